@@ -1,0 +1,35 @@
+"""Put the pinned uv into .tools/, with nothing at hand but Python 3 and its own venv module.
+
+Runs on whatever `python3` is first on the PATH, so it keeps to the syntax of Python 3.8.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools"
+NO_VENV = """\
+This Python cannot make virtual environments. Install its venv module and run make again:
+  Debian, Ubuntu:  apt-get install python3-venv
+  Fedora:          dnf install python3
+  or any Python from python.org or pyenv, which bring it along."""
+
+
+def main() -> None:
+    print("» uv")
+    if not make_venv():
+        sys.exit(NO_VENV)
+    pip = [str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+    subprocess.run([*pip, "-r", str(ROOT / "requirements-tools.txt")], check=True)
+    (TOOLS / "bin" / "uv").touch()
+
+
+def make_venv() -> bool:
+    shutil.rmtree(TOOLS, ignore_errors=True)
+    return subprocess.run([sys.executable, "-m", "venv", str(TOOLS)], check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    main()
