@@ -1,0 +1,1 @@
+"""What the rooms share: the statement codec, signatures, payloads, messages and tables."""
