@@ -20,7 +20,7 @@ MAX_DATA_HEX = max(APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT)
 
 TITLE = "Polkadot App"
 
-type NotifyType = Literal["alert", "voip"]
+type RuleNotifyType = Literal["alert", "voip"]
 """How an Android app is to present a push; on iOS the channel itself says it."""
 
 
@@ -62,7 +62,7 @@ def voip(*, data_hex: str | None, topic_hex: str, sender_hex: str) -> Payload[by
 
 
 def fcm(
-    *, data_hex: str | None, topic_hex: str, sender_hex: str, notify_type: NotifyType = "alert"
+    *, data_hex: str | None, topic_hex: str, sender_hex: str, notify_type: RuleNotifyType = "alert"
 ) -> Payload[FcmMessage]:
     """A data message, which the Android app itself presents."""
     data = {"statement_topic": topic_hex, "sender_pubkey": sender_hex, "notify_type": notify_type}
@@ -87,7 +87,7 @@ def _alert(title: str, *, wake: bool = False) -> str:
 
 
 def _apple_body(aps: str, data_hex: str | None, topic_hex: str, sender_hex: str) -> bytes:
-    # Hex needs no escaping, so splicing it in is safe; a JSON encoder takes ten times as long to look it through.
+    # Hex needs no escaping, so splicing it in is safe; a JSON encoder takes five times as long, looking for what does.
     data = "null" if data_hex is None else f'"{data_hex}"'
     statement = f'{{"data":{data},"topic":"{topic_hex}","sender_pubkey":"{sender_hex}"}}'
     return f'{{"aps":{aps},"statement":{statement}}}'.encode()

@@ -187,13 +187,14 @@ def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
 
 def _data_bounds(raw: bytes, start: int) -> tuple[int, int]:
     """Where the data begins and claims to end. A length of 2^30 or more could not fit a statement."""
-    if start >= len(raw):
+    width, minimum = _LENGTH_MODES[raw[start] & 0b11] if start < len(raw) else _LENGTH_MODES[0]
+    first = start + width
+    if first > len(raw):
         raise MalformedStatement(start, "field truncated")
-    width, minimum = _LENGTH_MODES[raw[start] & 0b11]
-    length = int.from_bytes(raw[start : start + width], "little") >> 2
+    length = int.from_bytes(raw[start:first], "little") >> 2
     if length < minimum:
         raise MalformedStatement(start, "data length out of range or not minimal")
-    return start + width, start + width + length
+    return first, first + length
 
 
 def _unsigned_fields(statement: Statement) -> list[bytes]:
