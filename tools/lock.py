@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import dataclass
 
 COMPILE = (
-    "uv pip compile --quiet --universal --upgrade --python-version 3.13 --generate-hashes --no-emit-index-url "
-    "--no-emit-find-links --custom-compile-command"
-).split()
+    *("uv", "pip", "compile", "--quiet", "--universal", "--upgrade", "--python-version", "3.13"),
+    *("--generate-hashes", "--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make lock"),
+)
 # The Lambda runtime brings the AWS SDK; a second copy would double the layer and its cold start.
 RUNTIME = ("boto3", "botocore", "jmespath", "s3transfer", "python-dateutil", "six", "urllib3")
 
@@ -37,8 +37,8 @@ def main() -> None:
         print(f"» {lock.stem}.txt")
         held = ["--constraint", "requirements-dev.txt"] if lock.held_to_dev else []
         left_out = [word for name in lock.left_out for word in ("--no-emit-package", name)]
-        command = [*COMPILE, "make lock", *held, *left_out, f"{lock.stem}.in", "--output-file", f"{lock.stem}.txt"]
-        subprocess.run(command, check=True)  # noqa: S603 - the words are this file's own
+        command = [*COMPILE, *held, *left_out, f"{lock.stem}.in", "--output-file", f"{lock.stem}.txt"]
+        subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Statements queue to push queues: decode, verify, match, admit."""

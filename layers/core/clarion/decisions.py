@@ -1,0 +1,56 @@
+"""The closed vocabularies: every decision that Clarion takes, in the words of its metrics, events, logs and reports."""
+
+from enum import StrEnum
+
+
+class NotifyType(StrEnum):
+    """The channel of a subscription: what kind of token it holds, and so which provider its pushes go to."""
+
+    APNS = "apns"
+    VOIP = "voip"
+    FCM = "fcm"
+
+
+class PushType(StrEnum):
+    """How the phone is to present a push; a rule of an FCM subscription may ask for `voip`."""
+
+    ALERT = "alert"
+    VOIP = "voip"
+
+
+class SubscriptionStatus(StrEnum):
+    """An `invalid` subscription keeps its rules but gets no push: its provider has declared the token dead."""
+
+    ACTIVE = "active"
+    INVALID = "invalid"
+
+
+class StatementDecision(StrEnum):
+    """What became of a statement."""
+
+    MALFORMED = "malformed"
+    UNSUPPORTED_PROOF = "unsupported_proof"
+    EXPIRED = "expired"
+    BAD_SIGNATURE = "bad_signature"
+    UNMATCHED = "unmatched"
+    MATCHED = "matched"
+
+
+class NotificationDecision(StrEnum):
+    """What became of one statement for one subscription that wants it."""
+
+    RATE_LIMITED = "rate_limited"
+    DUPLICATE = "duplicate"
+    QUEUED = "queued"
+
+
+class PushDecision(StrEnum):
+    """What became of one attempt to push."""
+
+    DELIVERED = "delivered"
+    TOKEN_GONE = "token_gone"  # noqa: S105 - a word of the vocabulary, not a secret
+    SUBSCRIPTION_GONE = "subscription_gone"
+    STALE = "stale"
+    RETRY = "retry"
+    REFUSED = "refused"
+    MISCONFIGURED = "misconfigured"

@@ -1,0 +1,73 @@
+"""The messages on the queues, each a versioned pydantic model: JSON outside, bytes inside.
+
+A consumer understands every version that may still be in a queue, so a new field gets a default and a changed
+meaning gets a new version.
+"""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+
+from clarion.decisions import NotifyType, PushType
+
+Milliseconds = Annotated[int, Field(ge=0)]
+"""UNIX time in milliseconds."""
+
+
+def _bytes_of_hex(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return bytes.fromhex(value)
+    msg = "expected hex digits"
+    raise ValueError(msg)
+
+
+HexBytes = Annotated[bytes, PlainValidator(_bytes_of_hex), PlainSerializer(bytes.hex, return_type=str)]
+"""Bytes, written as lower-case hex without `0x`."""
+
+
+class Message(BaseModel):
+    """A message that a later version may extend: unknown fields are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_bytes="base64", val_json_bytes="base64")
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_none=True)
+
+
+class StatementMessage(Message):
+    """A statement as the store showed it, on its way from ingest to match.
+
+    `statement` holds the SCALE encoding (base64 in the JSON). One that is too large for the queue lies in S3 under
+    the key `location` instead; exactly one of the two is set.
+    """
+
+    version: Literal[1] = 1
+    receipt: UUID
+    observed_at: Milliseconds
+    statement: bytes | None = None
+    location: str | None = None
+
+
+class PushMessage(Message):
+    """One notification for one subscription, on its way from match to dispatch. It never carries the token.
+
+    `data` is what the payload may carry: absent if the statement has none, or if it fits no channel, which
+    `truncated` tells apart. `expires_at` is the statement's expiry in UNIX seconds.
+    """
+
+    version: Literal[1] = 1
+    receipt: UUID
+    observed_at: Milliseconds
+    statement_hash: HexBytes
+    subscription_id: UUID
+    client_id: HexBytes
+    notify_type: NotifyType
+    push_type: PushType = PushType.ALERT
+    sender_pubkey: HexBytes
+    topic: HexBytes
+    data: HexBytes | None = None
+    truncated: bool = False
+    expires_at: int

@@ -1,0 +1,33 @@
+"""The names of all metrics, in one place: rooms count by them, alarms and dashboards refer to them.
+
+A decision's metric is its vocabulary and its word, such as `push_token_gone`; all carry the dimension `service`,
+the room that counted.
+"""
+
+from enum import StrEnum
+
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+
+NAMESPACE = "Clarion"
+
+
+class Metric(StrEnum):
+    """What is measured besides decisions."""
+
+    EVENTS_LOST = "events_lost"
+    LATENCY = "latency"
+    STATEMENTS_RECEIVED = "statements_received"
+    STATEMENTS_FORWARDED = "statements_forwarded"
+    STATEMENTS_REPLAYED = "statements_replayed"
+    NODES_CONNECTED = "nodes_connected"
+    NODE_FAULTS = "node_faults"
+
+
+type Decision = StatementDecision | NotificationDecision | PushDecision
+
+_VOCABULARIES = {StatementDecision: "statement", NotificationDecision: "notification", PushDecision: "push"}
+
+
+def decided(decision: Decision) -> str:
+    """The name of the metric that counts `decision`."""
+    return f"{_VOCABULARIES[type(decision)]}_{decision}"

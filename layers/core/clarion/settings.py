@@ -1,0 +1,21 @@
+"""Settings come from the environment, once, typed; what is missing, unknown or of the wrong type stops the start."""
+
+import os
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+PREFIX = "CLARION_"
+
+
+class Settings(BaseModel):
+    """Base of every room's settings: field `queue_url` is read from `CLARION_QUEUE_URL`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Raise `pydantic.ValidationError`, naming each variable at fault but no value."""
+        found = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+        return cls.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in found.items()})

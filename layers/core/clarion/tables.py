@@ -1,0 +1,137 @@
+"""The DynamoDB tables as pynamodb models. Table and column meanings: docs/architecture.md, "Data".
+
+Call `bind` once, before the first request. Keys are bytes; instants are UNIX milliseconds; `ttl` is in UNIX seconds.
+DynamoDB removes expired items up to days late, so whoever reads one tests its expiry as well.
+"""
+
+from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
+from pynamodb.models import Model
+
+GENERATION_BYTES = 8
+KEY_BYTES = 32
+
+
+class BySubscriptionClient(GlobalSecondaryIndex["Subscription"]):
+    """A client's subscriptions."""
+
+    class Meta:
+        index_name = "by_client"
+        projection = KeysOnlyProjection()
+
+    client_id = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    subscription_id = UnicodeAttribute(range_key=True)
+
+
+class Subscription(Model):
+    """A client's wish to be woken by way of one push token."""
+
+    class Meta:
+        table_name = "subscriptions"
+
+    subscription_id = UnicodeAttribute(hash_key=True)
+    client_id = BinaryAttribute(legacy_encoding=False)
+    notify_type = UnicodeAttribute()
+    token = UnicodeAttribute()
+    status = UnicodeAttribute()
+    status_reason = UnicodeAttribute(null=True)
+    generation = NumberAttribute()
+    rule_count = NumberAttribute()
+    created_at = NumberAttribute()
+    updated_at = NumberAttribute()
+
+    by_client = BySubscriptionClient()
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.subscription_id})"
+
+
+class Token(Model):
+    """Says to which one subscription a token belongs; written in one transaction with it."""
+
+    class Meta:
+        table_name = "tokens"
+
+    token_hash = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    subscription_id = UnicodeAttribute()
+    client_id = BinaryAttribute(legacy_encoding=False)
+
+
+class BySenderTopic(GlobalSecondaryIndex["Rule"]):
+    """All rules that name a (sender, topic) pair, of whatever generation."""
+
+    class Meta:
+        index_name = "by_sender_topic"
+        projection = IncludeProjection(["push_type"])
+
+    sender_topic = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    subscription_id = UnicodeAttribute(range_key=True)
+    rule_key = BinaryAttribute(legacy_encoding=False)
+    push_type = UnicodeAttribute(null=True)
+
+
+class Rule(Model):
+    """One whitelisted (sender, topic) pair; it counts only while its generation is its subscription's."""
+
+    class Meta:
+        table_name = "rules"
+
+    subscription_id = UnicodeAttribute(hash_key=True)
+    rule_key = BinaryAttribute(range_key=True, legacy_encoding=False)
+    sender_topic = BinaryAttribute(legacy_encoding=False)
+    push_type = UnicodeAttribute(null=True)
+
+    by_sender_topic = BySenderTopic()
+
+
+class PushRecord(Model):
+    """Claims a statement for a subscription: whoever writes it first may push."""
+
+    class Meta:
+        table_name = "push_records"
+
+    statement_hash = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    subscription_id = UnicodeAttribute(range_key=True)
+    receipt = UnicodeAttribute()
+    sender_pubkey = BinaryAttribute(legacy_encoding=False)
+    topic = BinaryAttribute(legacy_encoding=False)
+    claimed_at = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+class RateLimit(Model):
+    """The sliding window of one (sender, client) pair; `admitted` is packed by `clarion.limiter`."""
+
+    class Meta:
+        table_name = "rate_limits"
+
+    pair = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    admitted = BinaryAttribute(legacy_encoding=False)
+    cooldown_until = NumberAttribute()
+    version = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit)
+_BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
+
+
+def table_name(prefix: str, model: type[Model]) -> str:
+    return f"{prefix}{_BARE_NAMES[model]}"
+
+
+def bind(prefix: str) -> None:
+    """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`."""
+    for model in MODELS:
+        model.Meta.table_name = table_name(prefix, model)
+
+
+def rule_key(generation: int, sender: bytes, topic: bytes) -> bytes:
+    """72 bytes: generation (big-endian), sender, topic; so a subscription's rules lie together by generation."""
+    return generation.to_bytes(GENERATION_BYTES) + sender + topic
+
+
+def split_rule_key(key: bytes) -> tuple[int, bytes, bytes]:
+    """Undo `rule_key`."""
+    head, sender, topic = key[:GENERATION_BYTES], key[GENERATION_BYTES:-KEY_BYTES], key[-KEY_BYTES:]
+    return int.from_bytes(head), sender, topic
