@@ -24,12 +24,16 @@ class Intake:
         self._seen: set[bytes] = set()
 
     async def take(self, shown: Shown, *, first_replay: bool) -> None:
+        """Take in, then wait until there is room for more."""
+        self.take_now(shown, first_replay=first_replay)
+        await self._outbox.settle()
+
+    def take_now(self, shown: Shown, *, first_replay: bool) -> None:
         observed_at = time.time_ns() // 1_000_000
         standing = first_replay and shown.origin is not Origin.LIVE and self._first_replay is FirstReplay.RECORD
         for statement in shown.statements:
             self._take(statement, observed_at, standing=standing)
         self._counts[Metric.STATEMENTS_RECEIVED] += len(shown.statements) + shown.unreadable
-        await self._outbox.settle()
 
     def _take(self, statement: bytes, observed_at: int, *, standing: bool) -> None:
         key = blake2b(statement, digest_size=32).digest()

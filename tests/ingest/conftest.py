@@ -61,7 +61,7 @@ class FakeNode:
         return f"ws://127.0.0.1:{self._port}"
 
     async def subscribed(self) -> None:
-        while not self._subscribers:
+        while not self._subscribers:  # noqa: ASYNC110 - a poll suits a test
             await asyncio.sleep(0.005)
 
     def show(self, *statements: bytes) -> None:
@@ -149,12 +149,12 @@ class ReceivedQueue:
 
     async def holds(self, count: int) -> list[StatementMessage]:
         """Wait until `count` messages were sent, and return them."""
-        while len(self.read()) < count:
+        while len(self.read()) < count:  # noqa: ASYNC110 - SQS is polled
             await asyncio.sleep(0.01)
         return self.messages
 
-    def statements(self) -> list[bytes | None]:
-        return [message.statement for message in self.read()]
+    def statements(self) -> list[bytes]:
+        return sorted(message.statement or b"" for message in self.read())
 
 
 @pytest.fixture

@@ -37,12 +37,12 @@ async def test_a_live_statement_is_forwarded_once(
         node.show(make_statement(1))
         node.show(make_statement(1), make_statement(2))
         await received.holds(2)
-    assert sorted(received.statements()) == sorted([make_statement(1), make_statement(2)])
+    assert received.statements() == [make_statement(1), make_statement(2)]
     assert len({message.receipt for message in received.messages}) == 2
 
 
 @pytest.mark.parametrize("dialect", ["current", "draft"])
-async def test_what_stood_before_the_first_start_is_not_forwarded(
+async def test_what_stood_before_the_first_start_is_not_forwarded(  # noqa: PLR0917 - fixtures
     dialect: str,
     make_node: Callable[..., "FakeNode"],
     queue: StatementsQueue,
@@ -64,7 +64,7 @@ async def test_what_stood_before_the_first_start_is_forwarded_if_a_setting_asks_
     node.standing = [make_statement(number) for number in range(3)]
     async with running(make_settings(node, first_replay="handle"), queue):
         await received.holds(3)
-    assert sorted(received.statements()) == node.standing
+    assert received.statements() == node.standing
 
 
 async def test_what_arrived_while_the_connection_was_down_is_forwarded(
