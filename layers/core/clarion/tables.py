@@ -112,7 +112,25 @@ class RateLimit(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit)
+class Lease(Model):
+    """Says which of several equal tasks is at work: `holder`, for as long as it goes on raising `version`.
+
+    An empty `holder` has handed over. What it was shown before `delivered_through` has all been passed on.
+    """
+
+    class Meta:
+        table_name = "leases"
+        connect_timeout_seconds = 1
+        read_timeout_seconds = 1
+        max_retry_attempts = 1
+
+    name = UnicodeAttribute(hash_key=True)
+    holder = UnicodeAttribute()
+    version = NumberAttribute()
+    delivered_through = NumberAttribute()
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Lease)
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 
