@@ -1,13 +1,19 @@
-"""Statements on their way to the queue: held until SQS has taken them, bounded in bytes."""
+"""Statements on their way to the queue: held until SQS has taken them, bounded in bytes.
+
+Open in the leader, which sends; shut in the standby, which keeps what it would send and lets go of what is old.
+"""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from uuid import UUID
 
 from botocore.exceptions import BotoCoreError, ClientError
+
+from ingest.fingerprints import Fingerprint
 
 BATCH_MESSAGES = 10
 BATCH_BYTES = 1_048_576
@@ -27,6 +33,7 @@ class Letter:
 
     receipt: UUID
     observed_at: int
+    fingerprint: Fingerprint
     statement: bytes
 
     @property
@@ -49,51 +56,83 @@ def _base64_size(content: bytes) -> int:
 
 
 class Outbox:
-    """A queue of letters, oldest first. `add` always takes; who adds awaits `settle` before taking in more."""
+    """A queue of letters. `add` always takes; who adds awaits `settle` before taking in more."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, handled: Callable[[Fingerprint], None]) -> None:
+        """`handled` is told of each statement that has left."""
         self._capacity = capacity
-        self._held = 0
+        self._handled = handled
         self._waiting: deque[Letter] = deque()
+        self._in_flight: dict[UUID, Letter] = {}
+        self._held_bytes = 0
+        self.is_open = False
         self._changed = asyncio.Condition()
 
+    def __len__(self) -> int:
+        """How many letters SQS has not confirmed."""
+        return len(self._waiting) + len(self._in_flight)
+
     @property
-    def held(self) -> int:
-        """Bytes that SQS has not confirmed."""
-        return self._held
+    def oldest(self) -> int | None:
+        """When the oldest letter here was observed."""
+        held = chain(self._waiting, self._in_flight.values())
+        return min((letter.observed_at for letter in held), default=None)
 
     def add(self, letter: Letter) -> None:
         self._waiting.append(letter)
-        self._held += letter.held_size
+        self._held_bytes += letter.held_size
 
     async def settle(self) -> None:
         """Wake those who send, then wait until there is room for more."""
         async with self._changed:
             self._changed.notify_all()
-            await self._changed.wait_for(lambda: self._held < self._capacity)
+            await self._changed.wait_for(lambda: self._held_bytes < self._capacity)
+        await asyncio.sleep(0)  # give way: a node may have more in store without a pause
 
     async def take(self) -> list[Letter]:
-        """Wait for letters and take as many as one batch may hold; they stay held until `sent`."""
+        """Wait until it is open and holds letters, then take as many as one batch may hold, until `done`."""
         async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
+            await self._changed.wait_for(lambda: self.is_open and bool(self._waiting))
             batch: list[Letter] = []
             room = BATCH_BYTES
             while self._waiting and len(batch) < BATCH_MESSAGES and self._waiting[0].wire_size <= room:
                 room -= self._waiting[0].wire_size
                 batch.append(self._waiting.popleft())
+            self._in_flight.update((letter.receipt, letter) for letter in batch)
             return batch
 
-    async def sent(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
+    async def done(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
         """Let go of `batch`, except for what SQS did not take, which is first in line again."""
+        for letter in batch:
+            del self._in_flight[letter.receipt]
+        self._waiting.extendleft(reversed(failed))
+        kept = {letter.receipt for letter in failed}
+        for letter in batch:
+            if letter.receipt not in kept:
+                self._let_go(letter)
         async with self._changed:
-            self._waiting.extendleft(reversed(failed))
-            self._held -= sum(letter.held_size for letter in batch) - sum(letter.held_size for letter in failed)
+            self._changed.notify_all()
+
+    async def set_open(self, *, is_open: bool) -> None:
+        async with self._changed:
+            self.is_open = is_open
+            self._changed.notify_all()
+
+    async def drop_before(self, observed_at: int) -> None:
+        """Let go of what was observed before: the leader has passed it on."""
+        while self._waiting and self._waiting[0].observed_at < observed_at:
+            self._let_go(self._waiting.popleft())
+        async with self._changed:
             self._changed.notify_all()
 
     async def empty(self) -> None:
         """Wait until SQS has everything."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._held)
+            await self._changed.wait_for(lambda: not len(self))
+
+    def _let_go(self, letter: Letter) -> None:
+        self._held_bytes -= letter.held_size
+        self._handled(letter.fingerprint)
 
 
 async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[Letter]]) -> None:
@@ -108,12 +147,12 @@ async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[L
         try:
             failed = await asyncio.to_thread(send, batch)
         except (BotoCoreError, ClientError) as error:
-            log.warning("the queue took nothing", extra={"error": type(error).__name__})
+            log.warning("the queue took nothing", extra={"error": repr(error)})
         finally:
-            await outbox.sent(batch, failed)
+            await outbox.done(batch, failed)
         if not failed:
             pause = 0.0
             continue
-        log.warning("statements held", extra={"count": len(failed), "held_bytes": outbox.held})
+        log.warning("statements held", extra={"failed": len(failed), "held": len(outbox)})
         pause = min(_LONGEST_PAUSE, pause * 2 or 0.1)
         await asyncio.sleep(pause)

@@ -2,8 +2,11 @@ import asyncio
 import json
 import logging
 import os
+from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +17,12 @@ from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.messages import StatementMessage
 from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.tables import Lease, Rule, bind, rule_key
 from ingest.counts import Counts
+from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
 from ingest.statements_queue import StatementsQueue
+from ingest.task import Clients, Task
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -187,6 +193,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
     with mock_aws():
         yield
 
@@ -210,18 +217,98 @@ def queue(received: ReceivedQueue, s3: "S3Client") -> StatementsQueue:
 
 
 @pytest.fixture
+def tables(aws: None) -> None:
+    bind("test-")
+    Lease.create_table(billing_mode="PAY_PER_REQUEST")
+    boto3.client("dynamodb").create_table(
+        TableName="test-rules",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[
+            {"AttributeName": "subscription_id", "KeyType": "HASH"},
+            {"AttributeName": "rule_key", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "subscription_id", "AttributeType": "S"},
+            {"AttributeName": "rule_key", "AttributeType": "B"},
+        ],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+
+
+@pytest.fixture
+def write_rule(tables: None) -> Callable[..., Rule]:
+    def write(sender: bytes = SENDER, topic: bytes = TOPIC, generation: int = 1) -> Rule:
+        rule = Rule("s", rule_key(generation, sender, topic), sender_topic=sender + topic)
+        rule.save()
+        return rule
+
+    return write
+
+
+class MotoStreams:
+    """moto's DynamoDB Streams, whose binary keys come encoded once too often."""
+
+    def __init__(self, client: StreamsClient) -> None:
+        self.describe_stream = client.describe_stream
+        self.get_shard_iterator = client.get_shard_iterator
+        self._get_records = client.get_records
+
+    def get_records(self, **request: Any) -> dict[str, Any]:
+        answer = self._get_records(**request)
+        for record in answer["Records"]:
+            key = record["dynamodb"]["Keys"]["rule_key"]
+            key["B"] = b64decode(key["B"])
+        return answer
+
+
+@pytest.fixture
+def clients(tables: None, s3: "S3Client") -> Clients:
+    real = Clients.from_environment()
+    return replace(real, streams=MotoStreams(real.streams))
+
+
+@pytest.fixture
 def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
+    """Settings under which everything happens within moments."""
+
     def make(*nodes: FakeNode, **others: object) -> IngestSettings:
         return IngestSettings.model_validate(
             {
                 "node_urls": [node.url for node in nodes],
                 "statements_queue_url": received.url,
                 "oversize_bucket": "oversize",
+                "table_prefix": "test-",
+                "second_look_seconds": 0.2,
+                "stream_poll_seconds": 0.05,
+                "lease_seconds": 0.8,
+                "save_seconds": 0.1,
+                "health_port": 0,
                 **others,
             }
         )
 
     return make
+
+
+type Run = Callable[[IngestSettings], AbstractAsyncContextManager[Task]]
+
+
+@pytest.fixture
+def running(clients: Clients) -> Run:
+    """Runs the ingest task, and ends it as SIGTERM does."""
+
+    @asynccontextmanager
+    async def run(settings: IngestSettings) -> AsyncIterator[Task]:
+        stop = asyncio.Event()
+        task = Task(settings, clients)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            tasks.create_task(task.run(stop))
+            try:
+                yield task
+            finally:
+                stop.set()
+
+    return run
 
 
 @pytest.fixture(autouse=True)
