@@ -57,19 +57,11 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
 
 def build(message: PushMessage, token: str, app: App, *, title: str, now: float) -> Push:
     """The same message makes the same push every time, whoever builds it and however often."""
-    data_hex = None if message.truncated else payload.hex_data(message.data)
-    topic_hex, sender_hex = message.topic.hex(), message.sender_pubkey.hex()
     if isinstance(app, FcmApp):
-        fcm = payload.fcm(
-            data_hex=data_hex, topic_hex=topic_hex, sender_hex=sender_hex, notify_type=message.push_type.value
-        )
         ttl = min(int(useful_until(message) - now), MAX_TTL)
-        return FcmPush(app=app, token=token, message=fcm.body, ttl=ttl)
+        return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
     call = message.notify_type is NotifyType.VOIP
-    if call:
-        body = payload.voip(data_hex=data_hex, topic_hex=topic_hex, sender_hex=sender_hex).body
-    else:
-        body = payload.apns(data_hex=data_hex, topic_hex=topic_hex, sender_hex=sender_hex, title=title).body
+    body = (payload.voip(message) if call else payload.apns(message, title=title)).body
     return ApnsPush(
         app=app,
         token=token,

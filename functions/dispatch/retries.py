@@ -4,10 +4,10 @@ from random import uniform
 
 BASE_SECONDS = 2.0
 CAP_SECONDS = 900.0
-MAX_VISIBILITY = 12 * 3600
 
 
 def delay(attempt: int, after: float | None) -> float:
     """Seconds until attempt `attempt + 1`; never sooner than `after`, the provider's wish."""
-    backoff: float = uniform(0.5, 1) * min(CAP_SECONDS, BASE_SECONDS * 2 ** min(attempt, 10))
+    jitter = uniform(0.5, 1)  # noqa: S311 - it spreads load, it protects nothing
+    backoff = jitter * min(CAP_SECONDS, BASE_SECONDS * 2.0 ** min(attempt, 10))
     return backoff if after is None else after + 0.1 * backoff
