@@ -25,7 +25,7 @@ CHAT, CALLS = topic_of("chat of Alice and Bob"), topic_of("calls from Alice to B
 FLOOD = topic_of("a topic of Dave's")
 
 
-class Unexpected(AssertionError):
+class Unexpected(AssertionError):  # noqa: N818 - it names what was seen
     """What happened is not what the scene says should."""
 
 
