@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, NotifyType, PushDecision, PushType, StatementDecision
 from clarion.messages import HexBytes, Milliseconds
 
 if TYPE_CHECKING:
@@ -21,17 +21,22 @@ RECORDS_PER_CALL = 4
 
 
 class Event(BaseModel):
-    """`at` is when it was decided; `receipt` ties together all that came of one observed statement."""
+    """`at` is when it was decided."""
 
     model_config = ConfigDict(frozen=True)
 
     version: Literal[1] = 1
     at: Milliseconds
+
+
+class StatementEvent(Event):
+    """`receipt` ties together all that came of one observed statement."""
+
     receipt: UUID
     statement_hash: HexBytes | None
 
 
-class StatementDecided(Event):
+class StatementDecided(StatementEvent):
     event: Literal["statement"] = "statement"
     decision: StatementDecision
     observed_at: Milliseconds
@@ -39,7 +44,7 @@ class StatementDecided(Event):
     reason: str | None = None
 
 
-class NotificationDecided(Event):
+class NotificationDecided(StatementEvent):
     event: Literal["notification"] = "notification"
     decision: NotificationDecision
     subscription_id: UUID
@@ -49,7 +54,7 @@ class NotificationDecided(Event):
     topic: HexBytes
 
 
-class PushTried(Event):
+class PushTried(StatementEvent):
     """`provider_id` is APNs' `apns-id` or FCM's message name; `latency_ms` counts from `observed_at`."""
 
     event: Literal["push"] = "push"
@@ -61,6 +66,38 @@ class PushTried(Event):
     status: int | None = None
     reason: str | None = None
     provider_id: str | None = None
+
+
+class SubscriptionChanged(Event):
+    event: Literal["subscription"] = "subscription"
+    change: Literal["registered", "removed"]
+    subscription_id: UUID
+    client_id: HexBytes
+    notify_type: NotifyType
+
+
+class RuleSetEvent(Event):
+    """Events of one subscription are in the order of their `revision`; those of one revision took effect together."""
+
+    subscription_id: UUID
+    client_id: HexBytes
+    generation: int
+    revision: int
+
+
+class RulesReplaced(RuleSetEvent):
+    """From here on no rule of an earlier generation is in force; a `RuleChanged` follows for each that now is."""
+
+    event: Literal["rules"] = "rules"
+    rule_count: int
+
+
+class RuleChanged(RuleSetEvent):
+    event: Literal["rule"] = "rule"
+    change: Literal["added", "removed"]
+    sender_pubkey: HexBytes
+    topic: HexBytes
+    push_type: PushType | None = None
 
 
 class EventLog:
