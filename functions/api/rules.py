@@ -2,17 +2,15 @@
 
 from http import HTTPStatus
 from typing import Literal, assert_never
-from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
+from api import history
 from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import Added, Removed, RulesChange
-from clarion.events import RuleChanged, RulesReplaced
 from clarion.rulesets import Changed, Unchanged
-from clarion.tables import KEY_BYTES
 
 router = APIGatewayHttpRouter()
 
@@ -23,7 +21,7 @@ def replace(body: RulesChange) -> Response[None]:
     now = room.now()
     outcome = room.rule_sets.replace(str(body.subscription_id), client_id, body.as_set(), now=now)
     if outcome is not Unchanged.SUPERSEDED:
-        _tell_replaced(room, _done(outcome, room), now)
+        _tell(room, _done(outcome, room), "added", now)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -59,35 +57,6 @@ def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
             assert_never(outcome)
 
 
-def _tell_replaced(room: Room, changed: Changed, at: int) -> None:
-    """First that the earlier rules are void, then each rule: in the order in which a reader is to apply them."""
-    row = changed.subscription
-    room.events.add(
-        RulesReplaced(
-            at=at,
-            subscription_id=UUID(row.subscription_id),
-            client_id=row.client_id,
-            generation=int(row.generation),
-            revision=int(row.revision),
-            rule_count=changed.total,
-        )
-    )
-    _tell(room, changed, "added", at)
-
-
 def _tell(room: Room, changed: Changed, change: Literal["added", "removed"], at: int) -> None:
-    row = changed.subscription
-    for pair, push_type in changed.rules.items():
-        room.events.add(
-            RuleChanged(
-                at=at,
-                subscription_id=UUID(row.subscription_id),
-                client_id=row.client_id,
-                generation=int(row.generation),
-                revision=int(row.revision),
-                change=change,
-                sender_pubkey=pair[:KEY_BYTES],
-                topic=pair[KEY_BYTES:],
-                push_type=push_type,
-            )
-        )
+    for event in history.of_rules(changed, change, at):
+        room.events.add(event)

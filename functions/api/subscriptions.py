@@ -1,19 +1,19 @@
 """`/v1/subscriptions`: register a push token, list what is registered, remove it."""
 
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
+from api import history
 from api.problems import Kind, Problem
 from api.room import of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
-from clarion import rulesets, subscriptions
+from clarion import subscriptions
 from clarion.decisions import NotifyType, SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.rulesets import RuleSet
 from clarion.subscriptions import TokenTaken
 from clarion.tables import Subscription
@@ -32,14 +32,14 @@ def register(body: NewSubscription) -> Registered:
     if isinstance(made, TokenTaken):
         mine = {"subscription_id": made.subscription_id} if made.client_id == client_id else {}
         raise Problem(Kind.TOKEN_TAKEN, more=mine)
-    room.events.add(_changed("registered", made, now))
+    room.events.add(history.of_subscription(made, now))
     return Registered(subscription_id=UUID(made.subscription_id))
 
 
 @router.get("/v1/subscriptions")
 def listing() -> Response[Any]:
-    _, client_id = of_request(router)
-    found = [rulesets.read(row.subscription_id, client_id) for row in subscriptions.of_client(client_id)]
+    room, client_id = of_request(router)
+    found = [room.rule_sets.read(row.subscription_id, client_id) for row in subscriptions.of_client(client_id)]
     shapes = [_shape(*told) for told in found if isinstance(told, tuple)]
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
     return Response(status_code=HTTPStatus.OK, content_type="application/json", body=body)
@@ -54,18 +54,8 @@ def remove(body: Removal) -> Response[None]:
         raise Problem(Kind.NO_SUBSCRIPTION, "nothing was removed")
     now = room.now()
     for row in removed:
-        room.events.add(_changed("removed", row, now))
+        room.events.add(history.of_subscription(row, now, removed=True))
     return Response(status_code=HTTPStatus.NO_CONTENT)
-
-
-def _changed(change: Literal["registered", "removed"], row: Subscription, at: int) -> SubscriptionChanged:
-    return SubscriptionChanged(
-        at=at,
-        change=change,
-        subscription_id=UUID(row.subscription_id),
-        client_id=row.client_id,
-        notify_type=NotifyType(row.notify_type),
-    )
 
 
 def _shape(row: Subscription, rules: RuleSet) -> SubscriptionShape:

@@ -15,7 +15,7 @@ grow, and only a younger claim flips, so every generation below the current one 
 
 import random
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import batched
@@ -30,7 +30,7 @@ from pynamodb.transactions import TransactWrite
 from clarion.decisions import PushType
 from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, rule_key
 
-type RuleSet = Mapping[bytes, PushType | None]
+type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
 
 TRANSACTION_RULES = 99
@@ -55,10 +55,14 @@ class Unchanged(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change in force: `rules` are those it added or removed, `total` is how many are in force now."""
+    """A change in force: the subscription as it is since, and the rules that were added or removed.
+
+    `anew` are all rules in force, if the change wrote them under a new generation.
+    """
 
     subscription: Subscription
     rules: RuleSet
+    anew: RuleSet | None = None
 
     @property
     def total(self) -> int:
@@ -71,21 +75,21 @@ def owned(subscription_id: str, client_id: bytes) -> Subscription | None:
     return found if found and found.client_id == client_id else None
 
 
-def read(subscription_id: str, client_id: bytes) -> tuple[Subscription, RuleSet] | Unchanged:
-    """A subscription with all its rules, as both were at one moment."""
-    for row in _attempts(subscription_id, client_id):
-        rules = _in_generation(row)
-        if _still(row):
-            return row, rules
-    return _given_up(subscription_id, client_id)
-
-
 class RuleSets:
-    """Changes rule sets of up to `limit` rules. Callers hold larger ones off; `now` is in UNIX milliseconds."""
+    """Reads and changes rule sets of up to `limit` rules. Every `now` is in UNIX milliseconds."""
 
-    def __init__(self, connection: Connection, *, limit: int) -> None:
+    def __init__(self, connection: Connection, *, limit: int, sleep: Callable[[float], None] = time.sleep) -> None:
         self._connection = connection
         self._limit = limit
+        self._sleep = sleep
+
+    def read(self, subscription_id: str, client_id: bytes) -> tuple[Subscription, RuleSet] | Unchanged:
+        """A subscription with all its rules, as both were at one moment."""
+        for row in self._attempts(subscription_id, client_id):
+            rules = _in_generation(row)
+            if _still(row):
+                return row, rules
+        return _given_up(subscription_id, client_id)
 
     def replace(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
@@ -96,42 +100,54 @@ class RuleSets:
             return Unchanged.NOT_FOUND
         flipped = self._rewrite(subscription_id, claim, rules, now, only_if=Subscription.generation < claim)
         if flipped:
-            return Changed(flipped, rules)
+            return Changed(flipped, rules, rules)
         return Unchanged.SUPERSEDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
 
     def add(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force beside the others; those that are in force already stay as they are."""
-        for row in _attempts(subscription_id, client_id):
+        for row in self._attempts(subscription_id, client_id):
             known = _in_force(row, rules)
             new = {pair: push_type for pair, push_type in rules.items() if pair not in known}
             if row.rule_count + len(new) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif after := self._commit(row, put=new, delete={}, now=now):
-                return Changed(after, new)
+            elif changed := self._commit(row, put=new, delete={}, now=now):
+                return changed
         return _given_up(subscription_id, client_id)
 
     def discard(
         self, subscription_id: str, client_id: bytes, pairs: Collection[bytes], *, now: int
     ) -> Changed | Unchanged:
         """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
-        for row in _attempts(subscription_id, client_id):
+        for row in self._attempts(subscription_id, client_id):
             known = _in_force(row, pairs)
-            if after := self._commit(row, put={}, delete=known, now=now):
-                return Changed(after, known)
+            if changed := self._commit(row, put={}, delete=known, now=now):
+                return changed
         return _given_up(subscription_id, client_id)
 
-    def _commit(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Subscription | None:
-        """Change the rules, unless they have changed since `row` was read; returns the subscription as it is then."""
-        if not put and not delete:
-            return row if _still(row) else None
-        if len(put) + len(delete) <= TRANSACTION_RULES:
-            return self._transact(row, put=put, delete=delete, now=now)
+    def _attempts(self, subscription_id: str, client_id: bytes) -> Iterator[Subscription]:
+        """The subscription as it is now, again after each lost race; ends if it is not there."""
+        for attempt in range(ATTEMPTS):
+            row = owned(subscription_id, client_id)
+            if row is None:
+                return
+            yield row
+            self._sleep(_back_off(attempt))
+
+    def _commit(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Changed | None:
+        """Change the rules, unless they have changed since `row` was read."""
+        delta = {**put, **delete}
+        if not delta:
+            return Changed(row, delta) if _still(row) else None
+        if len(delta) <= TRANSACTION_RULES:
+            after = self._transact(row, put=put, delete=delete, now=now)
+            return Changed(after, delta) if after else None
         claim = _claim(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
-        rules = {pair: push_type for pair, push_type in _in_generation(row).items() if pair not in delete} | dict(put)
-        return self._rewrite(row.subscription_id, claim, rules, now, only_if=Subscription.revision == claim)
+        kept = {pair: push_type for pair, push_type in _in_generation(row).items() if pair not in delete}
+        after = self._rewrite(row.subscription_id, claim, kept | put, now, only_if=Subscription.revision == claim)
+        return Changed(after, delta, kept | put) if after else None
 
     def _transact(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Subscription | None:
         revision, rule_count = row.revision, row.rule_count + len(put) - len(delete)
@@ -186,16 +202,6 @@ def erase(
     return True
 
 
-def _attempts(subscription_id: str, client_id: bytes) -> Iterator[Subscription]:
-    """The subscription as it is now, again after each lost race; ends if it is not there."""
-    for attempt in range(ATTEMPTS):
-        row = owned(subscription_id, client_id)
-        if row is None:
-            return
-        yield row
-        _back_off(attempt)
-
-
 def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
     return Unchanged.CONTENDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
 
@@ -246,12 +252,13 @@ def _batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None
         left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
         if not left:
             return
-        _back_off(attempt)
+        time.sleep(_back_off(attempt))
     raise PutError(f"{len(left[table])} rules did not get through")
 
 
-def _back_off(attempt: int) -> None:
-    time.sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))  # noqa: S311 - spreads rivals, hides nothing
+def _back_off(attempt: int) -> float:
+    """Seconds until the next attempt, spread so that rivals part."""
+    return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
 
 
 def _rule(subscription_id: str, generation: float, pair: bytes, push_type: PushType | None) -> Rule:
