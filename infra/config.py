@@ -5,14 +5,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, WebsocketUrl, model_validator
 
-from infra.layers import Platform
-
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
 
 
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Platform(StrEnum):
+    """Where the functions run: AWS's Graviton processors, or the machine at hand, as in the emulator."""
+
+    ARM64 = "arm64"
+    HOST = "host"
 
 
 class Size(Part):
@@ -114,6 +119,7 @@ class Environment(Part):
     log_days: LogDays
     lake_days: Annotated[int, Field(ge=1)]
     lake_buffer_s: Annotated[int, Field(ge=0, le=900)]
+    lake_zipped: bool = True
     tracing: bool
     monitored: bool = True
     alarm_email: str | None = None

@@ -2,8 +2,7 @@
 
 from constructs import Node
 
-from infra.config import Api, Consumer, Environment, Ingest, Lasting, Size, Stubs
-from infra.layers import Platform
+from infra.config import Api, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
 
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=50)
 # A call rings for half a minute: after that, another attempt is of no use.
@@ -51,6 +50,7 @@ EMULATOR = PROD.model_copy(
         "data": Lasting.DISCARD,
         "ingest": None,
         "lake_buffer_s": 0,
+        "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
         "tracing": False,
         "monitored": False,
     }

@@ -10,8 +10,8 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Consumer, Environment, Size, Stubs
-from infra.layers import Layers, Platform
+from infra.config import Consumer, Environment, Platform, Size, Stubs
+from infra.layers import Layers
 from infra.permissions import allow
 from infra.retention import log_group
 

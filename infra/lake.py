@@ -24,7 +24,7 @@ class Lake(Construct):
         self.events = self._events()
 
     def _events(self) -> firehose.DeliveryStream:
-        """Events as gzipped JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""
+        """Events as JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""
         environment = self._environment
         name = f"{environment.prefix}events"
         hourly = "day=!{timestamp:yyyy-MM-dd}/hour=!{timestamp:HH}/"
@@ -36,8 +36,8 @@ class Lake(Construct):
             error_output_prefix=f"errors/!{{firehose:error-output-type}}/{hourly}",
             buffering_interval=Duration.seconds(environment.lake_buffer_s),
             buffering_size=Size.mebibytes(64),
-            compression=firehose.Compression.GZIP,
-            file_extension=".jsonl.gz",
+            compression=firehose.Compression.GZIP if environment.lake_zipped else None,
+            file_extension=".jsonl.gz" if environment.lake_zipped else ".jsonl",
             encryption_key=self._key,
             logging_config=firehose.EnableLogging(group),
         )

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from enum import StrEnum
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+
+from infra.config import Platform
 
 ROOT = Path(__file__).parents[1]
 BUILT = ROOT / ".build" / "layers"
@@ -22,13 +23,6 @@ VENDOR = ROOT / "layers" / "vendor" / "requirements.txt"
 UV = ROOT / ".tools" / "bin" / "uv"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The one date in every archive, so that equal contents make equal archives."""
-
-
-class Platform(StrEnum):
-    """Where the functions run: AWS's Graviton processors, or the machine at hand, as in the emulator."""
-
-    ARM64 = "arm64"
-    HOST = "host"
 
 
 # What Lambda's Amazon Linux 2023 can load; https://docs.aws.amazon.com/lambda/latest/dg/python-package.html
@@ -95,14 +89,14 @@ def _install(tree: Path, wheels: tuple[str, ...]) -> None:
 def _archive(files: list[Path], root: Path, inside: str, target: Path) -> None:
     """Zip `files` under the folder `inside`; the archive appears whole or not at all, whoever else builds it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as unfinished:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for file in files:
-                entry = zipfile.ZipInfo(f"{inside}/{file.relative_to(root)}", EPOCH)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, file.read_bytes())
-    os.replace(unfinished.name, target)
+    unfinished = target.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for file in files:
+            entry = zipfile.ZipInfo(f"{inside}/{file.relative_to(root)}", EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, file.read_bytes())
+    unfinished.replace(target)
 
 
 def _digest(*parts: bytes) -> str:

@@ -9,9 +9,7 @@ from aws_cdk import aws_kms as kms
 def allow(who: iam.IGrantable, actions: str, *resources: str) -> None:
     """Grant `actions`, a service and its verbs as in `sqs: SendMessage`, on the ARNs `resources`."""
     service, verbs = actions.split(":")
-    statement = iam.PolicyStatement(
-        actions=[f"{service}:{verb}" for verb in verbs.split()], resources=list(resources)
-    )
+    statement = iam.PolicyStatement(actions=[f"{service}:{verb}" for verb in verbs.split()], resources=list(resources))
     who.grant_principal.add_to_principal_policy(statement)
 
 

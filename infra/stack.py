@@ -5,9 +5,9 @@ from aws_cdk import Environment as Account
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
-from clarion.decisions import NotifyType
 from constructs import Construct
 
+from clarion.decisions import NotifyType
 from infra.api import HttpApi
 from infra.config import Consumer, Environment, Ingest, Lasting, Size
 from infra.functions import RoomFunction, stubs
@@ -43,9 +43,7 @@ class ClarionStack(Stack):
         self.fcm = self._dispatch(NotifyType.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
         self.authorizer = self._authorizer()
         self.api = self._api()
-        self.http = HttpApi(
-            self, "Http", environment=environment, function=self.api, authorizer=self.authorizer
-        )
+        self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
         self._tell()
 
