@@ -34,7 +34,7 @@ async def test_a_live_statement_is_forwarded_once(
 
 
 @pytest.mark.parametrize("dialect", ["current", "draft"])
-async def test_what_stood_before_the_first_start_is_not_forwarded(  # noqa: PLR0917 - fixtures
+async def test_what_stood_before_the_first_start_is_not_forwarded(
     dialect: str,
     make_node: Callable[..., "FakeNode"],
     running: "Run",
