@@ -14,6 +14,8 @@ class Candidates:
         self._pairs = Fingerprints()
         self.fresh_as_of = 0
         """UNIX milliseconds: rules written before are all here."""
+        self.additions = 0
+        """How many pairs were ever new; another number than before says that more may match."""
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -21,7 +23,7 @@ class Candidates:
     def add(self, rule_keys: Iterable[bytes]) -> None:
         """Take in rules by their `rule_key`; the generation in it doesn't matter here."""
         for key in rule_keys:
-            self._pairs.add(of_pair(key[GENERATION_BYTES:]))
+            self.additions += self._pairs.add(of_pair(key[GENERATION_BYTES:]))
 
     def pairs(self, sender: bytes, topics: Iterable[bytes]) -> list[Fingerprint]:
         """What to ask `match_any` for."""

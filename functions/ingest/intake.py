@@ -45,6 +45,7 @@ class Intake:
         self._counts = counts
         self._patience_ms = patience_ms
         self._clock = clock
+        self._additions = 0
 
     async def take(self, shown: Shown, *, standing: bool) -> None:
         """Take in, then wait until there is room for more."""
@@ -67,12 +68,13 @@ class Intake:
         self._counts[decided(StatementDecision.MALFORMED)] += shown.unreadable
 
     def look_again(self) -> None:
-        """Decide on the unmatched statements from before which the filter knows all rules."""
-        for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
-            if self._candidates.match_any(unmatched.pairs):
+        """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
+        if self._candidates.additions != self._additions:
+            self._additions = self._candidates.additions
+            for unmatched in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
                 self._forward(unmatched.fingerprint, unmatched.statement, unmatched.observed_at)
-            else:
-                self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
+        for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
+            self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
         for unmatched in self._second_look.overflow():
             self._forward(unmatched.fingerprint, unmatched.statement, unmatched.observed_at)
 

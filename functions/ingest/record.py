@@ -69,6 +69,7 @@ class Record:
         await asyncio.to_thread(self._archive.write_base, name, await self._seen.snapshot())
         self._wants_base = False
         self._deltas = 0
+        log.info("record saved", extra={"statements": self._seen.size})
 
     async def forget_forever(self, nodes: Sequence[Node], absent_after: float) -> None:
         """Whenever each node has shown in a complete replay all that it holds, forget the rest.

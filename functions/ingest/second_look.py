@@ -1,7 +1,7 @@
 """Statements that no rule wanted when they came, kept until the filter knows every rule from before they came."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingest.fingerprints import Fingerprint
@@ -31,6 +31,14 @@ class SecondLook:
     def add(self, unmatched: Unmatched) -> None:
         self._waiting.append(unmatched)
         self._held_bytes += len(unmatched.statement)
+
+    def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
+        """Take out what is wanted by now."""
+        taken = [unmatched for unmatched in self._waiting if wants(unmatched)]
+        if taken:
+            self._waiting = deque(unmatched for unmatched in self._waiting if not wants(unmatched))
+            self._held_bytes -= sum(len(unmatched.statement) for unmatched in taken)
+        return taken
 
     def due(self, observed_by: int) -> Iterator[Unmatched]:
         """Take out what was observed until then."""

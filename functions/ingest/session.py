@@ -23,7 +23,7 @@ from ingest.protocol import (
 MAX_FRAME = 32 * 1024 * 1024
 """A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
 ANSWER_SECONDS = 20.0
-REPLAY_SECONDS = 60.0
+REPLAY_SECONDS = 30.0
 """The longest silence within a replay."""
 SETTLING_SECONDS = 2.0
 """The silence by which we know that an older node has ended its replay, since it doesn't say; or REPLAY_SECONDS pass."""
