@@ -142,12 +142,12 @@ class Task:
                 )
             ]
             leading = tasks.create_task(self._lead_forever())
-            sending = [tasks.create_task(send_forever(self._outbox, self._send)) for _ in range(IN_FLIGHT)]
+            sending = tasks.create_task(send_forever(self._outbox, self._send, IN_FLIGHT))
             await stop.wait()
             for task in (*taking_in, *others):
                 task.cancel()
             await self._drain()
-            for task in (leading, *sending):
+            for task in (leading, sending):
                 task.cancel()
         await self._hand_over()
 
@@ -173,10 +173,10 @@ class Task:
             leads = self._leadership.held
             if leads != self._outbox.is_open:
                 log.info("leading" if leads else "standing by", extra={"tenure": self._leadership.tenure})
-            await self._outbox.set_open(is_open=leads)
+            self._outbox.set_open(is_open=leads)
         if not leads:
             passed_on = min(now_ms(), self._leadership.delivered_through)
-            await self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
+            self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
 
     def _send(self, batch: Sequence[Letter]) -> list[Letter]:
         """Send if this task still leads: it may have been paused since the batch was taken."""

@@ -24,22 +24,22 @@ def handled() -> list[int]:
     return []
 
 
-async def opened(capacity: int, handled: list[int]) -> Outbox:
+def opened(capacity: int, handled: list[int]) -> Outbox:
     outbox = Outbox(capacity, handled.append)
-    await outbox.set_open(is_open=True)
+    outbox.set_open(is_open=True)
     return outbox
 
 
 @given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=30))
 def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> None:
     async def drain() -> list[list[Letter]]:
-        outbox = await opened(AMPLE, [])
+        outbox = opened(AMPLE, [])
         for number, size in enumerate(sizes):
             outbox.add(Letter(uuid4(), number, number, blank[:size]))
         batches = []
         while len(outbox):
             batches.append(await outbox.take())
-            await outbox.done(batches[-1])
+            outbox.done(batches[-1])
         return batches
 
     blank = bytes(MAX_SIZE)
@@ -80,8 +80,8 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
     trouble: Callable[[Sequence[Letter]], list[Letter]], handled: list[int]
 ) -> None:
     failing = FailingQueue([trouble, trouble])
-    outbox = await opened(AMPLE, handled)
-    sending = asyncio.create_task(send_forever(outbox, failing.send))
+    outbox = opened(AMPLE, handled)
+    sending = asyncio.create_task(send_forever(outbox, failing.send, 2))
     for number in range(25):
         outbox.add(letter(number))
     await outbox.settle()
@@ -92,23 +92,23 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
 
 
 async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None:
-    outbox = await opened(letter(1).held_size, handled)
+    outbox = opened(letter(1).held_size, handled)
     outbox.add(letter(1))
     waiting = asyncio.create_task(outbox.settle())
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    await outbox.done(await outbox.take())
+    outbox.done(await outbox.take())
     await asyncio.wait_for(waiting, 1)
 
 
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
-    outbox = await opened(AMPLE, handled)
+    outbox = opened(AMPLE, handled)
     outbox.add(letter(1))
     batch = await outbox.take()
     assert (handled, outbox.oldest) == ([], 1)
-    await outbox.done(batch, failed=batch)
+    outbox.done(batch, failed=batch)
     assert (handled, outbox.oldest) == ([], 1)
-    await outbox.done(await outbox.take())
+    outbox.done(await outbox.take())
     assert (handled, outbox.oldest) == ([1], None)
 
 
@@ -117,8 +117,8 @@ async def test_a_standby_keeps_what_the_leader_may_not_have_passed_on(handled: l
     for number in range(1, 6):
         outbox.add(letter(number))
     taking = asyncio.create_task(outbox.take())
-    await outbox.drop_before(3)
+    outbox.drop_before(3)
     assert (handled, outbox.oldest) == ([1, 2], 3)
     assert not taking.done()
-    await outbox.set_open(is_open=True)
+    outbox.set_open(is_open=True)
     assert [one.fingerprint for one in await taking] == [3, 4, 5]
