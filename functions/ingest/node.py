@@ -11,12 +11,13 @@ from clarion.metrics import Metric
 from ingest.counts import Counts
 from ingest.intake import Intake
 from ingest.protocol import NodeFault, Origin, Shown
-from ingest.session import Session, subscribe
+from ingest.session import Patience, Session, subscribe
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
 """A node that breaks the protocol is left alone for longer than one that has merely gone."""
 _STEADY_SECONDS = 60.0
+DEFAULT_PATIENCE = Patience()
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,16 @@ log = logging.getLogger(__name__)
 class Node:
     """What is known of the node; times are `time.monotonic` seconds, `session` is None while there is none."""
 
-    def __init__(self, url: str, intake: Intake, counts: Counts, *, record_first_replay: bool, expected: int) -> None:
+    def __init__(  # noqa: PLR0913 - each by name
+        self,
+        *,
+        url: str,
+        intake: Intake,
+        counts: Counts,
+        record_first_replay: bool = False,
+        expected: int = 0,
+        patience: Patience = DEFAULT_PATIENCE,
+    ) -> None:
         """`expected` is how many statements a complete replay should show, as far as we know."""
         self.url = url
         self.session: Session | None = None
@@ -40,6 +50,7 @@ class Node:
         self._counts = counts
         self._record = record_first_replay
         self._expected = expected
+        self._patience = patience
         self._limit: asyncio.Timeout | None = None
 
     async def follow(self) -> None:
@@ -77,7 +88,7 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        async with subscribe(self.url) as session:
+        async with subscribe(self.url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
             self.live = 0

@@ -13,7 +13,6 @@ from ingest.node import Node
 from ingest.seen import Seen
 
 DELTAS_PER_BASE = 1000
-FORGETTING_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -71,15 +70,15 @@ class Record:
         self._deltas = 0
         log.info("record saved", extra={"statements": self._seen.size})
 
-    async def forget_forever(self, nodes: Sequence[Node], absent_after: float) -> None:
-        """Whenever each node has shown in a complete replay all that it holds, forget the rest.
+    async def forget_every(self, seconds: float, nodes: Sequence[Node], absent_after: float) -> None:
+        """Whenever each node has shown in a complete replay all that it holds, forget the rest; see to it so often.
 
         A node that has been gone for `absent_after` seconds isn't waited for.
         """
         round_began = time.monotonic()
         self._seen.begin_round()
         while True:
-            await asyncio.sleep(FORGETTING_SECONDS)
+            await asyncio.sleep(seconds)
             present = [node for node in nodes if node.session or time.monotonic() - node.lost_at < absent_after]
             if not present or any(node.complete_since < round_began for node in present):
                 continue

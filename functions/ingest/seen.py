@@ -80,7 +80,7 @@ class Seen:
         """Take up a snapshot or a delta. Raise `UnreadableRecordError`."""
         statements = array("q")
         if not content.startswith(_HEADER) or (len(content) - len(_HEADER)) % statements.itemsize:
-            raise UnreadableRecordError
+            raise UnreadableRecordError("not a record of seen statements")
         statements.frombytes(content[len(_HEADER) :])
         for start in range(0, len(statements), _LOADED_AT_ONCE):
             for statement in statements[start : start + _LOADED_AT_ONCE]:

@@ -42,7 +42,10 @@ class IngestSettings(Settings):
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
     `lease_seconds`: the silence after which a standby takes over; it looks four times in it.
     `overlap_seconds`: what a standby sends again when it takes over.
+    `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
+    `watch_seconds`: between two comparisons of the nodes.
     `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
+    `forget_seconds`: how often to see whether all nodes have replayed, so that the rest can be forgotten.
     `absent_seconds`: after which a node that is gone isn't waited for before statements are forgotten.
     `save_seconds`: between two savings of what was seen.
     `health_port`: on the loopback address, for `python -m ingest.health`.
@@ -63,8 +66,12 @@ class IngestSettings(Settings):
     rules_read_seconds: float = 86_400.0
     lease_seconds: float = 8.0
     overlap_seconds: float = 60.0
+    answer_seconds: float = 20.0
+    replay_seconds: float = 30.0
+    watch_seconds: float = 15.0
     renew_seconds: float = 3_600.0
     quiet_seconds: float = 120.0
+    forget_seconds: float = 5.0
     absent_seconds: float = 3_600.0
     save_seconds: float = 5.0
     health_port: int = 8973

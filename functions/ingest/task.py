@@ -30,6 +30,7 @@ from ingest.record import Record
 from ingest.rule_feed import RuleFeed, StreamsClient
 from ingest.second_look import SecondLook
 from ingest.seen import Seen
+from ingest.session import Patience
 from ingest.settings import FirstReplay, IngestSettings
 from ingest.statements_queue import StatementsQueue
 from ingest.watch import Watch
@@ -74,7 +75,7 @@ class Task:
     def __init__(self, settings: IngestSettings, clients: Clients) -> None:
         bind(settings.table_prefix)
         self._settings = settings
-        self._counts: Counts = Counter()
+        self.counts: Counts = Counter()
         self._candidates = Candidates()
         self._seen = Seen(settings.seen_limit)
         self._second_look = SecondLook(settings.second_look_bytes)
@@ -84,7 +85,7 @@ class Task:
             candidates=self._candidates,
             second_look=self._second_look,
             outbox=self._outbox,
-            counts=self._counts,
+            counts=self.counts,
             patience_ms=int(settings.second_look_seconds * 1000),
         )
         self._nodes: list[Node] = []
@@ -104,7 +105,7 @@ class Task:
             self._restored = await self._record.restore()
             self._nodes = self._make_nodes()
             await self._work(stop)
-        report(self._counts, self._gauges())
+        report(self.counts, self._gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -112,20 +113,29 @@ class Task:
             "connected": [node.url for node in self._nodes if node.session],
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
+            "seen": self._seen.size,
             "rules_fresh_as_of": self._candidates.fresh_as_of,
         }
 
     def _make_nodes(self) -> list[Node]:
         record = not self._restored and self._settings.first_replay is FirstReplay.RECORD
-        expected = self._seen.size
         return [
-            Node(url, self._intake, self._counts, record_first_replay=record, expected=expected)
+            Node(
+                url=url,
+                intake=self._intake,
+                counts=self.counts,
+                record_first_replay=record,
+                expected=self._seen.size,
+                patience=Patience(self._settings.answer_seconds, self._settings.replay_seconds),
+            )
             for url in self._settings.node_urls
         ]
 
     async def _work(self, stop: asyncio.Event) -> None:
         settings = self._settings
-        watch = Watch(self._nodes, oldest=settings.renew_seconds, quiet=settings.quiet_seconds)
+        watch = Watch(
+            self._nodes, window=settings.watch_seconds, oldest=settings.renew_seconds, quiet=settings.quiet_seconds
+        )
         await self._lead_or_follow()
         async with asyncio.TaskGroup() as tasks:
             taking_in = [tasks.create_task(node.follow()) for node in self._nodes]
@@ -136,9 +146,9 @@ class Task:
                     self._rule_feed.read_every(settings.rules_read_seconds),
                     self._look_again_forever(),
                     watch.forever(),
-                    self._record.forget_forever(self._nodes, settings.absent_seconds),
+                    self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
                     self._record.save_every(settings.save_seconds),
-                    report_forever(self._counts, self._gauges),
+                    report_forever(self.counts, self._gauges),
                 )
             ]
             leading = tasks.create_task(self._lead_forever())

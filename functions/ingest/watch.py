@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ingest.node import Node
 
-WINDOW_SECONDS = 15.0
 FEWEST = 20
 """Live statements in a window below which no node is judged by another."""
 
@@ -15,9 +14,10 @@ FEWEST = 20
 class Watch:
     """Renews a subscription that is old or quiet, or that showed less than half of what another did in a window."""
 
-    def __init__(self, nodes: Sequence[Node], *, oldest: float, quiet: float) -> None:
-        """Seconds: the age at which a subscription is renewed anyway, and the silence after which it is doubted."""
+    def __init__(self, nodes: Sequence[Node], *, window: float, oldest: float, quiet: float) -> None:
+        """Seconds: between two looks, the age at which a subscription is renewed anyway, and the silence after which it is doubted."""
         self._nodes = nodes
+        self._window = window
         self._oldest = oldest
         self._quiet = dict.fromkeys(nodes, quiet)
         self._shortest_quiet = quiet
@@ -25,7 +25,7 @@ class Watch:
 
     async def forever(self) -> None:
         while True:
-            await asyncio.sleep(WINDOW_SECONDS * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
+            await asyncio.sleep(self._window * random.uniform(0.9, 1.1))  # noqa: S311 - jitter
             self.look()
 
     def look(self) -> None:

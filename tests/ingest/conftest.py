@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import boto3
 import pytest
 from moto import mock_aws
+from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.messages import StatementMessage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
+REGION: Final = "eu-central-1"
 SENDER = b"\x5e" * 32
 TOPIC = b"\x70" * 32
 
@@ -67,7 +68,7 @@ class FakeNode:
         return f"ws://127.0.0.1:{self._port}"
 
     async def subscribed(self) -> None:
-        while not self._subscribers:  # noqa: ASYNC110 - a poll suits a test
+        while not self._subscribers:
             await asyncio.sleep(0.005)
 
     def show(self, *statements: bytes) -> None:
@@ -75,6 +76,10 @@ class FakeNode:
         self.standing.extend(statements)
         for result in self._live([hexed(raw) for raw in statements]):
             broadcast(self._subscribers, self._notification(result))
+
+    def go_mute(self) -> None:
+        """Drop the subscribers without a word, as a node does with those that read too slowly."""
+        self._subscribers.clear()
 
     async def hang_up(self) -> None:
         for socket in tuple(self._subscribers):
@@ -151,11 +156,13 @@ class ReceivedQueue:
         """Everything that was ever sent."""
         while found := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
             self.messages.extend(StatementMessage.model_validate_json(one["Body"]) for one in found)
+            entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in found]
+            self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)  # type: ignore[arg-type] # TypedDict
         return self.messages
 
     async def holds(self, count: int) -> list[StatementMessage]:
         """Wait until `count` messages were sent, and return them."""
-        while len(self.read()) < count:  # noqa: ASYNC110 - SQS is polled
+        while len(self.read()) < count:
             await asyncio.sleep(0.01)
         return self.messages
 
@@ -188,39 +195,48 @@ async def node() -> AsyncIterator[FakeNode]:
         yield honest
 
 
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    monkeypatch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
-    with mock_aws():
-        yield
+@pytest.fixture(scope="session")
+def sdk() -> Iterator[Clients]:
+    """Clients of boto3, which take longer to make than most tests to run."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_DEFAULT_REGION", REGION)
+        patch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
+        clients = Clients.from_environment()
+        yield replace(clients, streams=MotoStreams(clients.streams))
 
 
 @pytest.fixture
-def s3(aws: None) -> "S3Client":
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    return client
+def aws(sdk: Clients) -> None:
+    """An empty account for each test."""
+    for backend in ("dynamodb", "dynamodbstreams", "s3", "sqs"):
+        get_backend(backend).reset()
 
 
 @pytest.fixture
-def received(aws: None) -> ReceivedQueue:
-    sqs = boto3.client("sqs")
-    return ReceivedQueue(sqs, sqs.create_queue(QueueName="statements")["QueueUrl"])
+def s3(aws: None, sdk: Clients) -> "S3Client":
+    sdk.s3.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": REGION})
+    return sdk.s3
 
 
 @pytest.fixture
-def queue(received: ReceivedQueue, s3: "S3Client") -> StatementsQueue:
-    return StatementsQueue(boto3.client("sqs"), received.url, s3, "oversize")
+def received(aws: None, sdk: Clients) -> ReceivedQueue:
+    return ReceivedQueue(sdk.sqs, sdk.sqs.create_queue(QueueName="statements")["QueueUrl"])
 
 
 @pytest.fixture
-def tables(aws: None) -> None:
+def queue(received: ReceivedQueue, s3: "S3Client", sdk: Clients) -> StatementsQueue:
+    return StatementsQueue(sdk.sqs, received.url, s3, "oversize")
+
+
+@pytest.fixture
+def tables(aws: None, sdk: Clients) -> None:
     bind("test-")
     Lease.create_table(billing_mode="PAY_PER_REQUEST")
-    boto3.client("dynamodb").create_table(
+    sdk.dynamodb.create_table(
         TableName="test-rules",
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[
@@ -262,9 +278,8 @@ class MotoStreams:
 
 
 @pytest.fixture
-def clients(tables: None, s3: "S3Client") -> Clients:
-    real = Clients.from_environment()
-    return replace(real, streams=MotoStreams(real.streams))
+def clients(tables: None, s3: "S3Client", sdk: Clients) -> Clients:
+    return sdk
 
 
 @pytest.fixture

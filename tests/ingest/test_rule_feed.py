@@ -34,7 +34,7 @@ def names(candidates: Candidates, *topics: bytes) -> bool:
 async def follow_until(feed: RuleFeed, holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         following = asyncio.create_task(feed.follow(0.01))
-        while not holds():  # noqa: ASYNC110 - a poll suits a test
+        while not holds():
             await asyncio.sleep(0.01)
         following.cancel()
 

@@ -1,13 +1,13 @@
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from clarion.statement import MAX_SIZE
 from ingest.outbox import BATCH_BYTES, ENVELOPE_BYTES, Letter
 from ingest.statements_queue import StatementsQueue
+from ingest.task import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -60,7 +60,9 @@ def test_a_message_is_never_larger_than_was_counted(
     assert len(message.to_json()) <= sent.wire_size
 
 
-def test_a_queue_that_is_gone_raises_what_the_sdk_raises(queue: StatementsQueue, received: "ReceivedQueue") -> None:
-    boto3.client("sqs").delete_queue(QueueUrl=received.url)
+def test_a_queue_that_is_gone_raises_what_the_sdk_raises(
+    queue: StatementsQueue, received: "ReceivedQueue", sdk: Clients
+) -> None:
+    sdk.sqs.delete_queue(QueueUrl=received.url)
     with pytest.raises(ClientError):
         queue.send([letter(b"x")])
