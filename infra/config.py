@@ -54,13 +54,12 @@ class Consumer(Part):
 
 
 class Api(Part):
-    """Requests a second over all clients, and how long the authorizer's answer for one header may be reused."""
+    """`rate` and `burst` count requests a second over all clients."""
 
     size: Size
     authorizer: Size
     rate: Annotated[int, Field(ge=1)]
     burst: Annotated[int, Field(ge=1)]
-    authorizer_cache_s: Annotated[int, Field(ge=0, le=3_600)]
     domain: str | None = None
     certificate_arn: str | None = None
 

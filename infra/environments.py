@@ -4,7 +4,8 @@ from constructs import Node
 
 from infra.config import Api, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
 
-_DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=50)
+# Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
+_DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
 _API = Api(
@@ -12,14 +13,13 @@ _API = Api(
     authorizer=Size(memory_mb=512, timeout_s=5),
     rate=200,
     burst=400,
-    authorizer_cache_s=60,
 )
 
 PROD = Environment(
     stage="prod",
     bundle_id="io.pcf.polkadotapp",
     alert_title="Polkadot App",
-    jwt_issuer="clarion",
+    jwt_issuer="polkadot-app",
     match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=5),
     apns=_DISPATCH,
     voip=_VOIP,

@@ -35,7 +35,6 @@ class RoomFunction(lambda_.Function):
         settings: Mapping[str, str],
         layers: Layers,
         environment: Environment,
-        feeds_itself: bool = False,
     ) -> None:
         room = handler.partition(".")[0]
         name = f"{environment.prefix}{construct_id.lower()}"
@@ -57,8 +56,6 @@ class RoomFunction(lambda_.Function):
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
-            # Lambda stops a function that feeds its own queue after about sixteen rounds, unless told that it is meant.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
 
     def consume(self, queue: sqs.IQueue, consumer: Consumer) -> None:

@@ -1,5 +1,7 @@
 """The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -8,6 +10,14 @@ from infra.config import Consumer, Environment
 
 KEPT = Duration.days(14)
 """As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A queue and where the messages go that could not be handled."""
+
+    queue: sqs.Queue
+    dead: sqs.Queue
 
 
 class Queues(Construct):
@@ -21,13 +31,14 @@ class Queues(Construct):
         self.voip = self._pair("voip", environment.voip)
         self.fcm = self._pair("fcm", environment.fcm)
 
-    def _pair(self, name: str, consumer: Consumer) -> sqs.Queue:
+    def _pair(self, name: str, consumer: Consumer) -> Pair:
         dead = self._queue(f"{name}-dead")
-        return self._queue(
+        queue = self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
         )
+        return Pair(queue, dead)
 
     def _queue(
         self,

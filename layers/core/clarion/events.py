@@ -1,16 +1,25 @@
-"""What Clarion tells the lake: one flat JSON line for each decision, by way of Firehose. Never a push token.
+"""What Clarion tells the lake: one JSON line for each observation, decision and change. Never a push token.
 
-Firehose bills each record as at least 5 KB, so the lines of one invocation travel packed together.
+All kinds share one Firehose stream, told apart by `event`: Firehose bills each record as at least 5 KB, so the lines
+of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
 """
 
 from collections.abc import Iterator
+from itertools import batched
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
-from clarion.messages import HexBytes, Milliseconds
+from clarion.decisions import (
+    NotificationDecision,
+    NotifyType,
+    PushDecision,
+    PushType,
+    StatementDecision,
+    SubscriptionStatus,
+)
+from clarion.messages import HexBytes, Milliseconds, StatementMessage
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -20,18 +29,41 @@ RECORD_BYTES = 900_000
 RECORDS_PER_CALL = 4
 
 
-class Event(BaseModel):
-    """`at` is when it was decided; `receipt` ties together all that came of one observed statement."""
+RULES_PER_EVENT = 2_000
+"""Keeps a line well below `RECORD_BYTES`; a larger rule set takes several events."""
 
-    model_config = ConfigDict(frozen=True)
+
+class Event(BaseModel):
+    """`at` is when it was decided or took effect."""
+
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     version: Literal[1] = 1
     at: Milliseconds
+
+
+class StatementObserved(Event):
+    """The statement itself, as match received it; one too large for a queue message is named by its `location`."""
+
+    event: Literal["observed"] = "observed"
+    receipt: UUID
+    observed_at: Milliseconds
+    statement: bytes | None = None
+    location: str | None = None
+
+    @classmethod
+    def of(cls, message: StatementMessage, at: int) -> "StatementObserved":
+        return cls(at=at, **message.model_dump(exclude={"version"}))
+
+
+class Decided(Event):
+    """`receipt` ties together all that came of one observed statement."""
+
     receipt: UUID
     statement_hash: HexBytes | None
 
 
-class StatementDecided(Event):
+class StatementDecided(Decided):
     event: Literal["statement"] = "statement"
     decision: StatementDecision
     observed_at: Milliseconds
@@ -39,7 +71,12 @@ class StatementDecided(Event):
     reason: str | None = None
 
 
-class NotificationDecided(Event):
+class NotificationDecided(Decided):
+    """`order` is the `version` of the pair's rate limit that the decision was taken on or wrote.
+
+    It puts a pair's decisions into the order they happened in, which the clocks of racing Lambdas can't.
+    """
+
     event: Literal["notification"] = "notification"
     decision: NotificationDecision
     subscription_id: UUID
@@ -47,9 +84,10 @@ class NotificationDecided(Event):
     notify_type: NotifyType
     sender_pubkey: HexBytes
     topic: HexBytes
+    order: int | None = None
 
 
-class PushTried(Event):
+class PushTried(Decided):
     """`provider_id` is APNs' `apns-id` or FCM's message name; `latency_ms` counts from `observed_at`."""
 
     event: Literal["push"] = "push"
@@ -61,6 +99,51 @@ class PushTried(Event):
     status: int | None = None
     reason: str | None = None
     provider_id: str | None = None
+
+
+class SubscriptionChanged(Event):
+    """What a subscription is from `at` on: after its creation, each new generation, its token's death, its removal.
+
+    `revision` is the subscription's: it orders the changes that the clocks of racing Lambdas can't.
+    """
+
+    event: Literal["subscription"] = "subscription"
+    subscription_id: UUID
+    client_id: HexBytes
+    notify_type: NotifyType
+    status: SubscriptionStatus | Literal["removed"]
+    status_reason: str | None = None
+    generation: int
+    revision: int = 0
+
+
+class RuleRef(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    sender_pubkey: HexBytes
+    topic: HexBytes
+    push_type: PushType | None = None
+
+
+class RulesChanged(Event):
+    """Rules that were added to or removed from one generation of a subscription.
+
+    A rule is in force while its generation is that of its active subscription. So a replaced rule set is told as
+    rules added to the next generation, then the subscription with that generation; the old rules need no word.
+    """
+
+    event: Literal["rules"] = "rules"
+    change: Literal["added", "removed"]
+    subscription_id: UUID
+    generation: int
+    revision: int = 0
+    rules: tuple[RuleRef, ...]
+
+
+def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
+    """A change of any size, as events that each fit a record."""
+    for some in batched(change.rules, RULES_PER_EVENT, strict=False):
+        yield change.model_copy(update={"rules": some})
 
 
 class EventLog:

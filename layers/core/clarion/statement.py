@@ -1,0 +1,232 @@
+"""The statement store's wire format: one strict, canonical codec.
+
+A statement is SCALE: a compact count, then fields `tag ++ payload` with strictly increasing tags:
+
+    0 proof            variant ++ signature ++ signer
+    1 decryption key   32 bytes (deprecated)
+    2 expiry           u64, little-endian: UNIX seconds << 32 | sequence
+    3 channel          32 bytes
+    4..7 topics        32 bytes each
+    8 data             compact length ++ bytes
+
+Nodes tolerate a topic gap, a missing expiry and trailing bytes, and rewrite such a statement when they pass it on.
+Here all three are malformed, so each statement has exactly one encoding: `encode(decode(raw)) == raw`, and what was
+signed can be rebuilt from the fields.
+
+https://github.com/paritytech/polkadot-sdk/blob/master/substrate/primitives/statement-store/src/lib.rs
+"""
+
+from enum import Enum
+from functools import cached_property
+from hashlib import blake2b
+from typing import NamedTuple
+
+MAX_SIZE = 1_048_575
+MAX_TOPICS = 4
+
+_PROOF, _DECRYPTION_KEY, _EXPIRY, _CHANNEL, _TOPIC_1, _DATA = 0, 1, 2, 3, 4, 8
+_TAGS = _DATA + 1
+_VARIABLE = 0
+_WIDTHS = (_VARIABLE, 32, 8, 32, 32, 32, 32, 32, _VARIABLE)
+_COUNTS = {bytes([count << 2]): count for count in range(_TAGS + 1)}
+_FOLLOWERS = {  # which tags may come next: any higher one, but the topics from 2 on only after the one before
+    last: frozenset(tag for tag in range(last + 1, _TAGS) if not (_TOPIC_1 < tag < _DATA) or tag == last + 1)
+    for last in range(-1, _TAGS)
+}
+_LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
+"""By a compact length's low two bits: its width, and the least length that needs it. The last is always too long."""
+
+
+class MalformedStatement(ValueError):  # noqa: N818 - it names what was received, as the decision `malformed` does
+    """The bytes are no canonical statement; `offset` is where that shows."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} at offset {self.offset}"
+
+
+class ProofKind(Enum):
+    """How a statement was signed; the values are the variants on the wire."""
+
+    SR25519 = 0
+    ED25519 = 1
+    ECDSA = 2
+
+
+_PROOF_WIDTHS = {  # of signature and signer
+    ProofKind.SR25519: (64, 32),
+    ProofKind.ED25519: (64, 32),
+    ProofKind.ECDSA: (65, 33),
+}
+_PROOF_LAYOUTS = {bytes([kind.value]): (kind, *widths) for kind, widths in _PROOF_WIDTHS.items()}
+
+
+class Proof(NamedTuple):
+    kind: ProofKind
+    signature: bytes
+    signer: bytes
+
+
+class _Fields(NamedTuple):
+    expiry: int
+    topics: tuple[bytes, ...] = ()
+    data: bytes | None = None
+    channel: bytes | None = None
+    decryption_key: bytes | None = None
+    proof: Proof | None = None
+
+
+class Statement(_Fields):
+    """One statement's fields as they are encoded: `topics` in order, duplicates kept; empty `data` is not absent.
+
+    A tuple because a frozen dataclass takes four times as long to make, and one is made for each statement seen.
+    """
+
+    @property
+    def expires_at(self) -> int:
+        """UNIX seconds from which on nodes refuse the statement."""
+        return self.expiry >> 32
+
+    @property
+    def signer(self) -> bytes | None:
+        return self.proof.signer if self.proof else None
+
+    @cached_property
+    def signing_payload(self) -> bytes:
+        """The bytes that the proof signs: every field but the proof, without the count."""
+        return b"".join(_unsigned_fields(self))
+
+    @property
+    def hash(self) -> bytes:
+        """BLAKE2b-256 of the encoding. The proof is part of it, so signing the same content again changes it."""
+        return blake2b(self.encoded, digest_size=32).digest()
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return encode(self)
+
+
+def decode(raw: bytes) -> Statement:
+    """Raises `MalformedStatement`, and nothing else, for whatever is not a canonical statement."""
+    count, size = _field_count(raw), len(raw)
+    proof = data = None
+    fields = [b""] * _TAGS
+    offset, last, unsigned = 1, -1, 1
+    for _ in range(count):
+        if offset >= size:
+            raise MalformedStatement(offset, "field missing")
+        tag = raw[offset]
+        if tag not in _FOLLOWERS[last]:
+            raise MalformedStatement(offset, _tag_flaw(tag, last))
+        start, last = offset + 1, tag
+        if width := _WIDTHS[tag]:
+            offset = start + width
+            fields[tag] = raw[start:offset]
+        elif tag == _DATA:
+            data, offset = _read_data(raw, start)
+        else:
+            proof, offset = _read_proof(raw, start)
+            unsigned = offset
+        if offset > size:
+            raise MalformedStatement(start, "field truncated")
+    if offset != size:
+        raise MalformedStatement(offset, "trailing bytes")
+    if not fields[_EXPIRY]:
+        raise MalformedStatement(offset, "expiry missing")
+    statement = Statement(
+        int.from_bytes(fields[_EXPIRY], "little"),
+        tuple(fields[_TOPIC_1 : fields.index(b"", _TOPIC_1)]),
+        data,
+        fields[_CHANNEL] or None,
+        fields[_DECRYPTION_KEY] or None,
+        proof,
+    )
+    # A statement has only this one encoding, so there is no need to make it again.
+    statement.encoded, statement.signing_payload = raw, raw[unsigned:]
+    return statement
+
+
+def encode(statement: Statement) -> bytes:
+    """Raises `ValueError` for values that the format can't carry."""
+    fields = _unsigned_fields(statement)
+    if statement.proof:
+        fields.insert(0, _proof_field(statement.proof))
+    encoded = b"".join([_compact(len(fields)), *fields])
+    if len(encoded) > MAX_SIZE:
+        raise ValueError(f"a statement has at most {MAX_SIZE} bytes, not {len(encoded)}")
+    return encoded
+
+
+def _field_count(raw: bytes) -> int:
+    if len(raw) > MAX_SIZE:
+        raise MalformedStatement(MAX_SIZE, "too long")
+    count = _COUNTS.get(raw[:1])
+    if count is None:
+        raise MalformedStatement(0, "field count missing or out of range")
+    return count
+
+
+def _tag_flaw(tag: int, last: int) -> str:
+    if tag >= _TAGS:
+        return "unknown tag"
+    return "topic gap" if tag > last else "tag repeated or out of order"
+
+
+def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
+    layout = _PROOF_LAYOUTS.get(raw[start : start + 1])
+    if layout is None:
+        raise MalformedStatement(start, "unknown proof")
+    kind, signature_width, signer_width = layout
+    middle = start + 1 + signature_width
+    end = middle + signer_width
+    return Proof(kind, raw[start + 1 : middle], raw[middle:end]), end
+
+
+def _read_data(raw: bytes, start: int) -> tuple[bytes, int]:
+    """The data and where it claims to end; what is cut off there is for the caller to refuse."""
+    width, minimum = _LENGTH_MODES[raw[start] & 0b11] if start < len(raw) else _LENGTH_MODES[0]
+    first = start + width
+    if first > len(raw):
+        raise MalformedStatement(start, "field truncated")
+    length = int.from_bytes(raw[start:first], "little") >> 2
+    if length < minimum:
+        raise MalformedStatement(start, "data length out of range or not minimal")
+    end = first + length
+    return raw[first:end], end
+
+
+def _unsigned_fields(statement: Statement) -> list[bytes]:
+    if len(statement.topics) > MAX_TOPICS:
+        raise ValueError(f"a statement has at most {MAX_TOPICS} topics, not {len(statement.topics)}")
+    if not 0 <= statement.expiry < 1 << 64:
+        raise ValueError("expiry is an unsigned 64-bit integer")
+    fixed = (statement.decryption_key, statement.expiry.to_bytes(8, "little"), statement.channel, *statement.topics)
+    fields = [_field(tag, value) for tag, value in enumerate(fixed, _DECRYPTION_KEY) if value is not None]
+    if statement.data is not None:
+        fields.append(b"%c%b%b" % (_DATA, _compact(len(statement.data)), statement.data))
+    return fields
+
+
+def _field(tag: int, value: bytes) -> bytes:
+    if len(value) != _WIDTHS[tag]:
+        raise ValueError(f"field {tag} has {_WIDTHS[tag]} bytes, not {len(value)}")
+    return b"%c%b" % (tag, value)
+
+
+def _proof_field(proof: Proof) -> bytes:
+    if (len(proof.signature), len(proof.signer)) != _PROOF_WIDTHS[proof.kind]:
+        raise ValueError(f"signature and signer don't have the lengths of {proof.kind.name}")
+    return b"%c%c%b%b" % (_PROOF, proof.kind.value, proof.signature, proof.signer)
+
+
+def _compact(number: int) -> bytes:
+    """SCALE's compact integer below 2^30: https://github.com/paritytech/parity-scale-codec"""
+    if number < 1 << 6:
+        return (number << 2).to_bytes(1, "little")
+    if number < 1 << 14:
+        return (number << 2 | 1).to_bytes(2, "little")
+    return (number << 2 | 2).to_bytes(4, "little")
