@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from typing import Any
 
+import httpx
 from rich.console import Console
 from rich.json import JSON
 from rich.panel import Panel
@@ -18,6 +19,8 @@ from local.system import System, running
 
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
+_PLAIN_WIDTH = 110
+"""Columns where the output is no terminal."""
 
 
 class Stage:
@@ -43,8 +46,8 @@ class Stage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Told | None:
         try:
             told = await scene.play(system, cast)
-        except (Unexpected, TimeoutError) as flaw:
-            self._console.print(f"   [red]✗ {flaw or 'nothing came in time'}[/red]")
+        except (Unexpected, TimeoutError, httpx.HTTPError) as flaw:
+            self._console.print(f"   [red]✗ {str(flaw) or 'nothing came in time'}[/red]")
             return None
         for push in told.pushes:
             self._console.print(_phone(push))
@@ -95,7 +98,7 @@ def _progress(console: Console) -> Progress:
 
 
 async def main() -> int:
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     start = time.monotonic()
     stage = Stage(console)
     with _progress(console) as progress:
