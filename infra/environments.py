@@ -42,9 +42,14 @@ DEV = PROD.model_copy(
     }
 )
 
-# One machine: the Lambdas run on its own processor, ingest runs beside the emulator, and nobody watches.
+# One machine: the Lambdas run on its own processor and few at a time, ingest beside the emulator, and nobody watches.
+_FEW = {"concurrency": 2}
 EMULATOR = PROD.model_copy(
     update={
+        "match": PROD.match.model_copy(update=_FEW),
+        "apns": PROD.apns.model_copy(update=_FEW),
+        "voip": PROD.voip.model_copy(update=_FEW),
+        "fcm": PROD.fcm.model_copy(update=_FEW),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,
