@@ -53,6 +53,8 @@ EMULATOR = PROD.model_copy(
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,
+        "assets_bucket": "assets",
+        "tls_only": False,  # the emulator listens on the loopback alone, in the clear
         "ingest": None,
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain

@@ -56,7 +56,7 @@ class Lake(Construct):
             encryption=s3.BucketEncryption.KMS,
             encryption_key=self._key,
             bucket_key_enabled=True,
-            enforce_ssl=True,
+            enforce_ssl=self._environment.tls_only,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
                 s3.LifecycleRule(

@@ -25,7 +25,7 @@ class Queues(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: Environment) -> None:
         super().__init__(scope, construct_id)
-        self._prefix = environment.prefix
+        self._environment = environment
         self.statements = self._pair("statements", environment.match)
         self.apns = self._pair("apns", environment.apns)
         self.voip = self._pair("voip", environment.voip)
@@ -50,9 +50,9 @@ class Queues(Construct):
         return sqs.Queue(
             self,
             name.title().replace("-", ""),
-            queue_name=f"{self._prefix}{name}",
+            queue_name=f"{self._environment.prefix}{name}",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
+            enforce_ssl=self._environment.tls_only,
             retention_period=KEPT,
             max_message_size_bytes=2**20,
             visibility_timeout=visibility_timeout,

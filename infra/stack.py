@@ -1,9 +1,8 @@
 """Clarion's stack: it wires the constructs together and grants each function what it needs, and no more."""
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from clarion.decisions import NotifyType
@@ -16,7 +15,7 @@ from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
 from infra.retention import removal
-from infra.secrets import Secrets
+from infra.secrets import KeptSecret, Secrets
 from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
 
 
@@ -27,6 +26,7 @@ class ClarionStack(Stack):
             f"{environment.prefix}stack",
             env=Account(account=environment.account, region=environment.region),
             description="Clarion: statements in, push notifications out",
+            synthesizer=_synthesizer(environment.assets_bucket),
             termination_protection=environment.data is Lasting.KEEP,
         )
         self._environment = environment
@@ -84,9 +84,7 @@ class ClarionStack(Stack):
         allow_key(function, self.key, "s3")
         return function
 
-    def _dispatch(
-        self, notify_type: NotifyType, consumer: Consumer, pair: Pair, secret: secretsmanager.Secret
-    ) -> RoomFunction:
+    def _dispatch(self, notify_type: NotifyType, consumer: Consumer, pair: Pair, secret: KeptSecret) -> RoomFunction:
         environment, tables = self._environment, self.tables
         function = self._function(
             notify_type.title(),
@@ -98,7 +96,7 @@ class ClarionStack(Stack):
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
                 "notify_type": notify_type,
-                "provider_secret_id": secret.secret_arn,
+                "provider_secret_id": secret.arn,
                 "bundle_id": environment.bundle_id,
                 "alert_title": environment.alert_title,
             },
@@ -107,7 +105,7 @@ class ClarionStack(Stack):
         allow(function, "sqs: SendMessage", pair.dead.queue_arn)
         allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
-        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow(function, "secretsmanager: GetSecretValue", secret.arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "secretsmanager")
@@ -130,9 +128,9 @@ class ClarionStack(Stack):
             "Authorizer",
             "api.authorizer.handler",
             self._environment.api.authorizer,
-            {"jwt_secret_id": secret.secret_arn, "jwt_issuer": self._environment.jwt_issuer},
+            {"jwt_secret_id": secret.arn, "jwt_issuer": self._environment.jwt_issuer},
         )
-        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow(function, "secretsmanager: GetSecretValue", secret.arn)
         allow_key(function, self.key, "secretsmanager")
         return function
 
@@ -185,9 +183,15 @@ class ClarionStack(Stack):
             "LakeBucket": self.lake.bucket.bucket_name,
             "OversizeBucket": self.lake.oversize.bucket_name,
             "EventsStream": self.lake.events.delivery_stream_name,
-            "ApnsSecretId": self.secrets.apns.secret_arn,
-            "FcmSecretId": self.secrets.fcm.secret_arn,
-            "JwtSecretId": self.secrets.jwt.secret_arn,
+            "ApnsSecretId": self.secrets.apns.arn,
+            "FcmSecretId": self.secrets.fcm.arn,
+            "JwtSecretId": self.secrets.jwt.arn,
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+
+def _synthesizer(assets_bucket: str | None) -> IStackSynthesizer:
+    if assets_bucket is None:
+        return DefaultStackSynthesizer()
+    return CliCredentialsStackSynthesizer(file_assets_bucket_name=assets_bucket)
