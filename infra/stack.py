@@ -8,6 +8,7 @@ from constructs import Construct
 from clarion.decisions import NotifyType
 from infra.api import HttpApi
 from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
 from infra.lake import Lake
@@ -78,7 +79,8 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
         allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
-        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("*"))
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("statements/*"))
+        accept(function.own_role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "s3")
@@ -149,7 +151,8 @@ class ClarionStack(Stack):
         )
         role = service.task.task_role
         allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
-        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("*"))
+        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("statements/*"))
+        accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
         allow_key(role, self.key, "s3")
         return service
 
