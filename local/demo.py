@@ -13,12 +13,14 @@ from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 from local.provider import Push
 from local.story import STORY, Cast, Scene, Told, Unexpected
 from local.system import System, running
 
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
+_ORDER = {str(word): place for place, word in enumerate((*StatementDecision, *NotificationDecision, *PushDecision), 1)}
 _PLAIN_WIDTH = 110
 """Columns where the output is no terminal."""
 
@@ -84,7 +86,9 @@ def _shortened(value: Any) -> Any:
 
 
 def _words(decisions: Counter[str]) -> str:
-    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in decisions.items())
+    """In the order in which they are taken; what is no decision comes first, as it is."""
+    told = sorted(decisions.items(), key=lambda found: _ORDER.get(found[0], 0))
+    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in told)
 
 
 def _latency(told: Told) -> str:
