@@ -312,7 +312,8 @@ async def leader_killed(aws: Aws, folder: Path) -> str:
     latencies = sorted(queue.latencies)
     figures = (
         f"kill -9 of the leader {len(kills)} times and of one of two nodes once, in {sent:,} statements in {SECONDS} s:"
-        f" lost {lost}, handled twice after dedup 0, repeated before dedup {queue.received.total() - len(queue.received):,},"
+        f" lost {lost}, handled {len(queue.received):,} after dedup by hash, which dropped"
+        f" {queue.received.total() - len(queue.received):,} repetitions,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
         f" worst {latencies[-1]} ms"
     )

@@ -24,6 +24,7 @@ def _log_as_json() -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LambdaPowertoolsFormatter(service=SERVICE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ingest.fingerprints import Fingerprint
 
+_OVERHEAD_BYTES = 320
+
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
@@ -15,6 +17,11 @@ class Unmatched:
     fingerprint: Fingerprint
     pairs: list[Fingerprint]
     statement: bytes
+
+    @property
+    def held_size(self) -> int:
+        """Bytes that it takes up, roughly."""
+        return len(self.statement) + _OVERHEAD_BYTES
 
 
 class SecondLook:
@@ -30,14 +37,14 @@ class SecondLook:
 
     def add(self, unmatched: Unmatched) -> None:
         self._waiting.append(unmatched)
-        self._held_bytes += len(unmatched.statement)
+        self._held_bytes += unmatched.held_size
 
     def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
         """Take out what is wanted by now."""
         taken = [unmatched for unmatched in self._waiting if wants(unmatched)]
         if taken:
             self._waiting = deque(unmatched for unmatched in self._waiting if not wants(unmatched))
-            self._held_bytes -= sum(len(unmatched.statement) for unmatched in taken)
+            self._held_bytes -= sum(unmatched.held_size for unmatched in taken)
         return taken
 
     def due(self, observed_by: int) -> Iterator[Unmatched]:
@@ -52,5 +59,5 @@ class SecondLook:
 
     def _take(self) -> Unmatched:
         unmatched = self._waiting.popleft()
-        self._held_bytes -= len(unmatched.statement)
+        self._held_bytes -= unmatched.held_size
         return unmatched

@@ -14,6 +14,7 @@ from ingest.fingerprints import Fingerprint, Fingerprints
 
 _HEADER = b"clarion seen 1\n\0"
 _LOADED_AT_ONCE = 20_000
+_CROWDED = 0.75
 
 
 class UnreadableRecordError(ValueError):
@@ -30,6 +31,11 @@ class Seen:
         self._journal = array("q")
         self.size = 0
         """Kept beside the set, which would have to count."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to forget what the nodes no longer hold."""
+        return self.size > self._limit * _CROWDED
 
     def add(self, statement: Fingerprint) -> bool:
         """Take `statement` in hand unless it is known; whether it was new."""

@@ -21,8 +21,10 @@ from ingest.protocol import (
     request,
 )
 
-MAX_FRAME = 32 * 1024 * 1024
+MAX_FRAME = 16 * 1024 * 1024
 """A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
+_MOST_FRAMES = 4
+"""Waiting to be taken in; a node can make us hold no more, the rest waits on its side."""
 _CLOSE_SECONDS = 2.0
 
 
@@ -53,7 +55,7 @@ class Session:
         self.replayed = 0
 
     async def next(self) -> Shown:
-        """Wait for the next statements. Raise `NodeFault`, websockets' errors, `TimeoutError` if a replay stalls."""
+        """Wait for the next statements. Raise `NodeFault`, websockets' errors."""
         while True:
             shown = self._early.pop(0) if self._early else await self._receive()
             if shown:
@@ -95,7 +97,9 @@ class Session:
 @asynccontextmanager
 async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
     """Subscribe to everything. Raise as `Session.next` does, and `OSError`."""
-    async with connect(url, max_size=MAX_FRAME, compression=None, close_timeout=_CLOSE_SECONDS) as socket:
+    async with connect(
+        url, max_size=MAX_FRAME, max_queue=_MOST_FRAMES, compression=None, close_timeout=_CLOSE_SECONDS
+    ) as socket:
         early: list[Shown] = []
         try:
             async with asyncio.timeout(patience.answer):
@@ -111,9 +115,11 @@ async def _ask_for_everything(socket: ClientConnection, early: list[Shown]) -> N
     methods = offer.get("methods") if isinstance(offer, dict) else None
     if isinstance(methods, list) and SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
         subscription = await _ask(socket, early, 2, DRAFT_SUBSCRIBE)
-        await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
+        accepted = await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
     else:
-        await _ask(socket, early, 2, SUBSCRIBE, "any")
+        accepted = await _ask(socket, early, 2, SUBSCRIBE, "any")
+    if not isinstance(accepted, str | int):
+        raise NodeFault("the subscription was refused")
 
 
 async def _ask(socket: ClientConnection, early: list[Shown], number: int, method: str, *params: object) -> object:
@@ -122,6 +128,8 @@ async def _ask(socket: ClientConnection, early: list[Shown], number: int, method
     while True:
         said = read(await socket.recv())
         if isinstance(said, Shown):
+            if len(early) == _MOST_FRAMES:
+                raise NodeFault("statements instead of an answer")
             early.append(said)
         elif isinstance(said, Answer) and said.id == number:
             return said.result

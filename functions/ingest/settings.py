@@ -58,7 +58,7 @@ class IngestSettings(Settings):
     state_bucket: str | None = None
     state_prefix: str = "ingest/seen/"
     first_replay: FirstReplay = FirstReplay.RECORD
-    seen_limit: int = 6_000_000
+    seen_limit: int = 8_000_000
     outbox_bytes: int = 64 * _MIB
     second_look_bytes: int = 64 * _MIB
     second_look_seconds: float = 5.0

@@ -46,8 +46,11 @@ THREADS = IN_FLIGHT + 8
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
 
-# What fails is tried again here, where it shows; the SDK must not hide it for long.
-_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=THREADS)
+# What the queue refuses is tried again here, where it shows; the SDK must not hide it.
+_QUEUE_CONFIG = Config(
+    connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=IN_FLIGHT
+)
+_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"}, max_pool_connections=THREADS)
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ class Clients:
     @classmethod
     def from_environment(cls) -> Self:
         return cls(
-            boto3.client("sqs", config=_CONFIG),
+            boto3.client("sqs", config=_QUEUE_CONFIG),
             boto3.client("s3", config=_CONFIG),
             boto3.client("dynamodb", config=_CONFIG),
             boto3.client("dynamodbstreams", config=_CONFIG),
@@ -90,6 +93,8 @@ class Task:
         )
         self._nodes: list[Node] = []
         self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
+        self._lease_thread = ThreadPoolExecutor(1)
+        """Of its own, so that no slow request elsewhere can cost the lease."""
         archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
         self._record = Record(self._seen, archive, self._leadership, self._knows_all)
         self._restored = False
@@ -134,7 +139,11 @@ class Task:
     async def _work(self, stop: asyncio.Event) -> None:
         settings = self._settings
         watch = Watch(
-            self._nodes, window=settings.watch_seconds, oldest=settings.renew_seconds, quiet=settings.quiet_seconds
+            self._nodes,
+            lambda: self._seen.crowded,
+            window=settings.watch_seconds,
+            oldest=settings.renew_seconds,
+            quiet=settings.quiet_seconds,
         )
         await self._lead_or_follow()
         async with asyncio.TaskGroup() as tasks:
@@ -178,7 +187,8 @@ class Task:
     async def _lead_or_follow(self) -> None:
         """Renew the lease or stand by for it, and open or shut the outbox accordingly. Raise pynamodb's errors."""
         try:
-            await asyncio.to_thread(self._leadership.renew, self._delivered_through())
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._lease_thread, self._leadership.renew, self._delivered_through())
         finally:
             leads = self._leadership.held
             if leads != self._outbox.is_open:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingest.node import Node
 
@@ -11,12 +11,19 @@ FEWEST = 20
 """Live statements in a window below which no node is judged by another."""
 
 
+CROWDED_SECONDS = 600.0
+"""The age at which a subscription is renewed while too many statements are remembered: a replay tells which to forget."""
+
+
 class Watch:
     """Renews a subscription that is old or quiet, or that showed less than half of what another did in a window."""
 
-    def __init__(self, nodes: Sequence[Node], *, window: float, oldest: float, quiet: float) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], crowded: Callable[[], bool], *, window: float, oldest: float, quiet: float
+    ) -> None:
         """Seconds: between two looks, the age at which a subscription is renewed anyway, and the silence after which it is doubted."""
         self._nodes = nodes
+        self._crowded = crowded
         self._window = window
         self._oldest = oldest
         self._quiet = dict.fromkeys(nodes, quiet)
@@ -48,7 +55,7 @@ class Watch:
     def _doubt(self, node: Node, now: float, best: int, shown: int | None) -> str | None:
         if not node.session or node.session.remaining:
             return None
-        if now - node.subscribed_at > self._oldest:
+        if now - node.subscribed_at > (min(CROWDED_SECONDS, self._oldest) if self._crowded() else self._oldest):
             return "old"
         if shown is not None and best >= FEWEST and shown * 2 < best:
             return "behind"

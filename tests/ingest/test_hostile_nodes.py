@@ -67,6 +67,20 @@ async def refuses(socket: ServerConnection) -> None:
     await socket.wait_closed()
 
 
+async def shows_instead_of_answering(socket: ServerConnection) -> None:
+    await socket.recv()
+    for _ in range(10):
+        await socket.send(notification(statements=["0x00"]))
+    await socket.wait_closed()
+
+
+async def offers_only_a_draft_that_is_full(socket: ServerConnection) -> None:
+    for result in ({"methods": ["statement_unstable_subscribe"]}, "subscription", {"result": "limitReached"}):
+        asked = json.loads(await socket.recv())
+        await socket.send(json.dumps({"id": asked["id"], "result": result}))
+    await socket.wait_closed()
+
+
 async def hangs_up(socket: ServerConnection) -> None:
     await socket.close()
 
@@ -87,6 +101,8 @@ BEHAVIOURS = {
     "never answers": never_answers,
     "answers another question": answers_another_question,
     "refuses": refuses,
+    "shows instead of answering": shows_instead_of_answering,
+    "takes no more filters": offers_only_a_draft_that_is_full,
     "hangs up": hangs_up,
     "cuts the line": cuts_the_line,
     "replays without end": replays_without_end,
