@@ -316,7 +316,7 @@ def running(clients: Clients) -> Run:
     async def run(settings: IngestSettings) -> AsyncIterator[Task]:
         stop = asyncio.Event()
         task = Task(settings, clients)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(task.run(stop))
             try:
                 yield task

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clarion.statement import MAX_SIZE
@@ -30,6 +30,7 @@ def opened(capacity: int, handled: list[int]) -> Outbox:
     return outbox
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=30))
 def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> None:
     async def drain() -> list[list[Letter]]:
@@ -85,7 +86,7 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
     for number in range(25):
         outbox.add(letter(number))
     await outbox.settle()
-    await asyncio.wait_for(outbox.empty(), 5)
+    await asyncio.wait_for(outbox.empty(), 30)
     sending.cancel()
     assert sorted(failing.taken) == list(range(25))
     assert sorted(handled) == list(range(25))
@@ -98,7 +99,7 @@ async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None
     await asyncio.sleep(0.01)
     assert not waiting.done()
     outbox.done(await outbox.take())
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 30)
 
 
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:

@@ -79,13 +79,14 @@ async def test_a_rule_added_while_the_task_was_down_does_not_push_what_is_old(
     s3: "S3Client",
 ) -> None:
     old = make_statement(1, topics=(OTHER,))
-    async with running(make_settings(node)):
+    async with running(make_settings(node)) as task:
         await node.subscribed()
         node.show(old)
         node.show(make_statement(2))
         await received.holds(1)
         await saved(s3)
-        await asyncio.sleep(0.6)  # the old one is let go
+        while not task.counts["statement_unmatched"]:
+            await asyncio.sleep(0.01)
     write_rule(topic=OTHER)
     async with running(make_settings(node)):
         await node.subscribed()
@@ -103,7 +104,7 @@ async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
     make_statement: Make,
     s3: "S3Client",
 ) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         stuck = make_settings(node, statements_queue_url=received.url + "-gone")
         task = await crashing(Task(stuck, clients))
         await node.subscribed()
@@ -131,21 +132,21 @@ async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
     async with running(settings) as standby:
         while node.subscriptions < 2:
             await asyncio.sleep(0.01)
-        for number in range(200):
+        for number in range(60):
             node.show(make_statement(number))
             await asyncio.sleep(0.005)
-            if number == 50:
+            if number == 20:
                 await crash(crashed)
         await leads(standby)
-        while len(set(received.statements())) < 200:
+        while len(set(received.statements())) < 60:
             await asyncio.sleep(0.01)
-    assert set(received.statements()) == {make_statement(number) for number in range(200)}
+    assert set(received.statements()) == {make_statement(number) for number in range(60)}
 
 
 async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
     node: "FakeNode", running: "Run", make_settings: Settings
 ) -> None:
-    settings = make_settings(node, lease_seconds=4.0)
+    settings = make_settings(node, lease_seconds=20.0)
     async with running(settings) as first:
         await leads(first)
         standby = running(settings)
@@ -153,7 +154,7 @@ async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
         while node.subscriptions < 2:
             await asyncio.sleep(0.01)
         assert not second.status()["leading"]
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(10):
         await leads(second)
     await standby.__aexit__(None, None, None)
 

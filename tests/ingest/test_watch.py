@@ -42,7 +42,7 @@ async def test_a_node_that_shows_less_than_its_peer_is_asked_again(
         await node.subscribed()
         await other.subscribed()
         node.go_mute()
-        for number in range(1000):
+        for number in range(10_000):
             other.show(make_statement(number))
             await asyncio.sleep(0.002)
             if node.subscriptions > 1:
