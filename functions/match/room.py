@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import boto3
 from aws_lambda_powertools import Logger, Metrics
@@ -17,11 +17,17 @@ from clarion.events import EventLog
 from clarion.messages import StatementMessage
 from clarion.metrics import NAMESPACE
 from match.admission import Admission
-from match.batch import Case, Matcher
-from match.outbox import Outbox
+from match.batch import Matcher
+from match.case import Case
+from match.claims import Claims
+from match.outbox import Letter, Outbox
 from match.report import Report
 from match.settings import MatchSettings
 from match.source import Source
+from match.windows import Windows
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 SERVICE = "match"
 WORKERS = 16
@@ -32,20 +38,31 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Poison(NamedTuple):
+    """A message that can't be read."""
+
+    message_id: str
+    body: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Room:
     matcher: Matcher
     report: Report
-    clock: Callable[[], int] = now
 
     @classmethod
     def open(cls, settings: MatchSettings, clock: Callable[[], int] = now) -> Self:
-        tables.bind(settings.table_prefix)
+        dynamodb = cast("DynamoDBClient", tables.bind(settings.table_prefix, pool=WORKERS).client)
+        pool = ThreadPoolExecutor(WORKERS)
+        claims = Claims(dynamodb)
         matcher = Matcher(
+            settings=settings,
             source=Source(cache(lambda: boto3.client("s3")), settings.oversize_bucket),
-            admission=Admission(settings.limit, clock),
-            outbox=Outbox(boto3.client("sqs", config=Config(max_pool_connections=WORKERS)), settings.push_queues),
-            pool=ThreadPoolExecutor(WORKERS),
+            claims=claims,
+            admission=Admission(settings.limit, claims, Windows(dynamodb), clock),
+            outbox=Outbox(boto3.client("sqs", config=Config(max_pool_connections=WORKERS)), pool),
+            pool=pool,
             clock=clock,
         )
         report = Report(
@@ -53,27 +70,40 @@ class Room:
             metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
             logger=Logger(service=SERVICE),
         )
-        return cls(matcher, report, clock)
+        return cls(matcher, report)
 
     def take(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
         """Decide on a batch of SQS records; returns the ids of the messages that are to come again."""
         cases, poisoned = self._opened(records)
+        unburied = self._bury(poisoned)
         self.matcher.decide(cases)
-        at = self.clock()
+        at = self.matcher.clock()
         for case in cases:
             self.report.case(case, at)
         self.report.close()
-        return [*poisoned, *(case.message_id for case in cases if case.fault)]
+        return [*unburied, *(case.message_id for case in cases if case.fault)]
 
-    def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[str]]:
-        cases, poisoned = [], []
+    def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[Poison]]:
+        cases: list[Case] = []
+        poisoned: list[Poison] = []
         for record in records:
+            message_id, body = record["messageId"], record["body"]
             try:
-                cases.append(Case(record["messageId"], StatementMessage.model_validate_json(record["body"])))
+                cases.append(Case(message_id, StatementMessage.model_validate_json(body)))
             except ValidationError as flaw:
-                poisoned.append(record["messageId"])
-                self.report.poison(record["messageId"], _reason(flaw))
+                poisoned.append(Poison(message_id, body, _reason(flaw)))
         return cases, poisoned
+
+    def _bury(self, poisoned: Sequence[Poison]) -> list[str]:
+        """Send what no retry makes readable to the dead-letter queue; returns those that must get there by retries."""
+        for poison in poisoned:
+            self.report.poison(poison.message_id, poison.reason)
+        url = self.matcher.settings.dead_letter_url
+        if not url:
+            return [poison.message_id for poison in poisoned]
+        letters = {poison.message_id: Letter(url, poison.body, reason=poison.reason) for poison in poisoned}
+        refused = self.matcher.outbox.post(letters.values())
+        return [message_id for message_id, letter in letters.items() if letter in refused]
 
 
 def _reason(flaw: ValidationError) -> str:

@@ -7,7 +7,7 @@ from moto import mock_aws
 from clarion import tables
 from match.room import Room
 from match.settings import MatchSettings
-from tests.match.scene import Clock, Queues, Scene
+from tests.match.scene import PAGE, Clock, Queues, Scene
 
 PREFIX = "clarion-test-"
 
@@ -45,6 +45,8 @@ def environment(queues: Queues) -> dict[str, str]:
         "CLARION_TABLE_PREFIX": PREFIX,
         "CLARION_EVENTS_STREAM": "lake",
         "CLARION_OVERSIZE_BUCKET": "oversize",
+        "CLARION_FAN_OUT_PAGE": str(PAGE),
+        "CLARION_SECOND_LOOK_SECONDS": "0",  # the queues' clock is not the scene's
         **{f"CLARION_{name.upper()}_QUEUE_URL": url for name, url in queues.urls.items()},
     }
 

@@ -17,6 +17,7 @@ from match.room import Room
 NOW = 1_800_000_000_000
 NEVER = 0xFFFF_FFFF
 TOPIC = b"\x01" * 32
+PAGE = 10
 OTHER = b"\x02" * 32
 
 
@@ -118,3 +119,7 @@ class Scene:
     def pushes(self) -> list[PushMessage]:
         """Those queued since the last look."""
         return self.queues.pushes()
+
+    def again(self) -> list[StatementMessage]:
+        """What match has sent itself since the last look, delays aside."""
+        return [StatementMessage.model_validate_json(body) for body in self.queues.drain("statements")]
