@@ -27,7 +27,8 @@ def settle[Task, Result](
         except AWS_ERRORS as error:
             return task, Fault(f"{type(error).__name__}: {error}")
 
-    return list(pool.map(attempt, tasks))
+    waiting = list(tasks)
+    return list(pool.map(attempt, waiting) if len(waiting) > 1 else map(attempt, waiting))
 
 
 def sound[Key, Value](found: Mapping[Key, Value | Fault]) -> dict[Key, Value] | Fault:

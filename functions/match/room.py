@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-import boto3
 from aws_lambda_powertools import Logger, Metrics
 from botocore.config import Config
 from pydantic import ValidationError
@@ -28,6 +27,9 @@ from match.windows import Windows
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
 
 SERVICE = "match"
 WORKERS = 16
@@ -36,6 +38,30 @@ WORKERS = 16
 def now() -> int:
     """UNIX milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The ways to AWS; `pool` is where requests wait for their answers."""
+
+    dynamodb: "DynamoDBClient"
+    sqs: "SQSClient"
+    firehose: "FirehoseClient"
+    s3: Callable[[], "S3Client"]
+    pool: Executor
+
+    @classmethod
+    def make(cls, table_prefix: str) -> Self:
+        connection = tables.bind(table_prefix, pool=WORKERS)
+        # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
+        session = connection.session
+        return cls(
+            dynamodb=cast("DynamoDBClient", connection.client),
+            sqs=cast("SQSClient", session.create_client("sqs", config=Config(max_pool_connections=WORKERS))),
+            firehose=cast("FirehoseClient", session.create_client("firehose")),
+            s3=cache(lambda: cast("S3Client", session.create_client("s3"))),
+            pool=ThreadPoolExecutor(WORKERS),
+        )
 
 
 class Poison(NamedTuple):
@@ -52,21 +78,19 @@ class Room:
     report: Report
 
     @classmethod
-    def open(cls, settings: MatchSettings, clock: Callable[[], int] = now) -> Self:
-        dynamodb = cast("DynamoDBClient", tables.bind(settings.table_prefix, pool=WORKERS).client)
-        pool = ThreadPoolExecutor(WORKERS)
-        claims = Claims(dynamodb)
+    def open(cls, settings: MatchSettings, clients: Clients, clock: Callable[[], int] = now) -> Self:
+        claims = Claims(clients.dynamodb)
         matcher = Matcher(
             settings=settings,
-            source=Source(cache(lambda: boto3.client("s3")), settings.oversize_bucket),
+            source=Source(clients.s3, settings.oversize_bucket),
             claims=claims,
-            admission=Admission(settings.limit, claims, Windows(dynamodb), clock),
-            outbox=Outbox(boto3.client("sqs", config=Config(max_pool_connections=WORKERS)), pool),
-            pool=pool,
+            admission=Admission(settings.limit, claims, Windows(clients.dynamodb), clock),
+            outbox=Outbox(clients.sqs, clients.pool),
+            pool=clients.pool,
             clock=clock,
         )
         report = Report(
-            events=EventLog(boto3.client("firehose"), settings.events_stream),
+            events=EventLog(clients.firehose, settings.events_stream),
             metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
             logger=Logger(service=SERVICE),
         )
