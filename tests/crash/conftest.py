@@ -6,7 +6,7 @@ from moto import mock_aws
 from tests.match.scene import credentials, deploy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name, value in credentials().items():

@@ -8,7 +8,7 @@ from match.settings import MatchSettings
 from tests.match.scene import PREFIX, Scene, credentials, deploy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
     """A deployment's resources, and the variables that name them."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
@@ -22,7 +22,7 @@ def settings(environment: dict[str, str]) -> MatchSettings:
     return MatchSettings.from_environment(environment)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def clients(environment: dict[str, str]) -> Clients:
     return Clients.make(PREFIX)
 

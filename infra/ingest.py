@@ -1,0 +1,117 @@
+"""The ingest service: a Fargate task that holds the subscription to the statement store, and its network.
+
+The nodes are on the internet, so the tasks need a way out. A public address each (3.65 dollars a month) with no port
+open costs less than a NAT gateway (32.85 a month and zone, 0.045 a GB), and interface endpoints (7.30 a month, zone and
+service) would not reach the nodes at all. The gateway endpoints of S3 and DynamoDB are free.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import Duration, IgnoreMode
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr_assets as images
+from aws_cdk import aws_ecs as ecs
+from constructs import Construct
+
+from infra.config import Environment, Ingest
+from infra.findings import accept
+from infra.retention import log_group
+
+ROOT = Path(__file__).parents[1]
+IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
+
+
+class IngestService(Construct):
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        ingest: Ingest,
+        settings: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self.vpc = self._network()
+        self.task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            family=f"{environment.prefix}ingest",
+            cpu=ingest.cpu,
+            memory_limit_mib=ingest.memory_mb,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
+            ),
+        )
+        self._add_container(settings)
+        accept(self.task, "ECS2", "The environment names queues, buckets and nodes, and holds no secret")
+        accept(self.task, "IAM5[Resource::*]", "ECR gives its login for no repository in particular")
+        self.service = self._service(ingest)
+
+    def _network(self) -> ec2.Vpc:
+        vpc = ec2.Vpc(
+            self,
+            "Network",
+            max_azs=2,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False)
+            ],
+            restrict_default_security_group=False,
+        )
+        logs = log_group(
+            self, "FlowLog", name=f"/aws/vpc/{self._environment.prefix}ingest", environment=self._environment
+        )
+        vpc.add_flow_log(
+            "Rejected",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(logs),
+            traffic_type=ec2.FlowLogTrafficType.REJECT,
+        )
+        for name in ("S3", "DYNAMODB"):
+            vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
+        return vpc
+
+    def _add_container(self, settings: Mapping[str, str]) -> None:
+        name = f"/aws/ecs/{self._environment.prefix}ingest"
+        self.task.add_container(
+            "Ingest",
+            image=_image(),
+            environment={f"CLARION_{name.upper()}": value for name, value in settings.items()},
+            logging=ecs.LogDrivers.aws_logs(
+                stream_prefix="ingest",
+                log_group=log_group(self, "Log", name=name, environment=self._environment),
+            ),
+            readonly_root_filesystem=True,
+            stop_timeout=Duration.seconds(60),
+        )
+
+    def _service(self, ingest: Ingest) -> ecs.FargateService:
+        cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc)
+        accept(cluster, "ECS4", "Ingest tells its own metrics; Insights would cost more than the tasks of a quiet day")
+        return ecs.FargateService(
+            self,
+            "Service",
+            service_name=f"{self._environment.prefix}ingest",
+            cluster=cluster,
+            task_definition=self.task,
+            desired_count=ingest.tasks,
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+            assign_public_ip=True,
+            security_groups=[ec2.SecurityGroup(self, "Outbound", vpc=self.vpc, description="Out only: nobody calls")],
+        )
+
+
+def _image() -> ecs.ContainerImage:
+    """Only hashed at synthesis; docker is needed where the stack is deployed from."""
+    kept = ["*", *(f"!{source}/**" for source in IMAGE_SOURCES), "**/__pycache__"]
+    return ecs.ContainerImage.from_asset(
+        str(ROOT),
+        file="functions/ingest/Dockerfile",
+        platform=images.Platform.LINUX_ARM64,
+        exclude=kept,
+        ignore_mode=IgnoreMode.DOCKER,
+    )
