@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import timeit
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -29,7 +28,7 @@ from match.claims import Claims
 from match.room import Clients
 from match.settings import MatchSettings
 from match.verdict import judge
-from tests.match.scene import PREFIX, Scene, credentials, deploy
+from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 NOW = 1_800_000_000_000
 TURNS = 200
@@ -118,13 +117,6 @@ def _child_seconds(code: str) -> float:
     subprocess.run([sys.executable, "-c", code], check=True)
     after = getrusage(RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-class InTurn(Executor):
-    """One thing after the other, so that the processor's time is all of one thread."""
-
-    def map(self, fn: Callable[..., Any], *tasks: Iterable[Any], **_: object) -> Iterator[Any]:
-        return map(fn, *tasks)
 
 
 def answer(**_: object) -> Any:

@@ -4,6 +4,8 @@ import os
 import sys
 import time
 from collections import Counter
+from contextlib import redirect_stdout
+from io import StringIO
 
 from moto import mock_aws
 
@@ -23,12 +25,14 @@ def main() -> None:
 def run(scenarios: list[Scenario]) -> tuple[int, list[Failure]]:
     tried, failures = 0, []
     for scenario in scenarios:
-        called = harness.calls(scenario)
+        with redirect_stdout(StringIO()):
+            called = harness.calls(scenario)
         points = harness.points(called)
         print(f"{scenario.name}: {len(called)} calls: {_told(called)}")
         started = time.monotonic()
         for point in points:
-            failure = harness.survives(scenario, point)
+            with redirect_stdout(StringIO()):  # where the metrics go
+                failure = harness.survives(scenario, point)
             tried += 1
             if failure:
                 failures.append(failure)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from itertools import takewhile
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from clarion.messages import Span
 from match.room import Clients
 from match.settings import MatchSettings
 from tests.match.meter import READ_PRICE, Bill, meter
-from tests.match.scene import PREFIX, Scene, credentials, deploy
+from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 PAGE = 250
 """As deployed: the default of the settings."""
@@ -170,7 +171,7 @@ PATHS = (
 def costs() -> dict[str, Cost]:
     """In a deployment of the emulation's; each path in a sandbox of its own."""
     settings = MatchSettings.from_environment(deploy() | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
-    clients = Clients.make(PREFIX)
+    clients = replace(Clients.make(PREFIX), pool=InTurn())
     return {path.name: path.cost(Scene(settings, clients)) for path in PATHS}
 
 

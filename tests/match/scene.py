@@ -1,8 +1,9 @@
 """One match room with its tables and queues, and those who send and receive through it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 import boto3
@@ -23,6 +24,13 @@ TOPIC = b"\x01" * 32
 PREFIX = "clarion-test-"
 PAGE = 10
 OTHER = b"\x02" * 32
+
+
+class InTurn(Executor):
+    """Does one thing after the other, so that the calls come in the same order in every run."""
+
+    def map(self, fn: Callable[..., Any], *tasks: Iterable[Any], **_: object) -> Iterator[Any]:
+        return map(fn, *tasks)
 
 
 def credentials() -> dict[str, str]:
