@@ -76,6 +76,18 @@ format: .venv/.ready ## Put the code into shape
 	@ruff check --fix .
 	@ruff format .
 
+.PHONY: crash
+crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in turn; all must come right
+	@$(PY) -m tests.crash
+
+.PHONY: ledger
+ledger: .venv/.ready ## What each path through match costs, in units and dollars
+	@$(PY) -m tests.match.ledger
+
+.PHONY: bench-match
+bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb
+	@$(PY) -m bench.match
+
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
