@@ -1,7 +1,7 @@
 """`/v1/subscriptions/rules`: replace a subscription's rules, add some, remove some."""
 
 from http import HTTPStatus
-from typing import Literal, assert_never
+from typing import assert_never
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
@@ -21,7 +21,7 @@ def replace(body: RulesChange) -> Response[None]:
     now = room.now()
     outcome = room.rule_sets.replace(str(body.subscription_id), client_id, body.as_set(), now=now)
     if outcome is not Unchanged.SUPERSEDED:
-        _tell(room, _done(outcome, room), "added", now)
+        _tell(room, _done(outcome, room), now)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -30,8 +30,8 @@ def add(body: RulesChange) -> Added:
     room, client_id = of_request(router)
     now = room.now()
     changed = _done(room.rule_sets.add(str(body.subscription_id), client_id, body.as_set(), now=now), room)
-    _tell(room, changed, "added", now)
-    return Added(added=len(changed.rules), total_rules=changed.total)
+    _tell(room, changed, now)
+    return Added(added=len(changed.added), total_rules=changed.total)
 
 
 @router.delete("/v1/subscriptions/rules")
@@ -39,8 +39,8 @@ def discard(body: RulesChange) -> Removed:
     room, client_id = of_request(router)
     now = room.now()
     changed = _done(room.rule_sets.discard(str(body.subscription_id), client_id, body.as_set(), now=now), room)
-    _tell(room, changed, "removed", now)
-    return Removed(removed=len(changed.rules), total_rules=changed.total)
+    _tell(room, changed, now)
+    return Removed(removed=len(changed.removed), total_rules=changed.total)
 
 
 def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
@@ -57,6 +57,6 @@ def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
             assert_never(outcome)
 
 
-def _tell(room: Room, changed: Changed, change: Literal["added", "removed"], at: int) -> None:
-    for event in history.of_rules(changed, change, at):
+def _tell(room: Room, changed: Changed, at: int) -> None:
+    for event in history.of_rules(changed, at):
         room.events.add(event)
