@@ -21,7 +21,7 @@ from pynamodb.connection import Connection
 from api.room import Room
 from clarion import subscriptions
 from clarion.decisions import NotifyType
-from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, owned
+from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, erase, owned
 from clarion.tables import Rule, Subscription, Token, split_rule_key
 
 CLIENT = b"c" * 32
@@ -226,7 +226,7 @@ OPS = st.one_of(
 RUNNERS = st.lists(st.builds(Runner, OPS, st.none() | st.integers(0, 12)), min_size=2, max_size=3)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=SOME_BLOCKS.filter(lambda blocks: size(blocks) <= LIMIT),
     rounds=st.lists(RUNNERS, min_size=1, max_size=2),
@@ -248,6 +248,8 @@ def test_whatever_crashes_or_races_some_order_explains_it(
         assert read(rule_sets, sid) == (after if after is not None else "not found")
         assert state is None or explained(state, runners, after), [(r.op, r.answer, r.error) for r in runners]
         state = after
+    subscriptions.remove(watched, [sid], CLIENT)
+    erase(watched, sid)
 
 
 NUMBERS = iter(range(1, 1_000_000))
