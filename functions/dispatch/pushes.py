@@ -1,8 +1,8 @@
 """From a message and its subscription to the push that the provider gets, if it is still of use."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import ClassVar
-from uuid import UUID, uuid5
 
 from clarion import payload
 from clarion.decisions import NotifyType, PushDecision, PushType, SubscriptionStatus
@@ -73,9 +73,10 @@ def build(message: PushMessage, token: str, app: App, *, title: str, now: float)
     )
 
 
-def push_id(message: PushMessage) -> UUID:
-    """Names the notification of one statement for one subscription, also when it is repeated."""
-    return uuid5(message.subscription_id, message.statement_hash.hex())
+def push_id(message: PushMessage) -> str:
+    """Names the notification of one statement for one subscription, also when it is repeated: a UUID, version 8."""
+    name = sha256(message.subscription_id.bytes + message.statement_hash).hexdigest()
+    return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
 
 
 def _is_call(message: PushMessage) -> bool:

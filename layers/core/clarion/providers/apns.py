@@ -6,7 +6,6 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 
 import json
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from clarion.decisions import PushType
 from clarion.providers.credentials import Credential
@@ -69,13 +68,13 @@ class ApnsApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApnsPush:
-    """`topic` overrides the app's bundle id; `expiration` is in UNIX seconds, and 0 means: now or never."""
+    """`push_id` is a UUID; `topic` overrides the app's bundle id; `expiration` is in UNIX seconds, 0: now or never."""
 
     app: ApnsApp
     token: str = field(repr=False)
     body: bytes = field(repr=False)
     push_type: PushType
-    push_id: UUID
+    push_id: str
     collapse_id: str | None = None
     expiration: int = 0
     topic: str | None = None
@@ -102,7 +101,7 @@ class ApnsPush:
         if isinstance(result, Fault):
             return RetryLater(status=None, reason=result.reason)
         if result.status == 200:
-            return Delivered(status=200, provider_id=str(self.push_id))
+            return Delivered(status=200, provider_id=self.push_id)
         return refusal(result)
 
 
