@@ -65,9 +65,7 @@ MISBEHAVIOURS = (
 STATUS = {reason: status for status, reasons in REASONS.items() for reason in reasons}
 _BY_STATUS: dict[int, tuple[str | Misbehaviour, ...]] = {**REASONS, 0: MISBEHAVIOURS}
 FAILURES: dict[tuple[int, int], str | Misbehaviour] = {
-    (status, nth): failure
-    for status, failures in _BY_STATUS.items()
-    for nth, failure in enumerate(failures, 1)
+    (status, nth): failure for status, failures in _BY_STATUS.items() for nth, failure in enumerate(failures, 1)
 }
 _WORDS = re.compile(
     r"(?:de1a(?P<delay>\d{4}))?"

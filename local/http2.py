@@ -100,6 +100,7 @@ class Connection(asyncio.Protocol):
             H2Configuration(
                 client_side=False,
                 header_encoding="utf-8",
+                normalize_inbound_headers=False,
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
             )

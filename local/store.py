@@ -39,6 +39,7 @@ class StatementStore:
         self._pool = StatementPool(relay_unverified=relay_unverified, now=now)
         self._subscriptions: set[Subscription] = set()
         self._opened = 0
+        self._watched = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._server: Server = await serve(
@@ -59,6 +60,10 @@ class StatementStore:
     def subscribers(self) -> int:
         return len(self._subscriptions)
 
+    async def until_watched(self) -> None:
+        """Waits for the first subscription."""
+        await self._watched.wait()
+
     async def submit(self, raw: bytes) -> Verdict:
         """As `statement_submit`, without the socket. Raises `MalformedStatement`."""
         verdict, kept = self._pool.submit(raw)
@@ -77,6 +82,7 @@ class StatementStore:
         standing = [kept.raw for kept in self._pool if wants(kept.topics)]
         subscription = Subscription(socket, f"subscription-{self._opened}", wants, standing)
         self._subscriptions.add(subscription)
+        self._watched.set()
         return subscription
 
     def drop(self, subscription: Subscription) -> None:

@@ -24,7 +24,10 @@ class BySubscriptionClient(GlobalSecondaryIndex["Subscription"]):
 
 
 class Subscription(Model):
-    """A client's wish to be woken by way of one push token."""
+    """A client's wish to be woken by way of one push token.
+
+    `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
+    """
 
     class Meta:
         table_name = "subscriptions"
@@ -37,6 +40,7 @@ class Subscription(Model):
     status_reason = UnicodeAttribute(null=True)
     generation = NumberAttribute()
     rule_count = NumberAttribute()
+    revision = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
 
