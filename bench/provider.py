@@ -94,8 +94,8 @@ class Connection(asyncio.Protocol):
     def _apns_id(self, block: bytes) -> bytes:
         """As it was encoded. The first request tells which header it is: a client keeps to its order."""
         if self._id_at < 0:
-            names = [name for name, _ in Decoder().decode(block)]
-            self._id_at = names.index("apns-id")
+            names = [name for name, _ in Decoder().decode(block, raw=True)]
+            self._id_at = names.index(b"apns-id")
         return literal(block, self._id_at)
 
     def _answer(self, answers: list[bytes]) -> None:

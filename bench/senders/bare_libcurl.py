@@ -4,7 +4,8 @@ from collections import Counter
 from uuid import uuid4
 
 import pycurl
-from task import IN_FLIGHT, TOPIC, Task, given, measure
+
+from bench.senders.task import IN_FLIGHT, TOPIC, Task, given, measure
 
 
 def handle_for(task: Task) -> pycurl.Curl:
@@ -35,7 +36,7 @@ def main() -> None:
     multi = pycurl.CurlMulti()
     multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, 1000)
     idle = [handle_for(task) for _ in range(IN_FLIGHT)]
-    requests = [request(task) for _ in range(task.count)]
+    requests = [request(task) for _ in range(task.pushes)]
 
     def send(count: int) -> Counter[int]:
         statuses: Counter[int] = Counter()
@@ -58,7 +59,7 @@ def main() -> None:
             multi.select(0.1)
         return statuses
 
-    measure(task.count, send)
+    measure(task.pushes, send)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
-from task import TOPIC, given, measure
-
+from bench.senders.task import TOPIC, given, measure
 from clarion.decisions import NotifyType
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
@@ -29,7 +28,7 @@ class OneSecret:
         self._text = text
 
     def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: ARG002, N803 - as boto3 calls it
-        return {"SecretString": self._text}
+        return {"SecretString": self._text, "VersionId": "1"}
 
 
 def message() -> PushMessage:
@@ -51,15 +50,15 @@ def main() -> None:
     task = given()
     text = json.dumps({"key_id": "LOCALKEY00", "team_id": "LOCALTEAM0", "private_key": task.key})
     secret = Secret(cast("SecretsManagerClient", OneSecret(text)), "apns", ApnsKey)
-    app = ApnsApp(ApnsCredential(secret), bundle_id=TOPIC, url=task.url)
+    app = ApnsApp(ApnsCredential(secret), name="bench", bundle_id=TOPIC, url=task.url)
     transport = Transport(str(task.ca_file))
-    queue = [(message(), uuid4().hex * 2) for _ in range(task.count)]
+    queue = [(message(), uuid4().hex * 2) for _ in range(task.pushes)]
 
     def dispatch(count: int) -> Counter[int]:
-        pushes = [build(message, token, app, title="Polkadot App", now=NOW) for message, token in queue[:count]]
+        pushes = [build(message, token, app, now=NOW) for message, token in queue[:count]]
         return Counter(outcome.status or 0 for outcome in send(transport, pushes))
 
-    measure(task.count, dispatch)
+    measure(task.pushes, dispatch)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ WARM_UP = 200
 class Task(NamedTuple):
     port: int
     folder: Path
-    count: int
+    pushes: int
 
     @property
     def url(self) -> str:
@@ -35,9 +35,9 @@ def given() -> Task:
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("count", type=int)
+    parser.add_argument("pushes", type=int)
     chosen = parser.parse_args()
-    return Task(chosen.port, chosen.folder, chosen.count)
+    return Task(chosen.port, chosen.folder, chosen.pushes)
 
 
 def measure(count: int, send: Callable[[int], Counter[int]]) -> None:

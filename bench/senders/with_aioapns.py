@@ -9,7 +9,8 @@ from uuid import uuid4
 
 from aioapns import APNs, NotificationRequest, PushType
 from aioapns.connection import APNsProductionClientProtocol
-from task import TOPIC, Task, given, measure
+
+from bench.senders.task import TOPIC, Task, given, measure
 
 CONCURRENT = 1000
 BODY = {"aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1}, "statement": {"data": "00" * 250}}
@@ -52,7 +53,7 @@ def main() -> None:
 
     with asyncio.Runner() as runner:
         client = runner.run(start())
-        measure(task.count, lambda count: runner.run(send_all(client, count)))
+        measure(task.pushes, lambda count: runner.run(send_all(client, count)))
 
 
 if __name__ == "__main__":

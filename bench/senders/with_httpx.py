@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import httpx
-from task import TOPIC, given, measure
+
+from bench.senders.task import TOPIC, given, measure
 
 CONCURRENT = 100
 """httpx slows down with more."""
@@ -44,7 +45,7 @@ def main() -> None:
         return statuses
 
     with asyncio.Runner() as runner:
-        measure(task.count, lambda count: runner.run(send_all(count)))
+        measure(task.pushes, lambda count: runner.run(send_all(count)))
 
 
 if __name__ == "__main__":

@@ -55,13 +55,13 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
     return None
 
 
-def build(message: PushMessage, token: str, app: App, *, title: str, now: float) -> Push:
+def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
     """The same message makes the same push every time, whoever builds it and however often."""
     if isinstance(app, FcmApp):
         ttl = min(int(useful_until(message) - now), MAX_TTL)
         return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
     call = message.notify_type is NotifyType.VOIP
-    body = (payload.voip(message) if call else payload.apns(message, title=title)).body
+    body = (payload.voip(message) if call else payload.apns(message, title=app.title)).body
     return ApnsPush(
         app=app,
         token=token,

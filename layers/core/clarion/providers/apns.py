@@ -5,9 +5,10 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
-from clarion.decisions import PushType
+from clarion.decisions import Environment, PushType
+from clarion.payload import TITLE
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
     CredentialRejected,
@@ -20,8 +21,10 @@ from clarion.providers.outcomes import (
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
 
-PRODUCTION = "https://api.push.apple.com"
-SANDBOX = "https://api.sandbox.push.apple.com"
+URLS = {
+    Environment.PRODUCTION: "https://api.push.apple.com",
+    Environment.SANDBOX: "https://api.sandbox.push.apple.com",
+}
 
 TOKEN_GONE = {(400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken")}
 REJECTED = {
@@ -56,14 +59,16 @@ RETRY = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ApnsApp:
     """An app in one of Apple's two environments. Keys belong to an environment, so connections do as well."""
 
-    def __init__(self, credential: Credential, *, bundle_id: str, url: str = PRODUCTION) -> None:
-        self.credential = credential
-        self.bundle_id = bundle_id
-        self.url = url
-        self.lane = f"{url} {bundle_id}"
+    credential: Credential
+    _: KW_ONLY
+    name: str
+    bundle_id: str
+    title: str = TITLE
+    url: str = URLS[Environment.PRODUCTION]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,7 @@ class ApnsPush:
         ]
         if self.collapse_id is not None:
             headers.append(f"apns-collapse-id: {self.collapse_id}")
-        return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.lane)
+        return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.name)
 
     def outcome(self, result: Result) -> FirstOutcome:
         if isinstance(result, Fault):
