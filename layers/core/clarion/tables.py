@@ -27,6 +27,7 @@ class Subscription(Model):
     """A client's wish to be woken by way of one push token.
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
+    `app` and `environment` say where the token is good; without them it is the first app, in production.
     """
 
     class Meta:
@@ -36,6 +37,8 @@ class Subscription(Model):
     client_id = BinaryAttribute(legacy_encoding=False)
     notify_type = UnicodeAttribute()
     token = UnicodeAttribute()
+    app = UnicodeAttribute(null=True)
+    environment = UnicodeAttribute(null=True)
     status = UnicodeAttribute()
     status_reason = UnicodeAttribute(null=True)
     generation = NumberAttribute()
