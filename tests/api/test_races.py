@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -187,19 +187,23 @@ def watched(room: Room) -> Iterator[Connection]:
         hook.unregister("before-call.dynamodb", _before_a_request)
 
 
-def race(runners: Sequence[Runner], schedule: Iterator[int], perform: Callable[[Op], Any]) -> None:
+def race(runners: Sequence[Runner], schedule: Iterator[tuple[int, int]], perform: Callable[[Op], Any]) -> None:
     threads = [threading.Thread(target=runner.run, args=(perform,), daemon=True) for runner in runners]
     for thread in threads:
         thread.start()
     while waiting := [runner for runner in runners if not runner.done]:
-        waiting[next(schedule, 0) % len(waiting)].step()
+        who, steps = next(schedule, (0, 1))
+        runner = waiting[who % len(waiting)]
+        while steps and not runner.done:
+            runner.step()
+            steps -= 1
     for thread in threads:
         thread.join()
     for runner in runners:
         assert runner.error is None or isinstance(runner.error, Crash), runner.error
 
 
-def explained(before: Blocks, runners: Sequence[Runner], after: Blocks | None) -> bool:
+def explained(before: Blocks | None, runners: Sequence[Runner], after: Blocks | None) -> bool:
     crashed = [runner for runner in runners if runner.error]
     finished = [runner for runner in runners if not runner.error]
     for took_effect in product([True, False], repeat=len(crashed)):
@@ -217,39 +221,84 @@ def in_this_order(state: Blocks | None, order: Sequence[Runner], after: Blocks |
     return state == after
 
 
-SOME_BLOCKS = st.frozensets(st.sampled_from(sorted(BLOCKS)))
+LARGE = frozenset("DE")
+SOME_BLOCKS = st.frozensets(st.sampled_from(sorted(BLOCKS))) | st.sampled_from([frozenset(), LARGE, LARGE | {"a"}])
+SCHEDULES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20)
+"""Who goes next, and for how many requests."""
 OPS = st.one_of(
     st.builds(Op, st.sampled_from(["put", "post", "delete"]), SOME_BLOCKS),
     st.just(Op("read")),
     st.just(Op("remove")),
 )
-RUNNERS = st.lists(st.builds(Runner, OPS, st.none() | st.integers(0, 12)), min_size=2, max_size=3)
+RIVALS = st.lists(st.tuples(OPS, st.none() | st.integers(0, 12)), min_size=2, max_size=3)
+"""Operations at one time, each with the number of requests after which it crashes."""
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+class Bench:
+    """A subscription, and what it is known to hold."""
+
+    def __init__(self, connection: Connection, state: Blocks) -> None:
+        self.connection = connection
+        self.rule_sets = RuleSets(connection, limit=LIMIT, sleep=lambda _: None)
+        row = subscriptions.register(connection, CLIENT, NotifyType.FCM, str(uuid4()), now=1)
+        assert isinstance(row, Subscription)
+        self.sid = row.subscription_id
+        self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
+        self.state: Blocks | None = state
+
+    def race(self, rivals: Sequence[tuple[Op, int | None]], schedule: Iterator[tuple[int, int]]) -> list[Runner]:
+        runners = [Runner(op, crash_after) for op, crash_after in rivals]
+        race(runners, schedule, lambda op: perform(op, self.rule_sets, self.connection, self.sid))
+        after = seen_by_the_matcher(self.sid)
+        assert read(self.rule_sets, self.sid) == (after if after is not None else "not found")
+        assert explained(self.state, runners, after), [(each.op, each.answer, each.error) for each in runners]
+        self.state = after
+        return runners
+
+    def clear(self) -> None:
+        subscriptions.remove(self.connection, [self.sid], CLIENT)
+        erase(self.connection, self.sid)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=SOME_BLOCKS.filter(lambda blocks: size(blocks) <= LIMIT),
-    rounds=st.lists(RUNNERS, min_size=1, max_size=2),
-    schedule=st.lists(st.integers(0, 5), max_size=60),
+    rounds=st.lists(RIVALS, min_size=1, max_size=2),
+    schedule=SCHEDULES,
 )
 def test_whatever_crashes_or_races_some_order_explains_it(
-    watched: Connection, before: Blocks, rounds: list[list[Runner]], schedule: list[int]
+    watched: Connection,
+    before: Blocks,
+    rounds: list[list[tuple[Op, int | None]]],
+    schedule: list[tuple[int, int]],
 ) -> None:
-    rule_sets = RuleSets(watched, limit=LIMIT, sleep=lambda _: None)
-    row = subscriptions.register(watched, CLIENT, NotifyType.FCM, str(UUID(int=next(NUMBERS))), now=1)
-    assert isinstance(row, Subscription)
-    sid = row.subscription_id
-    rule_sets.replace(sid, CLIENT, pairs_of(before), now=1)
-    state: Blocks | None = before
+    bench = Bench(watched, before)
     steps = iter(schedule)
-    for runners in rounds:
-        race(runners, steps, lambda op: perform(op, rule_sets, watched, sid))
-        after = seen_by_the_matcher(sid)
-        assert read(rule_sets, sid) == (after if after is not None else "not found")
-        assert state is None or explained(state, runners, after), [(r.op, r.answer, r.error) for r in runners]
-        state = after
-    subscriptions.remove(watched, [sid], CLIENT)
-    erase(watched, sid)
+    for rivals in rounds:
+        bench.race(rivals, steps)
+    bench.clear()
 
 
-NUMBERS = iter(range(1, 1_000_000))
+SLOW = {
+    "a large put": Op("put", frozenset("a")),
+    "a large delete": Op("delete", LARGE),
+    "a small post": Op("post", frozenset("a")),
+}
+QUICK = {
+    "a large put": Op("put", frozenset("b")),
+    "a small post": Op("post", frozenset("c")),
+    "a removal": Op("remove"),
+}
+
+
+@pytest.mark.parametrize("quick", QUICK.values(), ids=QUICK)
+@pytest.mark.parametrize("slow", SLOW.values(), ids=SLOW)
+def test_an_operation_may_be_overtaken_or_crash_at_any_point(watched: Connection, slow: Op, quick: Op) -> None:
+    requests, stop = 1, 0
+    while stop < requests:
+        bench = Bench(watched, LARGE)
+        overtaken, _ = bench.race([(slow, None), (quick, None)], iter([(0, 1 + stop), (1, 1000)]))
+        if bench.state is not None:
+            bench.race([(slow, stop), (quick, None)], iter([(0, 1000)]))
+        bench.clear()
+        requests, stop = overtaken.requests, stop + 1
