@@ -119,7 +119,18 @@ class RateLimit(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit)
+class Quota(Model):
+    """How much of an allowance is used up, such as a client's requests of one minute, or a challenge's single use."""
+
+    class Meta:
+        table_name = "quotas"
+
+    quota = UnicodeAttribute(hash_key=True)
+    used = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota)
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 
