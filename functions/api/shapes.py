@@ -1,8 +1,8 @@
 """The bodies of requests and answers. The apps in the field spell some fields differently: every spelling is accepted."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import (
@@ -22,28 +22,31 @@ from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.rulesets import RuleSet
 from clarion.tables import KEY_BYTES
 
-HEX_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 APNS_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})")
 """Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
 FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
 
 
-def _key(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    found = HEX_KEY.fullmatch(value) if isinstance(value, str) else None
-    if not found:
-        raise ValueError("must be 32 bytes as 64 hex digits, with or without 0x")
-    return bytes.fromhex(found[1])
+def _hex(size: int) -> Callable[[object], bytes]:
+    form = re.compile(rf"(?:0[xX])?([0-9a-fA-F]{{{2 * size}}})")
+
+    def parse(value: object) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        found = form.fullmatch(value) if isinstance(value, str) else None
+        if not found:
+            raise ValueError(f"must be {size} bytes as {2 * size} hex digits, with or without 0x")
+        return bytes.fromhex(found[1])
+
+    return parse
 
 
-Key = Annotated[
-    bytes,
-    BeforeValidator(_key),
-    PlainSerializer(bytes.hex, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{HEX_KEY.pattern}$"}, mode="validation"),
-    WithJsonSchema({"type": "string", "pattern": "^[0-9a-f]{64}$"}, mode="serialization"),
-]
+def _hex_schema(size: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^(0[xX])?[0-9a-fA-F]{{{2 * size}}}$"})
+
+
+Key = Annotated[bytes, BeforeValidator(_hex(32)), PlainSerializer(bytes.hex, return_type=str), _hex_schema(32)]
+Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
 class Body(BaseModel):
@@ -60,6 +63,32 @@ class Body(BaseModel):
             if any(value != values[0] for value in values):
                 raise ValueError(f"{' and '.join(names)} mean the same but differ")
         return given
+
+
+class ChallengeRequest(Body):
+    client_id: Key
+
+
+class Challenge(BaseModel):
+    """`message` is what to sign; a careful client builds it itself. `expires_at` is in UNIX seconds."""
+
+    challenge: str
+    message: str
+    expires_at: int
+
+
+class SignedChallenge(Body):
+    client_id: Key
+    challenge: str = Field(max_length=200)
+    signature: Signature
+
+
+class Token(BaseModel):
+    """`expires_in` is in seconds."""
+
+    token: str = Field(repr=False)
+    token_type: Literal["Bearer"]
+    expires_in: int
 
 
 class NewSubscription(Body):
@@ -99,6 +128,16 @@ class RuleShape(Body):
 class RulesChange(Body):
     subscription_id: UUID
     rules: list[RuleShape]
+
+    @field_validator("rules")
+    @classmethod
+    def _not_both_ways(cls, rules: list[RuleShape]) -> list[RuleShape]:
+        """A pair may stand there twice, as some apps send it, but only with the same meaning."""
+        meant = {rule.sender_pubkey + rule.topic: rule.notify_type for rule in rules}
+        for number, rule in enumerate(rules):
+            if meant[rule.sender_pubkey + rule.topic] != rule.notify_type:
+                raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
+        return rules
 
     def as_set(self) -> RuleSet:
         return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}

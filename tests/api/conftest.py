@@ -14,7 +14,7 @@ from api.app import handle
 from api.authorization import Authorizer
 from api.room import Room
 from api.settings import ApiSettings, AuthorizerSettings
-from clarion.tables import Rule, Subscription, Token
+from clarion.tables import Quota, Rule, Subscription, Token
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -89,7 +89,7 @@ def aws() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def room(aws: None) -> Room:
     room = Room.open(ApiSettings(table_prefix="clarion-test-", events_stream="lake"))
-    for model in (Subscription, Token, Rule):
+    for model in (Subscription, Token, Rule, Quota):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("s3").create_bucket(Bucket="lake")
     boto3.client("firehose").create_delivery_stream(

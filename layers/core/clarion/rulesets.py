@@ -85,10 +85,12 @@ class RuleSets:
         self._limit = limit
         self._sleep = sleep
 
-    def read(self, subscription_id: str, client_id: bytes) -> tuple[Subscription, RuleSet] | Unchanged:
-        """A subscription with all its rules, as both were at one moment."""
+    def read(
+        self, subscription_id: str, client_id: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> tuple[Subscription, RuleSet] | Unchanged:
+        """A subscription with its rules, as both were at one moment; at most `limit` of those that follow `after`."""
         for row in self._attempts(subscription_id, client_id):
-            rules = _in_generation(row)
+            rules = _in_generation(row, after, limit)
             if _still(row):
                 return row, rules
         return _given_up(subscription_id, client_id)
@@ -229,10 +231,12 @@ def _still(row: Subscription) -> bool:
     return now is not None and now.revision == row.revision
 
 
-def _in_generation(row: Subscription) -> RuleSet:
+def _in_generation(row: Subscription, after: bytes | None = None, limit: int | None = None) -> RuleSet:
     """The rules of the generation that `row` names; all of them only if `row` is still current afterwards."""
-    which = _generations(row.generation, row.generation + 1)
-    found = Rule.query(row.subscription_id, which, consistent_read=True)
+    first, end = _prefix(row.generation), _prefix(row.generation + 1)
+    if after is not None:
+        first += after + b"\0"
+    found = Rule.query(row.subscription_id, Rule.rule_key.between(first, end), consistent_read=True, limit=limit)
     return {rule.sender_topic: _push_type(rule) for rule in found}
 
 
@@ -292,9 +296,13 @@ def _rule_key(generation: float, pair: bytes) -> bytes:
     return rule_key(int(generation), pair[:KEY_BYTES], pair[KEY_BYTES:])
 
 
-def _generations(first: float, end: float) -> Condition:
+def _generations(first: int, end: int) -> Condition:
     """From `first` up to, but without, `end`: no key is as short as a bare generation."""
-    return Rule.rule_key.between(*(int(generation).to_bytes(GENERATION_BYTES) for generation in (first, end)))
+    return Rule.rule_key.between(_prefix(first), _prefix(end))
+
+
+def _prefix(generation: float) -> bytes:
+    return int(generation).to_bytes(GENERATION_BYTES)
 
 
 def _push_type(rule: Rule) -> PushType | None:
