@@ -17,12 +17,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from api import auth, quotas, rules, subscriptions
+from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
 from api.room import Room
 from clarion.metrics import NAMESPACE, Metric
 
-OPEN = ("/v1/auth/",)
+OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
 JSON = "application/json"
 ERRORS_TOLD = 20
@@ -45,6 +45,8 @@ app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json
 app.include_router(auth.router)
 app.include_router(subscriptions.router)
 app.include_router(rules.router)
+app.include_router(notify.router)
+openapi.serve(app)
 
 
 def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
@@ -125,7 +127,8 @@ def _not_text(_: UnicodeDecodeError) -> Response[str]:
 @app.exception_handler(RequestValidationError)
 def _invalid(error: RequestValidationError) -> Response[str]:
     errors = [{"field": _path(told["loc"]), "rule": _rule(told)} for told in error.errors()[:ERRORS_TOLD]]
-    return Problem(Kind.INVALID, more={"errors": errors}).response()
+    kind = Kind.BAD_REQUEST if app.current_event.path == notify.PATH else Kind.INVALID
+    return Problem(kind, more={"errors": errors}).response()
 
 
 @app.exception_handler([PynamoDBException, BotoCoreError, ClientError])

@@ -16,6 +16,7 @@ class Kind(Enum):
     """The problem's name (the end of its `type`), its status and its title."""
 
     MALFORMED = ("malformed", HTTPStatus.BAD_REQUEST, "The body is not a JSON object")
+    BAD_REQUEST = ("bad-request", HTTPStatus.BAD_REQUEST, "The request breaks a rule")
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "A valid bearer token is required")
     LOGIN_FAILED = ("login-failed", HTTPStatus.UNAUTHORIZED, "The challenge does not prove who you are")
     DIRECT_PUSH_OFF = ("direct-push-off", HTTPStatus.FORBIDDEN, "This deployment takes no direct pushes")

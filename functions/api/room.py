@@ -9,6 +9,7 @@ import boto3
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pynamodb.connection import Connection
 
+from api.direct import DirectPush
 from api.identity import SharedSecret
 from api.problems import Kind, Problem
 from api.settings import ApiSettings
@@ -41,6 +42,7 @@ class Room:
     rule_sets: RuleSets
     events: EventLog
     login: Login | None
+    direct_push: DirectPush | None
     now: Callable[[], int] = field(default=milliseconds)
 
     @classmethod
@@ -53,6 +55,7 @@ class Room:
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription),
             events=EventLog(boto3.client("firehose"), settings.events_stream),
             login=_login(settings),
+            direct_push=_direct_push(settings),
         )
 
 
@@ -61,6 +64,12 @@ def _login(settings: ApiSettings) -> Login | None:
         return None
     secret = Secret(boto3.client("secretsmanager"), settings.login_secret_id, SharedSecret)
     return Login(settings.login_domain, secret)
+
+
+def _direct_push(settings: ApiSettings) -> DirectPush | None:
+    if settings.direct_push is None:
+        return None
+    return DirectPush.open(settings.direct_push, boto3.client("secretsmanager"))
 
 
 def of_request(router: APIGatewayHttpRouter) -> tuple[Room, bytes]:

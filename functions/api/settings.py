@@ -4,11 +4,36 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
 
+from clarion.decisions import Environment
+from clarion.payload import TITLE
+from clarion.providers import apns, fcm
 from clarion.settings import Settings
 
 
+class DirectPushSettings(BaseModel):
+    """What `POST /v1/notify` needs to reach the providers, as dispatch has it. `ca_file` replaces the public authorities."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    apns_secret_id: str
+    apns_sandbox_secret_id: str | None = None
+    fcm_secret_id: str
+    bundle_id: str
+    alert_title: str = TITLE
+    apns_url: str = apns.URLS[Environment.PRODUCTION]
+    apns_sandbox_url: str = apns.URLS[Environment.SANDBOX]
+    fcm_url: str = fcm.PRODUCTION
+    ca_file: str | None = None
+    pushes_per_minute: int = Field(default=60, gt=0)
+    """Of one client."""
+
+
 class ApiSettings(Settings):
-    """Limits have defaults. The standalone login is on when `login_secret_id` and `login_domain` are set."""
+    """Limits have defaults.
+
+    The standalone login is on when `login_secret_id` and `login_domain` are set; direct push when `direct_push` is,
+    a JSON object (`DirectPushSettings`).
+    """
 
     table_prefix: str
     events_stream: str
@@ -24,6 +49,8 @@ class ApiSettings(Settings):
     login_secret_id: str | None = None
     login_domain: str | None = None
     """The host name that clients know this service by; it is part of what they sign."""
+
+    direct_push: Json[DirectPushSettings | None] = None
 
     @model_validator(mode="after")
     def _login_is_whole(self) -> Self:

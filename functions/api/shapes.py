@@ -18,13 +18,19 @@ from pydantic import (
     model_validator,
 )
 
-from clarion.decisions import NotifyType, PushType, SubscriptionStatus
+from clarion.decisions import Environment, NotifyType, PushType, SubscriptionStatus
 from clarion.rulesets import RuleSet
 from clarion.tables import KEY_BYTES
 
 APNS_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})")
 """Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
+DIRECT_DEVICE = r"^[a-zA-Z0-9_\-+/=:]{64,326}$"
+DIRECT_IPHONE = re.compile(r"[0-9a-fA-F]{64,200}")
+APP = "^[A-Za-z0-9._-]{1,64}$"
 FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
+
+
+type Platform = Literal["ios", "android"]
 
 
 def _hex(size: int) -> Callable[[object], bytes]:
@@ -96,6 +102,10 @@ class NewSubscription(Body):
 
     notify_type: NotifyType = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm")
+    app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
+    environment: Environment | None = Field(
+        default=None, description="where Apple made the token: sandbox for builds of developers"
+    )
 
     @field_validator("token")
     @classmethod
@@ -167,6 +177,48 @@ class SubscriptionShape(BaseModel):
     subscription_id: UUID
     notify_type: NotifyType = Field(serialization_alias="notificationType")
     token: str = Field(repr=False)
+    app: str | None = None
+    environment: Environment | None = None
     status: SubscriptionStatus
     status_reason: str | None = Field(default=None, serialization_alias="statusReason")
     rules: list[RuleShape]
+
+
+class Notification(Body):
+    """A direct push, in the words of the API that the apps know."""
+
+    device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
+    push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
+    platform: Platform | None = Field(default=None, description="told from the token where absent")
+    bundle_id: str | None = Field(
+        default=None,
+        validation_alias="bundlerId",
+        pattern="^[A-Za-z0-9.-]{1,256}$",
+        description="instead of this deployment's app, for an iPhone",
+    )
+    message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
+    voip: bool = False
+
+    @model_validator(mode="after")
+    def _token_of_its_platform(self) -> Self:
+        if self.platform == "ios" and not DIRECT_IPHONE.fullmatch(self.device_token):
+            raise ValueError("deviceToken of an iPhone is hex")
+        return self
+
+
+class DirectError(BaseModel):
+    """`status` and `response` are the provider's."""
+
+    device: str
+    environment: Literal["development", "production"] | None = None
+    status: int | str | None = None
+    response: Any = None
+
+
+class NotificationResult(BaseModel):
+    success: bool
+    platform: Platform
+    sent: int | None = None
+    failed: int | None = None
+    message_id: str | None = Field(default=None, serialization_alias="messageId")
+    errors: list[DirectError] | None = None

@@ -17,9 +17,9 @@ from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
 from clarion import subscriptions
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.decisions import Environment, NotifyType, SubscriptionStatus
 from clarion.rulesets import RuleSet, Unchanged
-from clarion.subscriptions import TokenTaken
+from clarion.subscriptions import Registration, TokenTaken
 from clarion.tables import Subscription
 
 router = APIGatewayHttpRouter()
@@ -46,7 +46,8 @@ def register(body: NewSubscription) -> Registered:
     if len(subscriptions.of_client(client_id)) >= room.settings.subscriptions_per_client:
         raise Problem(Kind.TOO_MANY_SUBSCRIPTIONS, f"at most {room.settings.subscriptions_per_client}")
     now = room.now()
-    made = subscriptions.register(room.connection, client_id, body.notify_type, body.token, now=now)
+    wish = Registration(client_id, body.notify_type, body.token, body.app, body.environment)
+    made = subscriptions.register(room.connection, wish, now=now)
     if isinstance(made, TokenTaken):
         mine = {"subscription_id": made.subscription_id} if made.client_id == client_id else {}
         raise Problem(Kind.TOKEN_TAKEN, more=mine)
@@ -150,6 +151,8 @@ def _shape(row: Subscription, rules: RuleSet) -> SubscriptionShape:
         subscription_id=UUID(row.subscription_id),
         notify_type=NotifyType(row.notify_type),
         token=row.token,
+        app=row.app,
+        environment=Environment(row.environment) if row.environment else None,
         status=SubscriptionStatus(row.status),
         status_reason=row.status_reason,
         rules=[RuleShape.of(pair, push_type) for pair, push_type in rules.items()],

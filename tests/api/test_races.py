@@ -22,6 +22,7 @@ from api.room import Room
 from clarion import subscriptions
 from clarion.decisions import NotifyType
 from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, erase, owned
+from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token, split_rule_key
 
 CLIENT = b"c" * 32
@@ -240,7 +241,7 @@ class Bench:
     def __init__(self, connection: Connection, state: Blocks) -> None:
         self.connection = connection
         self.rule_sets = RuleSets(connection, limit=LIMIT, sleep=lambda _: None)
-        row = subscriptions.register(connection, CLIENT, NotifyType.FCM, str(uuid4()), now=1)
+        row = subscriptions.register(connection, Registration(CLIENT, NotifyType.FCM, str(uuid4())), now=1)
         assert isinstance(row, Subscription)
         self.sid = row.subscription_id
         self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
