@@ -6,6 +6,7 @@ through and says in its context who it is; here, whoever is nobody is refused be
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -116,7 +117,17 @@ def _problem(problem: Problem) -> Response[str]:
 
 @app.not_found
 def _not_found(_: NotFoundError) -> Response[str]:
-    return Problem(Kind.NO_ROUTE).response()
+    allowed = _methods().get(app.current_event.path)
+    if allowed is None:
+        return Problem(Kind.NO_ROUTE).response()
+    return Problem(Kind.WRONG_METHOD, headers={"Allow": allowed}).response()
+
+
+@cache
+def _methods() -> dict[str, str]:
+    """The methods that each address takes, as `Allow` lists them."""
+    paths = openapi.document(app)["paths"]
+    return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
 
 
 @app.exception_handler(UnicodeDecodeError)

@@ -19,6 +19,7 @@ TAGS = ["auth"]
     "/v1/auth/challenges",
     status_code=HTTPStatus.CREATED,
     summary="Ask for something to sign",
+    operation_id="askForChallenge",
     tags=TAGS,
     responses=answers(HTTPStatus.CREATED, Challenge, [*WITH_BODY, Kind.LOGIN_OFF]),
 )
@@ -35,6 +36,7 @@ def challenge(body: ChallengeRequest) -> Challenge:
     "/v1/auth/tokens",
     status_code=HTTPStatus.CREATED,
     summary="Get a bearer token for a signed challenge",
+    operation_id="signIn",
     tags=TAGS,
     responses=answers(HTTPStatus.CREATED, Token, [*WITH_BODY, Kind.LOGIN_FAILED, Kind.LOGIN_OFF]),
 )

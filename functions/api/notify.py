@@ -25,6 +25,7 @@ logger = Logger(service="api")
 @router.post(
     PATH,
     summary="Push straight to a token",
+    operation_id="pushDirectly",
     tags=["direct push"],
     security=BEARER,
     responses=answers(

@@ -22,6 +22,7 @@ PROBLEMS = [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION, Kind.TOO_MAN
     "/v1/subscriptions/rules",
     status_code=HTTPStatus.NO_CONTENT,
     summary="Replace all rules of a subscription",
+    operation_id="replaceRules",
     tags=TAGS,
     security=BEARER,
     responses=answers(HTTPStatus.NO_CONTENT, None, PROBLEMS),
@@ -40,6 +41,7 @@ def replace(body: RulesChange) -> Response[str]:
     "/v1/subscriptions/rules",
     status_code=HTTPStatus.CREATED,
     summary="Add rules to a subscription",
+    operation_id="addRules",
     tags=TAGS,
     security=BEARER,
     responses=answers(HTTPStatus.CREATED, Added, PROBLEMS),
@@ -56,6 +58,7 @@ def add(body: RulesChange) -> Added:
 @router.delete(
     "/v1/subscriptions/rules",
     summary="Remove rules from a subscription",
+    operation_id="removeRules",
     tags=TAGS,
     security=BEARER,
     responses=answers(HTTPStatus.OK, Removed, PROBLEMS),

@@ -97,7 +97,46 @@ class Token(BaseModel):
     expires_in: int
 
 
+def _registration_schema(schema: dict[str, Any]) -> None:
+    """What a token looks like depends on its kind, and the kind's field has two spellings."""
+    fields, title = schema["properties"], schema["title"]
+    optional = {name: fields[name] for name in ("app", "environment")}
+    kinds = (([NotifyType.APNS.value, NotifyType.VOIP.value], APNS_TOKEN), ([NotifyType.FCM.value], FCM_TOKEN))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {
+                name: {"type": "string", "enum": kind},
+                "token": fields["token"] | {"pattern": f"^{token.pattern}$"},
+                **optional,
+            },
+            "required": [name, "token"],
+        }
+        for name in ("notificationType", "platform")
+        for kind, token in kinds
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
+def _rule_schema(schema: dict[str, Any]) -> None:
+    """The names are in snake case or in camel case; a mixture is accepted too."""
+    fields, title = schema["properties"], schema["title"]
+    sender, topic, how = (fields[name] for name in ("sender_pubkey", "topic", "notify_type"))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {sender_name: sender, "topic": topic, how_name: how},
+            "required": [sender_name, "topic"],
+        }
+        for sender_name, how_name in (("sender_pubkey", "notify_type"), ("senderPubkey", "notifyType"))
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
 class NewSubscription(Body):
+    model_config = ConfigDict(json_schema_extra=_registration_schema)
     spellings = (("notificationType", "platform"),)
 
     notify_type: NotifyType = Field(validation_alias=AliasChoices("notificationType", "platform"))
@@ -119,7 +158,8 @@ class NewSubscription(Body):
         return found[1].lower() if found and pattern is APNS_TOKEN else token
 
 
-class RuleShape(Body):
+class NewRule(Body):
+    model_config = ConfigDict(json_schema_extra=_rule_schema)
     spellings = (("sender_pubkey", "senderPubkey"), ("notify_type", "notifyType"))
 
     sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
@@ -130,18 +170,14 @@ class RuleShape(Body):
         description="how an Android phone is to present the push; iOS subscriptions pass it over",
     )
 
-    @classmethod
-    def of(cls, pair: bytes, push_type: PushType | None) -> Self:
-        return cls(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], notify_type=push_type)
-
 
 class RulesChange(Body):
     subscription_id: UUID
-    rules: list[RuleShape]
+    rules: list[NewRule]
 
     @field_validator("rules")
     @classmethod
-    def _not_both_ways(cls, rules: list[RuleShape]) -> list[RuleShape]:
+    def _not_both_ways(cls, rules: list[NewRule]) -> list[NewRule]:
         """A pair may stand there twice, as some apps send it, but only with the same meaning."""
         meant = {rule.sender_pubkey + rule.topic: rule.notify_type for rule in rules}
         for number, rule in enumerate(rules):
@@ -169,6 +205,16 @@ class Added(BaseModel):
 class Removed(BaseModel):
     removed: int
     total_rules: int
+
+
+class RuleShape(BaseModel):
+    sender_pubkey: Key
+    topic: Key
+    notify_type: PushType | None = None
+
+    @classmethod
+    def of(cls, pair: bytes, push_type: PushType | None) -> Self:
+        return cls(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], notify_type=push_type)
 
 
 class SubscriptionShape(BaseModel):

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from api import history
 from api.described import BEARER, WITH_BODY, WITHOUT_BODY, answers
-from api.paging import Cursor
+from api.paging import CURSOR, Cursor
 from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
@@ -25,6 +25,10 @@ from clarion.tables import Subscription
 router = APIGatewayHttpRouter()
 TAGS = ["subscriptions"]
 JSON = "application/json"
+LINKS = {
+    name: {"operationId": name, "requestBody": {"subscription_id": "$response.body#/subscription_id"}}
+    for name in ("replaceRules", "addRules", "removeRules")
+}
 LISTING = TypeAdapter(list[SubscriptionShape])
 
 
@@ -32,12 +36,14 @@ LISTING = TypeAdapter(list[SubscriptionShape])
     "/v1/subscriptions",
     status_code=HTTPStatus.CREATED,
     summary="Register a push token",
+    operation_id="registerSubscription",
     tags=TAGS,
     security=BEARER,
     responses=answers(
         HTTPStatus.CREATED,
         Registered,
         [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.TOKEN_TAKEN, Kind.TOO_MANY_SUBSCRIPTIONS],
+        links=LINKS,
     ),
 )
 def register(body: NewSubscription) -> Registered:
@@ -58,6 +64,7 @@ def register(body: NewSubscription) -> Registered:
 @router.get(
     "/v1/subscriptions",
     summary="List your subscriptions and their rules",
+    operation_id="listSubscriptions",
     tags=TAGS,
     security=BEARER,
     responses=answers(
@@ -66,10 +73,10 @@ def register(body: NewSubscription) -> Registered:
         [*WITHOUT_BODY, Kind.UNAUTHENTICATED, Kind.RULES_CHANGED, Kind.CONTENDED],
     ),
 )
-def listing(cursor: Annotated[str | None, Query(max_length=200)] = None) -> Response[Any]:
+def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
     """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
     room, client_id = of_request(router)
-    shapes, following = _page(room, client_id, _begin(cursor))
+    shapes, following = _page(room, client_id, Cursor.parse(cursor) if cursor else None)
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
     link = {"Link": f'</v1/subscriptions?cursor={following}>; rel="next"'} if following else {}
     return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
@@ -79,6 +86,7 @@ def listing(cursor: Annotated[str | None, Query(max_length=200)] = None) -> Resp
     "/v1/subscriptions",
     status_code=HTTPStatus.NO_CONTENT,
     summary="Remove subscriptions and their rules",
+    operation_id="removeSubscriptions",
     tags=TAGS,
     security=BEARER,
     responses=answers(HTTPStatus.NO_CONTENT, None, [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION]),
@@ -94,14 +102,6 @@ def remove(body: Removal) -> Response[str]:
     for row in removed:
         room.events.add(history.of_subscription(row, now, removed=True))
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
-
-
-def _begin(cursor: str | None) -> Cursor | None:
-    try:
-        return Cursor.parse(cursor) if cursor else None
-    except ValueError:
-        errors = [{"field": "cursor", "rule": "must be the one of a Link header"}]
-        raise Problem(Kind.INVALID, more={"errors": errors}) from None
 
 
 class Part(NamedTuple):
