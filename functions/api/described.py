@@ -34,14 +34,10 @@ class ProblemDetails(BaseModel):
     errors: list[FieldError] | None = None
 
 
-def answers(
-    success: HTTPStatus, model: Any, kinds: Iterable[Kind], *, links: dict[str, Any] | None = None
-) -> dict[int, OpenAPIResponse]:
+def answers(success: HTTPStatus, model: Any, kinds: Iterable[Kind]) -> dict[int, OpenAPIResponse]:
     """A route's own answer and every problem that it may end in; `model` None stands for an empty body."""
     content: dict[str, Any] = {} if model is None else {"application/json": {"model": model}}
     told: dict[int, OpenAPIResponse] = {int(success): {"description": success.phrase, "content": content}}
-    if links:
-        told[int(success)]["links"] = links
     by_status = groupby(sorted(set(kinds), key=lambda kind: (kind.status, kind.slug)), key=lambda kind: kind.status)
     for status, group in by_status:
         names = "; ".join(f"`{kind.slug}`: {kind.title}" for kind in group)

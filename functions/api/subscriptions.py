@@ -25,10 +25,6 @@ from clarion.tables import Subscription
 router = APIGatewayHttpRouter()
 TAGS = ["subscriptions"]
 JSON = "application/json"
-LINKS = {
-    name: {"operationId": name, "requestBody": {"subscription_id": "$response.body#/subscription_id"}}
-    for name in ("replaceRules", "addRules", "removeRules")
-}
 LISTING = TypeAdapter(list[SubscriptionShape])
 
 
@@ -43,7 +39,6 @@ LISTING = TypeAdapter(list[SubscriptionShape])
         HTTPStatus.CREATED,
         Registered,
         [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.TOKEN_TAKEN, Kind.TOO_MANY_SUBSCRIPTIONS],
-        links=LINKS,
     ),
 )
 def register(body: NewSubscription) -> Registered:

@@ -14,7 +14,7 @@ def test_schemathesis_finds_nothing(gateway: Gateway, new_token: Callable[..., s
         "--max-examples=10",
         "--seed=1",
         "--generation-deterministic",
-        "--phases=examples,coverage,fuzzing,stateful",
+        "--phases=coverage,fuzzing",
         "--no-color",
         f"--header=Authorization: Bearer {new_token()}",
     ]
