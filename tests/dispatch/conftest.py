@@ -126,6 +126,7 @@ def register(aws: None) -> Callable[..., Subscription]:
             "status": "active",
             "generation": 1,
             "rule_count": 1,
+            "revision": 1,
             "created_at": made_at,
             "updated_at": made_at,
         }
