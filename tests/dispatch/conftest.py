@@ -1,25 +1,42 @@
 import asyncio
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
+from pynamodb.connection import Connection
 
-from clarion.decisions import NotifyType
+from clarion.decisions import Environment, NotifyType
+from clarion.events import EventLog
 from clarion.messages import PushMessage
+from clarion.providers.apns import ApnsApp
+from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
+from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
+from dispatch.batch import Dispatcher, Report
+from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
-from local.provider import Options, StandIn
+from local.provider import Options
+
+if TYPE_CHECKING:
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sqs import SQSClient
 
 NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
+APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
 
 
 class Clock:
@@ -36,8 +53,8 @@ class Clock:
 
 
 @contextmanager
-def _running(server: StandIn) -> Iterator[StandIn]:
-    """A stand-in in a thread of its own, as the transport blocks the one it is called in."""
+def _running(server: Any) -> Iterator[Any]:
+    """A server in a thread of its own, as the transport blocks the one it is called in."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -77,19 +94,19 @@ def account() -> keys.ServiceAccount:
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[[StandIn], StandIn]]:
-    """Start a stand-in that ends with the test."""
+def run() -> Iterator[Callable[..., Any]]:
+    """Start a server that ends with the test."""
     with ExitStack() as stack:
         yield lambda server: stack.enter_context(_running(server))
 
 
 @pytest.fixture
-def apns(run: Callable[[Apns], Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock) -> Apns:
+def apns(run: Callable[..., Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock) -> Apns:
     return run(Apns(localhost.server_context(), known=[apns_key], topics=[BUNDLE], options=Options(now=clock)))
 
 
 @pytest.fixture
-def fcm(run: Callable[[Fcm], Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
+def fcm(run: Callable[..., Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
     return run(Fcm(localhost.server_context(), account=account, options=Options(now=clock)))
 
 
@@ -160,11 +177,149 @@ def message() -> Callable[..., PushMessage]:
     return message
 
 
-def record(message: PushMessage, attempt: int = 1) -> dict[str, Any]:
-    """What Lambda gets of a message in SQS."""
-    return {
-        "messageId": str(message.receipt),
-        "receiptHandle": f"handle-{message.receipt}",
-        "body": message.to_json(),
-        "attributes": {"ApproximateReceiveCount": str(attempt)},
-    }
+class Secrets:
+    """Secrets Manager as far as we ask it."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.read = 0
+
+    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803 - as boto3 calls it
+        self.read += 1
+        if SecretId not in self.texts:
+            raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetSecretValue")
+        text = self.texts[SecretId]
+        return {"SecretString": text, "VersionId": sha256(text.encode()).hexdigest()}
+
+
+class Lake:
+    """Firehose as far as we tell it."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def put_record_batch(self, *, DeliveryStreamName: str, Records: list[dict[str, bytes]]) -> dict[str, Any]:  # noqa: N803
+        for record in Records:
+            self.events += [json.loads(line) for line in record["Data"].splitlines()]
+        return {"FailedPutCount": 0, "RequestResponses": []}
+
+
+class Queue:
+    """SQS in steered time, with its dead-letter queue."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.dead: list[PushMessage] = []
+        self._clock = clock
+        self._bodies: dict[str, str] = {}
+        self._visible_at: dict[str, float] = {}
+        self._receives: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def put(self, *messages: PushMessage) -> None:
+        for message in messages:
+            self._bodies[str(message.receipt)] = message.to_json()
+
+    def wait(self, message: PushMessage) -> float:
+        """Seconds until the message is visible again."""
+        return self._visible_at[str(message.receipt)] - self._clock()
+
+    def receive(self) -> list[Delivery]:
+        visible = [name for name in self._bodies if self._visible_at.get(name, 0) <= self._clock()]
+        self._receives.update(visible)
+        self._visible_at.update((name, self._clock() + 180) for name in visible)
+        return [Delivery.of(self._record(name)) for name in visible]
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self._bodies[name]
+
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> None:  # noqa: N803
+        for entry in Entries:
+            self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.dead += [PushMessage.model_validate_json(entry["MessageBody"]) for entry in Entries]
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+    def _record(self, name: str) -> dict[str, Any]:
+        return {
+            "messageId": name,
+            "receiptHandle": name,
+            "body": self._bodies[name],
+            "attributes": {"ApproximateReceiveCount": str(self._receives[name])},
+        }
+
+
+class Worker:
+    """A dispatch Lambda beside its queue."""
+
+    def __init__(self, apps: Apps[Any], transport: Transport, queue: Queue, lake: Lake, clock: Clock) -> None:
+        events = EventLog(cast("FirehoseClient", lake), "events")
+        self._queue = queue
+        self.dispatcher = Dispatcher(
+            apps=apps,
+            transport=transport,
+            connection=Connection(),
+            queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters"),
+            events=events,
+            clock=clock,
+        )
+
+    def work(self) -> Report:
+        """One invocation with all that is visible."""
+        deliveries = self._queue.receive()
+        report = self.dispatcher.run(deliveries)
+        self.dispatcher.events.flush()
+        self._queue.delete({delivery.message_id for delivery in deliveries} - {*report.unfinished})
+        return report
+
+
+@pytest.fixture
+def secrets(apns_key: keys.ApnsKey) -> Secrets:
+    secrets = Secrets()
+    secrets.texts["apns"] = secret_of(apns_key)
+    return secrets
+
+
+@pytest.fixture
+def apns_app(apns: Apns, secrets: Secrets, clock: Clock) -> ApnsApp:
+    app = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock).find(None, None)
+    assert app is not None
+    return app
+
+
+@pytest.fixture
+def fcm_app(fcm: Fcm, account: keys.ServiceAccount, secrets: Secrets, transport: Transport, clock: Clock) -> FcmApp:
+    secrets.texts["fcm"] = account.as_json(fcm.token_uri)
+    settings = AppSettings(name="first", secret_id="fcm")
+    app = fcm_apps([settings], cast("SecretsManagerClient", secrets), transport, fcm.url, clock).find(None, None)
+    assert app is not None
+    return app
+
+
+@pytest.fixture
+def queue(clock: Clock) -> Queue:
+    return Queue(clock)
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+@pytest.fixture
+def worker(
+    aws: None, apns: Apns, secrets: Secrets, transport: Transport, queue: Queue, lake: Lake, clock: Clock
+) -> Worker:
+    apps = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+def secret_of(key: keys.ApnsKey) -> str:
+    return json.dumps({"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key})
+
+
+def urls_of(production: Apns, sandbox: Apns | None = None) -> dict[Environment, str]:
+    return {Environment.PRODUCTION: production.url, Environment.SANDBOX: (sandbox or production).url}

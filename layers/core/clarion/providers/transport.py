@@ -91,7 +91,8 @@ class Transport:
         self._round(_noted(requests, sent), results)
         lost = [at for at, result in results.items() if isinstance(result, Fault) and self._lane(sent[at]).lost(result)]
         for name in {sent[at].lane for at in lost}:
-            self._lanes.pop(name).close()
+            if self._lanes[name].silent:
+                self._lanes.pop(name).close()
         self._round(((at, sent[at]) for at in lost), results)
         return [results[at] for at in range(len(sent))]
 
@@ -102,7 +103,7 @@ class Transport:
     def _round(self, requests: Iterator[tuple[Position, Request]], results: dict[Position, Result]) -> None:
         busy: set[_Lane] = set()
         for lane in self._lanes.values():
-            lane.answers = 0
+            lane.begin_round()
         while True:
             following = list(islice(requests, SLICE))
             for at, request in following:
@@ -141,6 +142,10 @@ class _Lane:
         self.multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, WINDOW)
         self.multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, CONNECTIONS)
 
+    def begin_round(self) -> None:
+        self._proven = self._proven or self.answers > 0
+        self.answers = 0
+
     def advance(self, results: dict[Position, Result]) -> bool:
         """Move whatever can move; True while there is more to do."""
         for _ in range(min(SLICE, len(self.waiting), WINDOW - len(self._travelling))):
@@ -154,11 +159,14 @@ class _Lane:
         """Whether something waits that could travel already."""
         return bool(self.waiting) and len(self._travelling) < WINDOW
 
+    @property
+    def silent(self) -> bool:
+        """Whether connections that had worked brought no answer in this round, as after a Lambda's freeze."""
+        return self._proven and not self.answers
+
     def lost(self, fault: Fault) -> bool:
-        """Whether the fault is a connection's end, or its silence since it last worked, as after a Lambda's freeze."""
-        if fault.code == pycurl.E_OPERATION_TIMEDOUT:
-            return self._proven and not self.answers
-        return fault.code in BROKEN
+        """Whether it was the connection that failed, and not the server."""
+        return self.silent if fault.code == pycurl.E_OPERATION_TIMEDOUT else fault.code in BROKEN
 
     def close(self) -> None:
         self.multi.close()
@@ -197,7 +205,6 @@ class _Lane:
             for handle, code, reason in failed:
                 at, _ = self._arrived(handle)
                 results[at] = Fault(code, reason)
-        self._proven = self._proven or self.answers > 0
 
     def _arrived(self, handle: pycurl.Curl) -> tuple[Position, list[bytes]]:
         self.multi.remove_handle(handle)
