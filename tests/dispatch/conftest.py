@@ -1,11 +1,12 @@
 import asyncio
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, override
 from uuid import uuid4
 
 import pytest
@@ -25,9 +26,10 @@ from clarion.tokens import token_hash
 from dispatch.batch import Dispatcher, Report
 from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
-from local.apns import Apns
+from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
-from local.provider import Options
+from local.http2 import Misbehaviour
+from local.provider import Options, Trouble
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
+SECOND = AppSettings(name="second", secret_id="second", bundle_id="io.pcf.second")
 
 
 class Clock:
@@ -50,6 +53,19 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+class SteeredApns(Apns):
+    """Also down until an instant of its clock, and told which keys it is to know."""
+
+    down_until = 0.0
+
+    @override
+    def meet(self, token: str, trouble: Trouble) -> str | Misbehaviour | None:
+        return "ServiceUnavailable" if self.now() < self.down_until else super().meet(token, trouble)
+
+    def trust(self, *known: keys.ApnsKey) -> None:
+        self._provider_tokens = ProviderTokens(known, self.now)
 
 
 @contextmanager
@@ -101,8 +117,23 @@ def run() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def apns(run: Callable[..., Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock) -> Apns:
-    return run(Apns(localhost.server_context(), known=[apns_key], topics=[BUNDLE], options=Options(now=clock)))
+def new_apns(
+    run: Callable[..., SteeredApns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock
+) -> Callable[[], SteeredApns]:
+    options = Options(now=clock)
+    return lambda: run(
+        SteeredApns(localhost.server_context(), known=[apns_key], topics=[BUNDLE, SECOND.bundle_id], options=options)
+    )
+
+
+@pytest.fixture
+def apns(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
+    return new_apns()
+
+
+@pytest.fixture
+def sandbox(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
+    return new_apns()
 
 
 @pytest.fixture
@@ -208,7 +239,7 @@ class Queue:
     """SQS in steered time, with its dead-letter queue."""
 
     def __init__(self, clock: Clock) -> None:
-        self.dead: list[PushMessage] = []
+        self.dead: list[str] = []
         self._clock = clock
         self._bodies: dict[str, str] = {}
         self._visible_at: dict[str, float] = {}
@@ -219,7 +250,10 @@ class Queue:
 
     def put(self, *messages: PushMessage) -> None:
         for message in messages:
-            self._bodies[str(message.receipt)] = message.to_json()
+            self.put_text(str(message.receipt), message.to_json())
+
+    def put_text(self, name: str, body: str) -> None:
+        self._bodies[name] = body
 
     def wait(self, message: PushMessage) -> float:
         """Seconds until the message is visible again."""
@@ -240,7 +274,7 @@ class Queue:
             self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        self.dead += [PushMessage.model_validate_json(entry["MessageBody"]) for entry in Entries]
+        self.dead += [entry["MessageBody"] for entry in Entries]
         return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
 
     def _record(self, name: str) -> dict[str, Any]:
@@ -265,6 +299,7 @@ class Worker:
             queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters"),
             events=events,
             clock=clock,
+            transactions=1,  # moto loses its head when there are several
         )
 
     def work(self) -> Report:
@@ -315,6 +350,37 @@ def worker(
 ) -> Worker:
     apps = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock)
     return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def fleet(
+    aws: None,
+    apns: Apns,
+    sandbox: Apns,
+    secrets: Secrets,
+    transport: Transport,
+    queue: Queue,
+    lake: Lake,
+    clock: Clock,
+) -> Worker:
+    """A worker for two apps in both environments."""
+    secrets.texts["second"] = secrets.texts["apns"]
+    apps = apns_apps([APP, SECOND], cast("SecretsManagerClient", secrets), urls_of(apns, sandbox), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def cut_off(
+    aws: None, secrets: Secrets, transport: Transport, queue: Queue, lake: Lake, clock: Clock
+) -> Iterator[Worker]:
+    """A worker whose provider can't be reached."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{unused.getsockname()[1]}"
+        urls = dict.fromkeys(Environment, url)
+        yield Worker(
+            apns_apps([APP], cast("SecretsManagerClient", secrets), urls, clock), transport, queue, lake, clock
+        )
 
 
 def secret_of(key: keys.ApnsKey) -> str:
