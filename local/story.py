@@ -68,7 +68,6 @@ async def registration(system: System, cast: Cast) -> Told:
         told = [*await bob.subscriptions(), *await carol.subscriptions()]
     rules = sum(len(subscription["rules"]) for subscription in told)
     _expect(rules, 4, "rules told by GET /v1/subscriptions")
-    await system.rules_known()
     return Told(Counter({"subscriptions": len(told), "rules": rules}))
 
 

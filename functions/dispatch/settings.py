@@ -1,10 +1,15 @@
-from pydantic import Json
+from typing import Annotated
+
+from pydantic import AfterValidator, Json
 
 from clarion.decisions import Environment, NotifyType
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
 from clarion.settings import Settings
+
+Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
+"""A URL that paths are appended to."""
 
 
 class DispatchSettings(Settings):
@@ -24,9 +29,9 @@ class DispatchSettings(Settings):
     bundle_id: str
     alert_title: str = TITLE
     apps: Json[tuple[AppSettings, ...]] = ()
-    apns_url: str = apns.URLS[Environment.PRODUCTION]
-    apns_sandbox_url: str = apns.URLS[Environment.SANDBOX]
-    fcm_url: str = fcm.PRODUCTION
+    apns_url: Origin = apns.URLS[Environment.PRODUCTION]
+    apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]
+    fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     dead_letter_url: str | None = None
 
