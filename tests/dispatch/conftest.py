@@ -305,6 +305,8 @@ class Worker:
     def work(self) -> Report:
         """One invocation with all that is visible."""
         deliveries = self._queue.receive()
+        if not deliveries:
+            return Report()
         report = self.dispatcher.run(deliveries)
         self.dispatcher.events.flush()
         self._queue.delete({delivery.message_id for delivery in deliveries} - {*report.unfinished})

@@ -115,23 +115,23 @@ def test_a_call_that_nobody_could_take_in_thirty_seconds_never_rings(
 def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    gone = [register(NotifyType.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(60)]
-    alive = [register(NotifyType.APNS, token) for token in tokens(60)]
+    gone = [register(NotifyType.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(25)]
+    alive = [register(NotifyType.APNS, token) for token in tokens(25)]
     queue.put(*(message(row) for pair in zip(gone, alive, strict=True) for row in pair))
 
     report = worker.work()
 
-    assert report.decisions == {PushDecision.TOKEN_GONE: 60, PushDecision.DELIVERED: 60}
+    assert report.decisions == {PushDecision.TOKEN_GONE: 25, PushDecision.DELIVERED: 25}
     assert len(queue) == 0
     rows = {row.subscription_id: row for row in Subscription.scan()}
     assert {rows[row.subscription_id].status for row in gone} == {"invalid"}
     assert {rows[row.subscription_id].status for row in alive} == {"active"}
-    assert len(list(Token.scan())) == 60
+    assert len(list(Token.scan())) == 25
     ended = [event for event in lake.events if event["event"] == "subscription"]
     assert {(event["status"], event["status_reason"], event["revision"]) for event in ended} == {
         ("invalid", "Unregistered", 2)
     }
-    assert len(ended) == 60
+    assert len(ended) == 25
 
 
 def test_a_dead_token_gets_no_second_push(

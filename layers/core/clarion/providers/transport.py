@@ -6,8 +6,9 @@ different lanes never share a connection or wait for each other. https://curl.se
 """
 
 import select
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -74,11 +75,21 @@ type Position = int
 
 
 class Transport:
-    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once."""
+    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once.
 
-    def __init__(self, ca_file: str | None = None, timeouts: Timeouts | None = None) -> None:
+    `clock` is in UNIX seconds, since others may stand still during a freeze.
+    """
+
+    def __init__(
+        self,
+        ca_file: str | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._ca_file = ca_file or certifi.where()
         self._timeouts = timeouts or Timeouts()
+        self._clock = clock
+        self._used_at = 0.0
         self._lanes: dict[str, _Lane] = {}
 
     def send(self, requests: Iterable[Request]) -> list[Result]:
@@ -86,6 +97,8 @@ class Transport:
 
         Requests that were lost with a connection are sent once more at once, over a new one.
         """
+        if self._clock() - self._used_at > IDLE_SECONDS:
+            self.close()
         sent: list[Request] = []
         results: dict[Position, Result] = {}
         self._round(_noted(requests, sent), results)
@@ -94,6 +107,7 @@ class Transport:
             if self._lanes[name].silent:
                 self._lanes.pop(name).close()
         self._round(((at, sent[at]) for at in lost), results)
+        self._used_at = self._clock()
         return [results[at] for at in range(len(sent))]
 
     def close(self) -> None:
@@ -136,7 +150,8 @@ class _Lane:
         self._ca_file = ca_file
         self._timeouts = timeouts
         self._idle: list[pycurl.Curl] = []
-        self._travelling: dict[pycurl.Curl, tuple[Position, list[bytes]]] = {}
+        self._bodies: dict[pycurl.Curl, list[bytes]] = {}
+        self._travelling: dict[pycurl.Curl, Position] = {}
         self.multi = pycurl.CurlMulti()
         self.multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
         self.multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, WINDOW)
@@ -173,12 +188,10 @@ class _Lane:
 
     def _start(self, at: Position, request: Request) -> None:
         handle = self._idle.pop() if self._idle else self._new_handle()
-        body: list[bytes] = []
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
         handle.setopt(pycurl.POSTFIELDS, request.body)
-        handle.setopt(pycurl.WRITEFUNCTION, body.append)
-        self._travelling[handle] = (at, body)
+        self._travelling[handle] = at
         self.multi.add_handle(handle)
 
     def _new_handle(self) -> pycurl.Curl:
@@ -190,6 +203,8 @@ class _Lane:
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
         handle.setopt(pycurl.TIMEOUT_MS, round(1000 * self._timeouts.answer))
         handle.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
+        self._bodies[handle] = []
+        handle.setopt(pycurl.WRITEFUNCTION, self._bodies[handle].append)
         return handle
 
     def _collect(self, results: dict[Position, Result]) -> None:
@@ -201,15 +216,18 @@ class _Lane:
                 at, body = self._arrived(handle)
                 status = handle.getinfo(pycurl.RESPONSE_CODE)
                 after = handle.getinfo(pycurl.RETRY_AFTER) if status != 200 else 0
-                results[at] = Answer(status, b"".join(body), after or None)
+                results[at] = Answer(status, body, after or None)
             for handle, code, reason in failed:
                 at, _ = self._arrived(handle)
                 results[at] = Fault(code, reason)
 
-    def _arrived(self, handle: pycurl.Curl) -> tuple[Position, list[bytes]]:
+    def _arrived(self, handle: pycurl.Curl) -> tuple[Position, bytes]:
         self.multi.remove_handle(handle)
         self._idle.append(handle)
-        return self._travelling.pop(handle)
+        parts = self._bodies[handle]
+        body = b"".join(parts)
+        parts.clear()
+        return self._travelling.pop(handle), body
 
 
 def _wait(lanes: Iterable[_Lane]) -> None:
