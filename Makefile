@@ -66,7 +66,7 @@ run: setup ## The same system, staying up, with how to use it by curl
 
 .PHONY: test
 test: setup lint types ## The whole gate: lint, types, unit, property and system tests
-	@$(PY) -m pytest -n 2 --dist loadgroup
+	@$(PY) -m pytest -n 2 --dist loadfile
 
 .PHONY: lint
 lint: .venv/.ready ## Ruff: rules and format

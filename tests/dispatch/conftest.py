@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from pynamodb.connection import Connection
 
+from clarion import tables
 from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
 from clarion.messages import PushMessage
@@ -154,6 +155,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
+        tables.bind("")
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         Token.create_table(billing_mode="PAY_PER_REQUEST")
         yield
