@@ -152,7 +152,7 @@ class Dispatcher:
                 report.latencies.append(event.latency_ms)
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
-                report.faults[app or "first", attempt.verdict.reason] += 1
+                report.faults[app or self.apps.first, attempt.verdict.reason] += 1
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)

@@ -198,6 +198,7 @@ class _Lane:
         handle = pycurl.Curl()
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
         handle.setopt(pycurl.CAINFO, self._ca_file)
+        handle.setopt(pycurl.PROXY, "")
         handle.setopt(pycurl.PIPEWAIT, 1)
         handle.setopt(pycurl.NOSIGNAL, 1)
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
