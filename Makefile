@@ -34,6 +34,12 @@ $(UV): requirements-tools.txt tools/bootstrap.py
 	@$(UV) pip sync --quiet --python .venv-emulator/bin/python --require-hashes local/requirements-emulator.txt
 	@touch $@
 
+.venv-bench/.ready: $(UV) bench/requirements.txt .python-version
+	@echo "» what the benches compare with"
+	@$(UV) venv --quiet --allow-existing .venv-bench
+	@$(UV) pip sync --quiet --python .venv-bench/bin/python --require-hashes bench/requirements.txt
+	@touch $@
+
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
 	@cd tools/cdk && node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --silent --no-audit --no-fund --no-update-notifier
@@ -92,6 +98,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
 
+.PHONY: bench-dispatch
+bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
+	@$(PY) bench/dispatch.py
+
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -29,6 +29,7 @@ LOCKS = (
     Lock("functions/ingest/requirements"),
     Lock("pipeline/requirements"),
     Lock("local/requirements-emulator", held_to_dev=False),
+    Lock("bench/requirements"),
 )
 
 
