@@ -4,7 +4,7 @@ All kinds share one Firehose stream, told apart by `event`: Firehose bills each 
 of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
@@ -102,7 +102,10 @@ class PushTried(Decided):
 
 
 class SubscriptionChanged(Event):
-    """What a subscription is from `at` on: after its creation, each new generation, its token's death, its removal."""
+    """What a subscription is from `at` on: after its creation, each new generation, its token's death, its removal.
+
+    `revision` is the subscription's: it orders the changes that the clocks of racing Lambdas can't.
+    """
 
     event: Literal["subscription"] = "subscription"
     subscription_id: UUID
@@ -111,6 +114,7 @@ class SubscriptionChanged(Event):
     status: SubscriptionStatus | Literal["removed"]
     status_reason: str | None = None
     generation: int
+    revision: int = 0
 
 
 class RuleRef(BaseModel):
@@ -132,15 +136,14 @@ class RulesChanged(Event):
     change: Literal["added", "removed"]
     subscription_id: UUID
     generation: int
+    revision: int = 0
     rules: tuple[RuleRef, ...]
 
 
-def rules_changed(
-    change: Literal["added", "removed"], subscription_id: UUID, generation: int, rules: Sequence[RuleRef], at: int
-) -> Iterator[RulesChanged]:
-    """One change of any size, as events that each fit a record."""
-    for some in batched(rules, RULES_PER_EVENT, strict=False):
-        yield RulesChanged(at=at, change=change, subscription_id=subscription_id, generation=generation, rules=some)
+def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
+    """A change of any size, as events that each fit a record."""
+    for some in batched(change.rules, RULES_PER_EVENT, strict=False):
+        yield change.model_copy(update={"rules": some})
 
 
 class EventLog:

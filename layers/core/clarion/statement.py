@@ -16,9 +16,10 @@ signed can be rebuilt from the fields.
 https://github.com/paritytech/polkadot-sdk/blob/master/substrate/primitives/statement-store/src/lib.rs
 """
 
-from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from hashlib import blake2b
+from typing import NamedTuple
 
 MAX_SIZE = 1_048_575
 MAX_TOPICS = 4
@@ -26,6 +27,7 @@ MAX_TOPICS = 4
 _PROOF, _DECRYPTION_KEY, _EXPIRY, _CHANNEL, _TOPIC_1, _DATA = 0, 1, 2, 3, 4, 8
 _TAGS = _DATA + 1
 _VARIABLE = 0
+_LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
 _WIDTHS = (_VARIABLE, 32, 8, 32, 32, 32, 32, 32, _VARIABLE)
 
 
@@ -57,23 +59,26 @@ _PROOF_WIDTHS = {  # of signature and signer
 _PROOF_LAYOUTS = {bytes([kind.value]): (kind, *widths) for kind, widths in _PROOF_WIDTHS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     kind: ProofKind
     signature: bytes
     signer: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One statement's fields as they are encoded: `topics` in order, duplicates kept; empty `data` is not absent."""
-
+class _Fields(NamedTuple):
     expiry: int
     topics: tuple[bytes, ...] = ()
     data: bytes | None = None
     channel: bytes | None = None
     decryption_key: bytes | None = None
     proof: Proof | None = None
+
+
+class Statement(_Fields):
+    """One statement's fields as they are encoded: `topics` in order, duplicates kept; empty `data` is not absent.
+
+    A tuple because a frozen dataclass takes four times as long to make, and one is made for each statement seen.
+    """
 
     @property
     def expires_at(self) -> int:
@@ -87,12 +92,16 @@ class Statement:
     @property
     def signing_payload(self) -> bytes:
         """The bytes that the proof signs: every field but the proof, without the count."""
-        return b"".join(_unsigned_fields(self))
+        return self.encoded[1 + _proof_size(self.proof) :]
 
     @property
     def hash(self) -> bytes:
         """BLAKE2b-256 of the encoding. The proof is part of it, so signing the same content again changes it."""
-        return blake2b(encode(self), digest_size=32).digest()
+        return blake2b(self.encoded, digest_size=32).digest()
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return encode(self)
 
 
 def decode(raw: bytes) -> Statement:
@@ -125,14 +134,16 @@ def decode(raw: bytes) -> Statement:
     expiry = fields[_EXPIRY]
     if expiry is None:
         raise MalformedStatement(offset, "expiry missing")
-    return Statement(
+    statement = Statement(
         int.from_bytes(expiry, "little"),
-        tuple([topic for topic in fields[_TOPIC_1:_DATA] if topic is not None]),
+        tuple(filter(None, fields[_TOPIC_1:_DATA])),
         data,
         fields[_CHANNEL],
         fields[_DECRYPTION_KEY],
         proof,
     )
+    statement.__dict__["encoded"] = raw  # there is only this one encoding of it
+    return statement
 
 
 def encode(statement: Statement) -> bytes:
@@ -144,6 +155,10 @@ def encode(statement: Statement) -> bytes:
     if len(encoded) > MAX_SIZE:
         raise ValueError(f"a statement has at most {MAX_SIZE} bytes, not {len(encoded)}")
     return encoded
+
+
+def _proof_size(proof: Proof | None) -> int:
+    return 2 + len(proof.signature) + len(proof.signer) if proof else 0
 
 
 def _field_count(raw: bytes) -> int:
@@ -172,13 +187,14 @@ def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
 
 def _data_bounds(raw: bytes, start: int) -> tuple[int, int]:
     """Where the data begins and claims to end. A length of 2^30 or more could not fit a statement."""
-    if start >= len(raw):
+    width, minimum = _LENGTH_MODES[raw[start] & 0b11] if start < len(raw) else _LENGTH_MODES[0]
+    first = start + width
+    if first > len(raw):
         raise MalformedStatement(start, "field truncated")
-    width = (1, 2, 4, 0)[raw[start] & 0b11]
-    length = int.from_bytes(raw[start : start + width], "little") >> 2
-    if len(_compact(length)) != width:
+    length = int.from_bytes(raw[start:first], "little") >> 2
+    if length < minimum:
         raise MalformedStatement(start, "data length out of range or not minimal")
-    return start + width, start + width + length
+    return first, first + length
 
 
 def _unsigned_fields(statement: Statement) -> list[bytes]:
@@ -206,7 +222,7 @@ def _proof_field(proof: Proof) -> bytes:
 
 
 def _compact(number: int) -> bytes:
-    """SCALE's compact integer, up to 2^30: https://docs.polkadot.com/polkadot-protocol/parachain-basics/data-encoding"""
+    """SCALE's compact integer below 2^30: https://github.com/paritytech/parity-scale-codec"""
     if number < 1 << 6:
         return (number << 2).to_bytes(1, "little")
     if number < 1 << 14:

@@ -1,0 +1,98 @@
+"""What each push carries: the matched statement if it fits its channel, otherwise only the way to find it.
+
+All bytes of a statement are lower-case hex without a prefix. A truncated payload has a null `data` (FCM: no such
+key), which tells the app to fetch the statement from the store. A statement that has no data gives an empty string
+instead: no app should go and fetch what does not exist.
+"""
+
+import json
+from functools import cache
+from typing import NamedTuple, TypedDict
+
+from clarion.messages import PushMessage
+
+APNS_LIMIT = 4096  # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
+VOIP_LIMIT = 5120
+FCM_LIMIT = 4096  # https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
+MAX_DATA_SIZE = max(APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT) // 2
+"""Statement data of more bytes than this fits no channel, and need not travel to one."""
+
+TITLE = "Polkadot App"
+
+
+class Payload[Body](NamedTuple):
+    body: Body
+    truncated: bool
+
+
+class FcmMessage(TypedDict):
+    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it."""
+
+    data: dict[str, str]
+    android: dict[str, str]
+
+
+def apns(push: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
+    """An alert that the app's notification service extension rewrites; a truncated one also wakes the app to fetch."""
+    data = _data_hex(push)
+    if data is not None:
+        body = _apple_body(_alert(title), push, data)
+        if len(body) <= APNS_LIMIT:
+            return Payload(body, truncated=False)
+    return Payload(_apple_body(_alert(title, wake=True), push, None), truncated=True)
+
+
+def voip(push: PushMessage) -> Payload[bytes]:
+    """A call. `aps` is empty, since the app has CallKit show it."""
+    data = _data_hex(push)
+    if data is not None:
+        body = _apple_body("{}", push, data)
+        if len(body) <= VOIP_LIMIT:
+            return Payload(body, truncated=False)
+    return Payload(_apple_body("{}", push, None), truncated=True)
+
+
+def fcm(push: PushMessage) -> Payload[FcmMessage]:
+    """A data message: the Android app presents it by itself, as `notify_type` (alert or voip) says."""
+    found = {
+        "statement_topic": push.topic.hex(),
+        "sender_pubkey": push.sender_pubkey.hex(),
+        "notify_type": push.push_type.value,
+    }
+    data = _data_hex(push)
+    if data is not None:
+        full = {"statement_data": data, **found}
+        if _fcm_size(full) <= FCM_LIMIT:
+            return Payload(_fcm_message(full), truncated=False)
+    return Payload(_fcm_message(found), truncated=True)
+
+
+def _data_hex(push: PushMessage) -> str | None:
+    """None for data that was left behind because it fits no channel."""
+    if push.data is None:
+        return None if push.truncated else ""
+    return push.data.hex()
+
+
+@cache
+def _alert(title: str, *, wake: bool = False) -> str:
+    aps: dict[str, object] = {"alert": {"title": title}, "mutable-content": 1}
+    if wake:
+        aps["content-available"] = 1
+    return json.dumps(aps, ensure_ascii=False, separators=(",", ":"))
+
+
+def _apple_body(aps: str, push: PushMessage, data: str | None) -> bytes:
+    # Hex needs no escaping; a JSON encoder that looks for what does takes five times as long.
+    quoted = "null" if data is None else f'"{data}"'
+    statement = f'{{"data":{quoted},"topic":"{push.topic.hex()}","sender_pubkey":"{push.sender_pubkey.hex()}"}}'
+    return f'{{"aps":{aps},"statement":{statement}}}'.encode()
+
+
+def _fcm_size(data: dict[str, str]) -> int:
+    # Google counts the bytes of keys and values; all of these are ASCII.
+    return sum(len(key) + len(value) for key, value in data.items())
+
+
+def _fcm_message(data: dict[str, str]) -> FcmMessage:
+    return {"data": data, "android": {"priority": "high"}}

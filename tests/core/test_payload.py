@@ -1,0 +1,160 @@
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion import payload
+from clarion.decisions import NotifyType, PushType
+from clarion.messages import PushMessage
+from clarion.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
+
+SENDER, TOPIC = bytes.fromhex("ab12cd34" * 8), bytes.fromhex("e5f6a7b8" * 8)
+SENDER_HEX, TOPIC_HEX = SENDER.hex(), TOPIC.hex()
+
+push = partial(
+    PushMessage,
+    receipt=UUID(int=1),
+    observed_at=1_700_000_000_000,
+    statement_hash=bytes(32),
+    subscription_id=UUID(int=2),
+    client_id=bytes(32),
+    notify_type=NotifyType.APNS,
+    sender_pubkey=SENDER,
+    topic=TOPIC,
+    expires_at=1_800_000_000,
+)
+
+
+def test_an_alert_is_as_the_product_document_shows() -> None:
+    body, truncated = apns(push(data=b"\xca\xfe"))
+    assert not truncated
+    assert json.loads(body) == {
+        "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1},
+        "statement": {"data": "cafe", "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX},
+    }
+
+
+def test_a_truncated_alert_is_as_the_product_document_shows() -> None:
+    body, truncated = apns(push(truncated=True))
+    assert truncated
+    assert json.loads(body) == {
+        "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1, "content-available": 1},
+        "statement": {"data": None, "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX},
+    }
+
+
+def test_a_call_is_as_the_product_document_shows() -> None:
+    statement = {"topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
+    assert json.loads(voip(push(data=b"\xca\xfe")).body) == {"aps": {}, "statement": {"data": "cafe", **statement}}
+    assert json.loads(voip(push(truncated=True)).body) == {"aps": {}, "statement": {"data": None, **statement}}
+
+
+def test_an_android_message_is_as_the_product_document_shows() -> None:
+    assert fcm(push(data=b"\xca\xfe")) == (
+        {
+            "data": {
+                "statement_data": "cafe",
+                "statement_topic": TOPIC_HEX,
+                "sender_pubkey": SENDER_HEX,
+                "notify_type": "alert",
+            },
+            "android": {"priority": "high"},
+        },
+        False,
+    )
+
+
+def test_a_truncated_android_message_lacks_the_data() -> None:
+    body, truncated = fcm(push(truncated=True))
+    assert truncated
+    assert body["data"] == {"statement_topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX, "notify_type": "alert"}
+
+
+def test_an_android_call_says_so() -> None:
+    assert fcm(push(data=b"", push_type=PushType.VOIP)).body["data"]["notify_type"] == "voip"
+
+
+def test_a_statement_without_data_is_nothing_to_fetch() -> None:
+    for build in (apns, voip):
+        body, truncated = build(push())
+        assert not truncated
+        assert json.loads(body)["statement"]["data"] == ""
+        assert b"content-available" not in body
+    assert fcm(push()).body["data"]["statement_data"] == ""
+
+
+def test_apple_bodies_are_compact_json() -> None:
+    for body in (apns(push(data=b"x")).body, voip(push(data=b"x")).body):
+        assert body == json.dumps(json.loads(body), separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("title", ['Say "hi"\\', "Приложение 📣", ""])
+def test_any_title_is_carried_unchanged(title: str) -> None:
+    for message in (push(data=b"x"), push(truncated=True)):
+        assert json.loads(apns(message, title=title).body)["aps"]["alert"]["title"] == title
+
+
+def apple_size(body: bytes) -> int:
+    return len(body)
+
+
+def fcm_size(body: payload.FcmMessage) -> int:
+    return sum(len(text.encode()) for item in body["data"].items() for text in item)
+
+
+# Hex grows by two bytes at a time: a title or a notify_type that is one byte longer makes up for the odd sizes.
+# The parts of a VoIP payload are all even, so its nearest sizes are two bytes away.
+CALL = PushType.VOIP
+LIMITS = [
+    pytest.param(partial(apns, title="Polkadot Ap"), apple_size, push(data=bytes(1926)), 4095, id="apns-below"),
+    pytest.param(partial(apns, title="Polkadot App"), apple_size, push(data=bytes(1926)), 4096, id="apns-at"),
+    pytest.param(partial(apns, title="Polkadot Apps"), apple_size, push(data=bytes(1926)), None, id="apns-above"),
+    pytest.param(voip, apple_size, push(data=bytes(2463)), 5118, id="voip-below"),
+    pytest.param(voip, apple_size, push(data=bytes(2464)), 5120, id="voip-at"),
+    pytest.param(voip, apple_size, push(data=bytes(2465)), None, id="voip-above"),
+    pytest.param(fcm, fcm_size, push(data=bytes(1955), push_type=CALL), 4095, id="fcm-below"),
+    pytest.param(fcm, fcm_size, push(data=bytes(1955)), 4096, id="fcm-at"),
+    pytest.param(fcm, fcm_size, push(data=bytes(1956), push_type=CALL), None, id="fcm-above"),
+]
+
+
+@pytest.mark.parametrize(("build", "size_of", "message", "size"), LIMITS)
+def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
+    build: Callable[[PushMessage], payload.Payload[Any]],
+    size_of: Callable[[Any], int],
+    message: PushMessage,
+    size: int | None,
+) -> None:
+    body, truncated = build(message)
+    if size is None:
+        assert (body, truncated) == build(message.model_copy(update={"data": None, "truncated": True}))
+        assert size_of(body) < 300
+    else:
+        assert (size_of(body), truncated) == (size, False)
+
+
+@given(data=st.binary(max_size=100) | st.integers(1900, 3000).map(bytes), title=st.text(max_size=60))
+def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: bytes, title: str) -> None:
+    message, statement = push(data=data), {"data": data.hex(), "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
+    alert = {"aps": {"alert": {"title": title}, "mutable-content": 1}, "statement": statement}
+    for (body, truncated), whole, limit in (
+        (apns(message, title=title), alert, APNS_LIMIT),
+        (voip(message), {"aps": {}, "statement": statement}, VOIP_LIMIT),
+    ):
+        expected = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
+        assert truncated == (len(expected) > limit)
+        assert len(body) <= limit
+        assert truncated or body == expected
+    message_body, truncated = fcm(message)
+    assert fcm_size(message_body) <= FCM_LIMIT
+    assert truncated == (fcm_size(fcm(push(data=b"")).body) + 2 * len(data) > FCM_LIMIT)
+
+
+def test_data_beyond_the_largest_size_fits_no_channel() -> None:
+    message = push(data=bytes(MAX_DATA_SIZE + 1))
+    assert all((apns(message).truncated, voip(message).truncated, fcm(message).truncated))

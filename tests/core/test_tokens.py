@@ -1,0 +1,106 @@
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+from pynamodb.connection import Connection
+
+from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.tables import Subscription, Token
+from clarion.tokens import declare_dead, token_hash
+
+CREATED_AT = 1_000_000
+NOW = 9_000_000
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        Subscription.create_table(billing_mode="PAY_PER_REQUEST")
+        Token.create_table(billing_mode="PAY_PER_REQUEST")
+        yield Connection()
+
+
+@pytest.fixture
+def tried(connection: Connection) -> Subscription:
+    subscription = Subscription(
+        "a-subscription",
+        client_id=b"c" * 32,
+        notify_type="apns",
+        token="a1" * 32,
+        status="active",
+        generation=1,
+        rule_count=0,
+        created_at=CREATED_AT,
+        updated_at=CREATED_AT,
+    )
+    subscription.save()
+    owner = Token(token_hash(NotifyType.APNS, subscription.token))
+    owner.subscription_id, owner.client_id = subscription.subscription_id, subscription.client_id
+    owner.save()
+    return Subscription.get(subscription.subscription_id)
+
+
+def _token_is_taken(subscription: Subscription) -> bool:
+    return Token.count(token_hash(NotifyType.APNS, subscription.token)) == 1
+
+
+def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
+    connection: Connection, tried: Subscription
+) -> None:
+    assert declare_dead(connection, tried, reason="Unregistered", gone_since=CREATED_AT, now=NOW)
+
+    tried.refresh()
+    assert (tried.status, tried.status_reason, tried.updated_at) == (SubscriptionStatus.INVALID, "Unregistered", NOW)
+    assert not _token_is_taken(tried)
+
+
+def test_a_token_registered_after_the_providers_timestamp_lives(connection: Connection, tried: Subscription) -> None:
+    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=CREATED_AT - 1, now=NOW)
+
+    tried.refresh()
+    assert tried.status == SubscriptionStatus.ACTIVE
+    assert _token_is_taken(tried)
+
+
+def test_a_token_that_is_no_longer_the_one_tried_lives(connection: Connection, tried: Subscription) -> None:
+    Subscription(tried.subscription_id).update([Subscription.token.set("b2" * 32)])
+
+    assert not declare_dead(connection, tried, reason="BadDeviceToken", gone_since=None, now=NOW)
+
+    tried.refresh()
+    assert tried.status == SubscriptionStatus.ACTIVE
+
+
+def test_declaring_twice_changes_nothing_more(connection: Connection, tried: Subscription) -> None:
+    assert declare_dead(connection, tried, reason="BadDeviceToken", gone_since=None, now=NOW)
+    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW + 1)
+
+    tried.refresh()
+    assert tried.status_reason == "BadDeviceToken"
+
+
+def test_a_subscription_that_is_gone_is_not_brought_back(connection: Connection, tried: Subscription) -> None:
+    tried.delete()
+
+    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    assert Subscription.count(tried.subscription_id) == 0
+
+
+def test_a_token_freed_for_another_subscription_is_not_taken_from_it(
+    connection: Connection, tried: Subscription
+) -> None:
+    newer = Token(token_hash(NotifyType.APNS, tried.token))
+    newer.subscription_id, newer.client_id = "another", b"d" * 32
+    newer.save()
+
+    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    assert _token_is_taken(tried)
+
+
+def test_the_same_text_at_two_providers_is_two_tokens() -> None:
+    assert token_hash(NotifyType.APNS, "a1") != token_hash(NotifyType.VOIP, "a1")
