@@ -95,6 +95,10 @@ format: .venv/.ready ## Put the code into shape
 	@ruff check --fix .
 	@ruff format .
 
+.PHONY: bench-codec
+bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
+	@$(PY) bench/codec.py
+
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
 	@rm -rf .venv .venv-emulator .venv-pipeline .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -80,6 +80,12 @@ def test_a_valid_proof_of_another_kind_is_not_ours_to_accept(wire: Callable[[str
     assert not verify(statement)
 
 
+def test_an_sr25519_signature_under_another_label_does_not_hold(alice: Keypair) -> None:
+    signed = sign(Statement(expiry=1), alice)
+    assert signed.proof
+    assert not verify(signed._replace(proof=signed.proof._replace(kind=ProofKind.ED25519)))
+
+
 def test_the_identity_point_signs_for_nobody() -> None:
     zeros = bytes(63) + b"\x80"
     statement = Statement(expiry=1, data=b"hello", proof=Proof(ProofKind.SR25519, zeros, bytes(32)))

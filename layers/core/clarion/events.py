@@ -53,7 +53,7 @@ class StatementObserved(Event):
 
     @classmethod
     def of(cls, message: StatementMessage, at: int) -> "StatementObserved":
-        return cls(at=at, **message.model_dump(exclude={"version"}))
+        return cls(at=at, **message.model_dump(include={"receipt", "observed_at", "statement", "location"}))
 
 
 class Decided(Event):

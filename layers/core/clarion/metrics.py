@@ -16,6 +16,7 @@ class Metric(StrEnum):
 
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
+    MESSAGES_POISONED = "messages_poisoned"
     STATEMENTS_RECEIVED = "statements_received"
     STATEMENTS_FORWARDED = "statements_forwarded"
     STATEMENTS_REPLAYED = "statements_replayed"

@@ -27,8 +27,14 @@ MAX_TOPICS = 4
 _PROOF, _DECRYPTION_KEY, _EXPIRY, _CHANNEL, _TOPIC_1, _DATA = 0, 1, 2, 3, 4, 8
 _TAGS = _DATA + 1
 _VARIABLE = 0
-_LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
 _WIDTHS = (_VARIABLE, 32, 8, 32, 32, 32, 32, 32, _VARIABLE)
+_COUNTS = {bytes([count << 2]): count for count in range(_TAGS + 1)}
+_FOLLOWERS = {  # which tags may come next: any higher one, but the topics from 2 on only after the one before
+    last: frozenset(tag for tag in range(last + 1, _TAGS) if not (_TOPIC_1 < tag < _DATA) or tag == last + 1)
+    for last in range(-1, _TAGS)
+}
+_LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
+"""By a compact length's low two bits: its width, and the least length that needs it. The last is always too long."""
 
 
 class MalformedStatement(ValueError):  # noqa: N818 - it names what was received, as the decision `malformed` does
@@ -89,10 +95,10 @@ class Statement(_Fields):
     def signer(self) -> bytes | None:
         return self.proof.signer if self.proof else None
 
-    @property
+    @cached_property
     def signing_payload(self) -> bytes:
         """The bytes that the proof signs: every field but the proof, without the count."""
-        return self.encoded[1 + _proof_size(self.proof) :]
+        return b"".join(_unsigned_fields(self))
 
     @property
     def hash(self) -> bytes:
@@ -106,43 +112,41 @@ class Statement(_Fields):
 
 def decode(raw: bytes) -> Statement:
     """Raises `MalformedStatement`, and nothing else, for whatever is not a canonical statement."""
-    size = len(raw)
-    if size > MAX_SIZE:
-        raise MalformedStatement(MAX_SIZE, "too long")
+    count, size = _field_count(raw), len(raw)
     proof = data = None
-    fields: list[bytes | None] = [None] * _TAGS
-    offset, last = 1, -1
-    for _ in range(_field_count(raw)):
+    fields = [b""] * _TAGS
+    offset, last, unsigned = 1, -1, 1
+    for _ in range(count):
         if offset >= size:
             raise MalformedStatement(offset, "field missing")
         tag = raw[offset]
-        if tag <= last or tag >= _TAGS or (last < tag - 1 and _TOPIC_1 < tag < _DATA):
+        if tag not in _FOLLOWERS[last]:
             raise MalformedStatement(offset, _tag_flaw(tag, last))
         start, last = offset + 1, tag
         if width := _WIDTHS[tag]:
             offset = start + width
             fields[tag] = raw[start:offset]
         elif tag == _DATA:
-            start, offset = _data_bounds(raw, start)
-            data = raw[start:offset]
+            data, offset = _read_data(raw, start)
         else:
             proof, offset = _read_proof(raw, start)
+            unsigned = offset
         if offset > size:
             raise MalformedStatement(start, "field truncated")
     if offset != size:
         raise MalformedStatement(offset, "trailing bytes")
-    expiry = fields[_EXPIRY]
-    if expiry is None:
+    if not fields[_EXPIRY]:
         raise MalformedStatement(offset, "expiry missing")
     statement = Statement(
-        int.from_bytes(expiry, "little"),
-        tuple(filter(None, fields[_TOPIC_1:_DATA])),
+        int.from_bytes(fields[_EXPIRY], "little"),
+        tuple(fields[_TOPIC_1 : fields.index(b"", _TOPIC_1)]),
         data,
-        fields[_CHANNEL],
-        fields[_DECRYPTION_KEY],
+        fields[_CHANNEL] or None,
+        fields[_DECRYPTION_KEY] or None,
         proof,
     )
-    statement.__dict__["encoded"] = raw  # there is only this one encoding of it
+    # A statement has only this one encoding, so there is no need to make it again.
+    statement.encoded, statement.signing_payload = raw, raw[unsigned:]
     return statement
 
 
@@ -157,16 +161,13 @@ def encode(statement: Statement) -> bytes:
     return encoded
 
 
-def _proof_size(proof: Proof | None) -> int:
-    return 2 + len(proof.signature) + len(proof.signer) if proof else 0
-
-
 def _field_count(raw: bytes) -> int:
-    if not raw:
-        raise MalformedStatement(0, "empty")
-    if raw[0] & 0b11 or raw[0] >> 2 > _TAGS:
-        raise MalformedStatement(0, "field count out of range")
-    return raw[0] >> 2
+    if len(raw) > MAX_SIZE:
+        raise MalformedStatement(MAX_SIZE, "too long")
+    count = _COUNTS.get(raw[:1])
+    if count is None:
+        raise MalformedStatement(0, "field count missing or out of range")
+    return count
 
 
 def _tag_flaw(tag: int, last: int) -> str:
@@ -185,8 +186,8 @@ def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
     return Proof(kind, raw[start + 1 : middle], raw[middle:end]), end
 
 
-def _data_bounds(raw: bytes, start: int) -> tuple[int, int]:
-    """Where the data begins and claims to end. A length of 2^30 or more could not fit a statement."""
+def _read_data(raw: bytes, start: int) -> tuple[bytes, int]:
+    """The data and where it claims to end; what is cut off there is for the caller to refuse."""
     width, minimum = _LENGTH_MODES[raw[start] & 0b11] if start < len(raw) else _LENGTH_MODES[0]
     first = start + width
     if first > len(raw):
@@ -194,7 +195,8 @@ def _data_bounds(raw: bytes, start: int) -> tuple[int, int]:
     length = int.from_bytes(raw[start:first], "little") >> 2
     if length < minimum:
         raise MalformedStatement(start, "data length out of range or not minimal")
-    return first, first + length
+    end = first + length
+    return raw[first:end], end
 
 
 def _unsigned_fields(statement: Statement) -> list[bytes]:

@@ -1,0 +1,127 @@
+"""The resolver: who may pass, what a body must be, and how every refusal becomes problem details.
+
+API Gateway answers a request that its authorizer refuses with a body of its own. So the authorizer lets everyone
+through and says in its context who it is; here, whoever is nobody is refused before anything else is looked at.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
+
+from api import rules, subscriptions
+from api.problems import Kind, Problem
+from api.room import Room
+from clarion.metrics import NAMESPACE, Metric
+
+JSON = "application/json"
+ERRORS_TOLD = 20
+
+logger = Logger(service="api")
+metrics = Metrics(namespace=NAMESPACE, service="api")
+
+
+def json_object(body: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(body or "")
+    except (ValueError, RecursionError) as error:
+        raise Problem(Kind.MALFORMED, str(error)) from None
+    if not isinstance(found, dict):
+        raise Problem(Kind.MALFORMED)
+    return found
+
+
+app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
+app.include_router(subscriptions.router)
+app.include_router(rules.router)
+
+
+def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
+    """Answer one request of API Gateway (payload 2.0)."""
+    try:
+        app.append_context(room=room, client_id=_caller(event))
+        _admissible(event, room.settings.body_bytes)
+    except Problem as problem:
+        return _built(problem)
+    answer = app.resolve(event, context)
+    _tell_lake(room)
+    return answer
+
+
+def _tell_lake(room: Room) -> None:
+    """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
+    try:
+        lost = room.events.flush()
+    except (BotoCoreError, ClientError):
+        logger.exception("the lake takes no events")
+        lost = 1
+    if lost:
+        metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+        metrics.flush_metrics()
+
+
+def _caller(event: Mapping[str, Any]) -> bytes:
+    told = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}
+    if "client_id" not in told:
+        raise Problem(Kind.UNAUTHENTICATED, told.get("refusal"), headers={"WWW-Authenticate": "Bearer"})
+    return bytes.fromhex(told["client_id"])
+
+
+def _admissible(event: Mapping[str, Any], limit: int) -> None:
+    body = event.get("body") or ""
+    if len(body) > limit:
+        raise Problem(Kind.TOO_LARGE, f"at most {limit} bytes")
+    media_type = event["headers"].get("content-type", JSON).partition(";")[0].strip().lower()
+    if body and media_type != JSON:
+        raise Problem(Kind.UNSUPPORTED_MEDIA_TYPE, f"send {JSON}")
+
+
+def _built(problem: Problem) -> dict[str, Any]:
+    response = problem.response()
+    headers = {"Content-Type": response.content_type, **response.headers}
+    return {"statusCode": response.status_code, "headers": headers, "body": response.body}
+
+
+@app.exception_handler(Problem)
+def _problem(problem: Problem) -> Response[str]:
+    return problem.response()
+
+
+@app.not_found
+def _not_found(_: NotFoundError) -> Response[str]:
+    return Problem(Kind.NO_ROUTE).response()
+
+
+@app.exception_handler(UnicodeDecodeError)
+def _not_text(_: UnicodeDecodeError) -> Response[str]:
+    return Problem(Kind.MALFORMED, "not UTF-8").response()
+
+
+@app.exception_handler(RequestValidationError)
+def _invalid(error: RequestValidationError) -> Response[str]:
+    errors = [{"field": _path(told["loc"]), "rule": _rule(told)} for told in error.errors()[:ERRORS_TOLD]]
+    return Problem(Kind.INVALID, more={"errors": errors}).response()
+
+
+@app.exception_handler(PynamoDBException)
+def _unavailable(error: PynamoDBException) -> Response[str]:
+    logger.error("the tables do not answer", extra={"code": error.cause_response_code, "error": type(error).__name__})
+    return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"}).response()
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    """`("body", "rules", 3, "topic")` becomes `rules[3].topic`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location[1:])
+    return "".join(steps).removeprefix(".") or str(location[0])
+
+
+def _rule(told: Mapping[str, Any]) -> str:
+    return str(told["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,15 @@
+"""The authorizer function."""
+
+from typing import Any
+
+import boto3
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from api.authorization import Authorizer
+from api.settings import AuthorizerSettings
+
+AUTHORIZER = Authorizer(AuthorizerSettings.from_environment(), boto3.client("secretsmanager"))
+
+
+def handler(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:
+    return AUTHORIZER(event)

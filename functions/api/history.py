@@ -1,0 +1,49 @@
+"""What the lake is told of changes to subscriptions and rules, so that any moment can be reconstructed."""
+
+from collections.abc import Iterator
+from typing import Literal
+from uuid import UUID
+
+from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
+from clarion.rulesets import Changed, RuleSet
+from clarion.tables import KEY_BYTES, Subscription
+
+
+def of_subscription(row: Subscription, at: int, *, removed: bool = False) -> SubscriptionChanged:
+    return SubscriptionChanged(
+        at=at,
+        subscription_id=UUID(row.subscription_id),
+        client_id=row.client_id,
+        notify_type=NotifyType(row.notify_type),
+        status="removed" if removed else SubscriptionStatus(row.status),
+        status_reason=row.status_reason,
+        generation=int(row.generation),
+        revision=int(row.revision) + removed,
+    )
+
+
+def of_rules(changed: Changed, change: Literal["added", "removed"], at: int) -> Iterator[Event]:
+    """A new generation's rules come before the subscription that puts them in force."""
+    if changed.anew is None:
+        yield from _rules(changed.subscription, changed.rules, change, at)
+    else:
+        yield from _rules(changed.subscription, changed.anew, "added", at)
+        yield of_subscription(changed.subscription, at)
+
+
+def _rules(row: Subscription, rules: RuleSet, change: Literal["added", "removed"], at: int) -> Iterator[Event]:
+    if not rules:
+        return
+    whole = RulesChanged(
+        at=at,
+        change=change,
+        subscription_id=UUID(row.subscription_id),
+        generation=int(row.generation),
+        revision=int(row.revision),
+        rules=tuple(
+            RuleRef(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], push_type=push_type)
+            for pair, push_type in rules.items()
+        ),
+    )
+    yield from in_records(whole)

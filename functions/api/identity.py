@@ -1,0 +1,74 @@
+"""Bearer tokens: whose word counts, and which client it vouches for."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import jwt
+
+PUBLIC_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+LEEWAY_SECONDS = 30
+"""How far the clocks of an issuer and of this service may differ."""
+
+
+class Refusal(StrEnum):
+    MISSING = "no bearer token"
+    NOT_A_TOKEN = "not a JSON Web Token"  # noqa: S105 - says what is wrong with one
+    UNKNOWN_ISSUER = "the token's issuer is not trusted here"
+    EXPIRED = "the token has expired"
+    NOT_YET = "the token is from the future"
+    INVALID = "the token's signature or claims are not valid"
+    NOT_A_CLIENT = "the token's subject is not an Sr25519 public key in hex"
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Which algorithms and key an issuer's tokens must show; one issuer never has keys of two kinds."""
+
+    name: str
+    algorithms: Sequence[str]
+    key: str = field(repr=False)
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def identify(token: str | None, issuers: Mapping[str, Issuer]) -> bytes | Refusal:
+    """The client's public key, 32 bytes, if a trusted issuer vouches for it now."""
+    if token is None:
+        return Refusal.MISSING
+    try:
+        subject = _subject(token, issuers)
+    except jwt.InvalidTokenError as error:
+        return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), Refusal.INVALID)
+    found = PUBLIC_KEY.fullmatch(subject)
+    return bytes.fromhex(found[1]) if found else Refusal.NOT_A_CLIENT
+
+
+_REFUSALS = (
+    (jwt.ExpiredSignatureError, Refusal.EXPIRED),
+    (jwt.ImmatureSignatureError, Refusal.NOT_YET),
+    (jwt.InvalidIssuerError, Refusal.UNKNOWN_ISSUER),
+    (jwt.InvalidSignatureError, Refusal.INVALID),
+    (jwt.DecodeError, Refusal.NOT_A_TOKEN),
+)
+"""The first that fits, as PyJWT's errors descend from each other."""
+
+
+def _subject(token: str, issuers: Mapping[str, Issuer]) -> str:
+    """What the token says of itself only chooses the issuer, whose key and algorithms then decide."""
+    issuer = issuers.get(str(jwt.decode(token, options={"verify_signature": False}).get("iss")))
+    if issuer is None:
+        raise jwt.InvalidIssuerError
+    claims = jwt.decode(
+        token,
+        issuer.key,
+        algorithms=list(issuer.algorithms),
+        issuer=issuer.name,
+        leeway=LEEWAY_SECONDS,
+        options={"require": ["exp", "iat", "iss", "sub"]},
+    )
+    return str(claims["sub"])

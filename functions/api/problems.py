@@ -1,0 +1,63 @@
+"""Every refusal of the API, as RFC 9457 problem details; docs/errors.md tells a client what to do about each."""
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:clarion:problem:"
+
+
+class Kind(Enum):
+    """The problem's name (the end of its `type`), its status and its title."""
+
+    MALFORMED = ("malformed", HTTPStatus.BAD_REQUEST, "The body is not a JSON object")
+    UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "A valid bearer token is required")
+    NO_SUBSCRIPTION = ("no-subscription", HTTPStatus.NOT_FOUND, "You have no such subscription")
+    NO_ROUTE = ("no-route", HTTPStatus.NOT_FOUND, "There is nothing at this address")
+    TOKEN_TAKEN = ("token-taken", HTTPStatus.CONFLICT, "The token is already registered")
+    TOO_MANY_SUBSCRIPTIONS = (
+        "too-many-subscriptions",
+        HTTPStatus.CONFLICT,
+        "You have as many subscriptions as allowed",
+    )
+    TOO_MANY_RULES = ("too-many-rules", HTTPStatus.CONFLICT, "The subscription would have more rules than allowed")
+    TOO_LARGE = ("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be JSON")
+    INVALID = ("invalid", HTTPStatus.UNPROCESSABLE_ENTITY, "The request breaks a rule")
+    CONTENDED = ("contended", HTTPStatus.SERVICE_UNAVAILABLE, "Other requests kept changing the same rules")
+    UNAVAILABLE = ("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "A part of the service does not answer")
+
+    def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:
+        self.slug = slug
+        self.status = status
+        self.title = title
+
+
+@dataclass
+class Problem(Exception):  # noqa: N818 - RFC 9457's own word
+    """`more` holds members beside the standard ones, such as `errors`: one `field` and the `rule` it breaks each."""
+
+    kind: Kind
+    detail: str | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def response(self) -> Response[str]:
+        body = {
+            "type": TYPE_PREFIX + self.kind.slug,
+            "title": self.kind.title,
+            "status": int(self.kind.status),
+            "detail": self.detail,
+            **self.more,
+        }
+        return Response(
+            status_code=self.kind.status,
+            content_type=MEDIA_TYPE,
+            headers=dict(self.headers),
+            body=json.dumps({name: value for name, value in body.items() if value is not None}),
+        )

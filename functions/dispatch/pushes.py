@@ -1,0 +1,82 @@
+"""From a message and its subscription to the push that the provider gets, if it is still of use."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID, uuid5
+
+from clarion import payload
+from clarion.decisions import NotifyType, PushDecision, PushType, SubscriptionStatus
+from clarion.messages import PushMessage
+from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
+from clarion.tables import Subscription
+
+CALL_SECONDS = 30
+"""A phone that rings later than this rings for a caller who has gone."""
+APNS_KEPT_SECONDS = 30 * 24 * 3600
+"""As long as APNs keeps a notification at most."""
+
+type App = ApnsApp | FcmApp
+type Push = ApnsPush | FcmPush
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """The push comes too late to be of use."""
+
+    decision: ClassVar = PushDecision.STALE
+    reason: str
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGone:
+    """The subscription was deleted, or its token has been declared dead, since the statement was matched."""
+
+    decision: ClassVar = PushDecision.SUBSCRIPTION_GONE
+    reason: str
+    status: None = None
+
+
+def useful_until(message: PushMessage) -> float:
+    """UNIX seconds."""
+    if _is_call(message):
+        return min(message.observed_at / 1000 + CALL_SECONDS, message.expires_at)
+    return message.expires_at
+
+
+def obstacle(message: PushMessage, subscription: Subscription | None, now: float) -> Stale | SubscriptionGone | None:
+    if now >= useful_until(message):
+        return Stale(reason="call" if _is_call(message) else "expired")
+    if subscription is None:
+        return SubscriptionGone(reason="deleted")
+    if subscription.status != SubscriptionStatus.ACTIVE:
+        return SubscriptionGone(reason=subscription.status)
+    return None
+
+
+def build(message: PushMessage, token: str, app: App, *, title: str, now: float) -> Push:
+    """The same message makes the same push every time, whoever builds it and however often."""
+    if isinstance(app, FcmApp):
+        ttl = min(int(useful_until(message) - now), MAX_TTL)
+        return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
+    call = message.notify_type is NotifyType.VOIP
+    body = (payload.voip(message) if call else payload.apns(message, title=title)).body
+    return ApnsPush(
+        app=app,
+        token=token,
+        body=body,
+        push_type=PushType.VOIP if call else PushType.ALERT,
+        push_id=push_id(message),
+        collapse_id=message.statement_hash.hex(),
+        expiration=0 if call else min(message.expires_at, int(now) + APNS_KEPT_SECONDS),
+    )
+
+
+def push_id(message: PushMessage) -> UUID:
+    """Names the notification of one statement for one subscription, also when it is repeated."""
+    return uuid5(message.subscription_id, message.statement_hash.hex())
+
+
+def _is_call(message: PushMessage) -> bool:
+    return message.notify_type is NotifyType.VOIP or message.push_type is PushType.VOIP

@@ -1,0 +1,20 @@
+from clarion.decisions import NotifyType
+from clarion.payload import TITLE
+from clarion.providers import apns, fcm
+from clarion.settings import Settings
+
+
+class DispatchSettings(Settings):
+    """`ca_file` replaces the public authorities. Without `dead_letter_url` a refused push goes the queue's own way."""
+
+    table_prefix: str
+    queue_url: str
+    notify_type: NotifyType
+    events_stream: str
+    provider_secret_id: str
+    bundle_id: str
+    alert_title: str = TITLE
+    apns_url: str = apns.PRODUCTION
+    fcm_url: str = fcm.PRODUCTION
+    ca_file: str | None = None
+    dead_letter_url: str | None = None

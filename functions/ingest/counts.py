@@ -1,0 +1,29 @@
+"""Counters, told to CloudWatch as one line in the embedded metric format."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+from clarion.metrics import NAMESPACE, Metric
+
+SERVICE = "ingest"
+_PERIOD = 10.0
+
+type Counts = Counter[str]
+
+
+async def report_forever(counts: Counts, gauges: Callable[[], dict[Metric, int]]) -> None:
+    """Every ten seconds, print what was counted since the last time, and what the gauges say now."""
+    while True:
+        await asyncio.sleep(_PERIOD)
+        report(counts, gauges())
+
+
+def report(counts: Counts, gauges: dict[Metric, int]) -> None:
+    metrics = EphemeralMetrics(namespace=NAMESPACE, service=SERVICE)
+    for name, value in (counts | gauges).items():
+        metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    counts.clear()
+    metrics.flush_metrics(raise_on_empty_metrics=False)

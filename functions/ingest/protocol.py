@@ -1,0 +1,135 @@
+"""The node's JSON-RPC, as pure functions over frames: three generations of it, one shape inside.
+
+- current: `statement_subscribeStatement`; the result of a notification is `{"event": "newStatements", "data":
+  {"statements": [hex], "remaining": n?}}`; `remaining` is there during the replay and ends at 0.
+- older (before February 2026): the same method; the result is one statement's bare hex.
+- draft: `statement_unstable_subscribe`, then `statement_unstable_add_filter`; explicit `replayStatements`,
+  `replayDone`, `newStatements` and `stop`.
+
+https://github.com/paritytech/polkadot-sdk/tree/master/substrate/client/rpc-api/src/statement
+https://paritytech.github.io/json-rpc-interface-spec/api/statement_unstable_subscribe.html
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+SUBSCRIBE = "statement_subscribeStatement"
+DRAFT_SUBSCRIBE = "statement_unstable_subscribe"
+DRAFT_ADD_FILTER = "statement_unstable_add_filter"
+_NOTIFICATIONS = ("statement_statement", "statement_unstable_subscribeEvent")
+
+MAX_STORE_STATEMENTS = 4_194_304
+"""A node's store holds no more: `DEFAULT_MAX_TOTAL_STATEMENTS` of polkadot-sdk's statement store."""
+
+
+class Origin(StrEnum):
+    """Why a node shows a statement: `unknown` is what the older protocol leaves us with."""
+
+    REPLAY = "replay"
+    LIVE = "live"
+    UNKNOWN = "unknown"
+
+
+class NodeFault(Exception):  # noqa: N818 - what a node did, which is expected and survived
+    """The node broke the protocol; the text says how, in our words and none of the node's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one notification showed. `unreadable` counts statements that weren't hex.
+
+    `remaining` is what the replay still owes, where the protocol tells; `replay_done` marks its end.
+    """
+
+    statements: list[bytes]
+    origin: Origin
+    unreadable: int = 0
+    remaining: int | None = None
+    replay_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The node's answer to our request `id`; `result` is whatever JSON it chose to send."""
+
+    id: object
+    result: object
+
+
+def request(number: int, method: str, *params: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def read(frame: str | bytes) -> Shown | Answer | None:
+    """Make sense of one frame; None for a notification that doesn't concern us. Raise `NodeFault`."""
+    try:
+        message = json.loads(frame)
+    except (ValueError, RecursionError):
+        raise NodeFault("a frame is not JSON") from None
+    if not isinstance(message, dict):
+        raise NodeFault("a frame is not a JSON object")
+    if "method" in message:
+        return _notification(message)
+    if "error" in message:
+        raise NodeFault("a request was refused")
+    if "result" not in message:
+        raise NodeFault("a frame is neither answer nor notification")
+    return Answer(message.get("id"), message["result"])
+
+
+def _notification(message: dict[str, object]) -> Shown | None:
+    if message["method"] not in _NOTIFICATIONS:
+        return None
+    params = message.get("params")
+    result = params.get("result") if isinstance(params, dict) else None
+    if isinstance(result, str):
+        return _shown([result], Origin.UNKNOWN)
+    if not isinstance(result, dict):
+        raise NodeFault("a notification has no result")
+    match result.get("event"):
+        case "newStatements" if "data" in result:
+            return _current(result["data"])
+        case "newStatements":
+            return _shown(_draft_live(_listed(result)), Origin.LIVE)
+        case "replayStatements":
+            return _shown(_listed(result), Origin.REPLAY)
+        case "replayDone":
+            return Shown([], Origin.REPLAY, replay_done=True)
+        case "stop":
+            raise NodeFault("the node ended the subscription")
+    raise NodeFault("a notification of no known kind")
+
+
+def _current(data: object) -> Shown:
+    if not isinstance(data, dict):
+        raise NodeFault("a notification has no data")
+    if "remaining" not in data or data["remaining"] is None:
+        return _shown(_listed(data), Origin.LIVE)
+    remaining = data["remaining"]
+    if type(remaining) is not int or not 0 <= remaining <= MAX_STORE_STATEMENTS:
+        raise NodeFault("remaining is no sensible number")
+    return _shown(_listed(data), Origin.REPLAY, remaining)
+
+
+def _listed(holder: dict[str, object]) -> list[object]:
+    statements = holder.get("statements")
+    if not isinstance(statements, list):
+        raise NodeFault("a notification has no list of statements")
+    return statements
+
+
+def _draft_live(entries: list[object]) -> list[object]:
+    return [entry.get("statement") if isinstance(entry, dict) else None for entry in entries]
+
+
+def _shown(texts: Iterable[object], origin: Origin, remaining: int | None = None) -> Shown:
+    statements = []
+    unreadable = 0
+    for text in texts:
+        try:
+            statements.append(bytes.fromhex(text.removeprefix("0x")))  # type: ignore[attr-defined] # caught below
+        except (ValueError, AttributeError, TypeError):
+            unreadable += 1
+    return Shown(statements, origin, unreadable, remaining, replay_done=remaining == 0)

@@ -1,0 +1,34 @@
+"""The statements queue: one SendMessageBatch at a time, with S3 for what is too large for a message."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from clarion.messages import StatementMessage
+from ingest.outbox import Letter
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+
+class StatementsQueue:
+    def __init__(self, sqs: "SQSClient", queue_url: str, s3: "S3Client", oversize_bucket: str) -> None:
+        self._sqs = sqs
+        self._url = queue_url
+        self._s3 = s3
+        self._bucket = oversize_bucket
+
+    def send(self, batch: Sequence[Letter]) -> list[Letter]:
+        """Return the letters that SQS did not take. Raise what the SDK raises; then none may count as taken."""
+        entries = [{"Id": str(index), "MessageBody": self._body(letter)} for index, letter in enumerate(batch)]
+        answer = self._sqs.send_message_batch(QueueUrl=self._url, Entries=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        return [batch[int(failure["Id"])] for failure in answer.get("Failed", [])]
+
+    def _body(self, letter: Letter) -> str:
+        if not letter.oversize:
+            return StatementMessage(
+                receipt=letter.receipt, observed_at=letter.observed_at, statement=letter.statement
+            ).to_json()
+        location = f"statements/{letter.receipt}"
+        self._s3.put_object(Bucket=self._bucket, Key=location, Body=letter.statement)
+        return StatementMessage(receipt=letter.receipt, observed_at=letter.observed_at, location=location).to_json()

@@ -1,0 +1,19 @@
+"""The Lambda: a batch of statement messages in, the ids of those that are to come again out."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from match.room import Room
+from match.settings import MatchSettings
+
+
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
+    """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
+    unfinished = _room().take(event["Records"])
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
+
+
+@cache
+def _room() -> Room:
+    return Room.open(MatchSettings.from_environment())

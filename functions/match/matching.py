@@ -1,0 +1,46 @@
+"""Who wants a statement; no AWS here."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from clarion.decisions import NotifyType, PushType
+
+
+class Wish(NamedTuple):
+    """A rule that names the statement's sender and one of its topics."""
+
+    subscription_id: str
+    generation: int
+    push_type: PushType
+
+
+class Receiver(NamedTuple):
+    """A subscription, without its token."""
+
+    subscription_id: str
+    client_id: bytes
+    notify_type: NotifyType
+    active: bool
+    generation: int
+
+
+class Match(NamedTuple):
+    receiver: Receiver
+    topic: bytes
+    push_type: PushType
+
+
+def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver]) -> list[Match]:
+    """At most one match for each subscription: that of its first topic, `wishes` being in the statement's order."""
+    found: dict[str, Match] = {}
+    for topic, of_topic in wishes.items():
+        for wish, receiver in _in_force(of_topic, receivers):
+            found.setdefault(wish.subscription_id, Match(receiver, topic, wish.push_type))
+    return list(found.values())
+
+
+def _in_force(wishes: Iterable[Wish], receivers: Mapping[str, Receiver]) -> Iterator[tuple[Wish, Receiver]]:
+    for wish in wishes:
+        receiver = receivers.get(wish.subscription_id)
+        if receiver and receiver.active and receiver.generation == wish.generation:
+            yield wish, receiver

@@ -1,0 +1,78 @@
+"""What became of each statement and notification, told to the lake, the metrics and the log in the same words."""
+
+from collections import Counter
+from uuid import UUID
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from clarion.events import EventLog, NotificationDecided, StatementDecided, StatementObserved
+from clarion.metrics import Metric, decided
+from match.admission import Notification, Ruling
+from match.batch import Case
+
+
+class Report:
+    """Collects what one invocation decided; `close` hands it over."""
+
+    def __init__(self, *, events: EventLog, metrics: Metrics, logger: Logger) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._logger = logger
+        self._counts: Counter[str] = Counter()
+
+    def poison(self, message_id: str, reason: str) -> None:
+        """A message that no retry makes readable: its retries take it to the dead-letter queue."""
+        self._counts[Metric.MESSAGES_POISONED] += 1
+        self._logger.error("message unreadable", extra={"message_id": message_id, "reason": reason})
+
+    def case(self, case: Case, at: int) -> None:
+        receipt = str(case.message.receipt)
+        if case.fault or not case.decision:
+            self._logger.warning("statement comes again", extra={"receipt": receipt, "reason": case.fault})
+            return
+        self._counts[decided(case.decision)] += 1
+        self._events.add(StatementObserved.of(case.message, at))
+        self._events.add(_statement_event(case, at))
+        rulings = Counter(ruling.decision for _, ruling in case.rulings)
+        for notification, ruling in case.rulings:
+            self._counts[decided(ruling.decision)] += 1
+            self._events.add(_notification_event(notification, ruling, at))
+        told: dict[str, object] = {"receipt": receipt, "decision": case.decision, "reason": case.reason}
+        self._logger.info("statement decided", extra=told | dict(rulings))
+
+    def close(self) -> None:
+        self._counts[Metric.EVENTS_LOST] += self._events.flush()
+        for name, count in self._counts.items():
+            self._metrics.add_metric(name, MetricUnit.Count, count)
+        self._counts.clear()
+        self._metrics.flush_metrics()
+
+
+def _statement_event(case: Case, at: int) -> StatementDecided:
+    statement = case.statement
+    return StatementDecided(
+        at=at,
+        receipt=case.message.receipt,
+        statement_hash=statement.hash if statement else None,
+        decision=case.decision,
+        observed_at=case.message.observed_at,
+        sender_pubkey=statement.signer if statement else None,
+        reason=case.reason,
+    )
+
+
+def _notification_event(notification: Notification, ruling: Ruling, at: int) -> NotificationDecided:
+    receiver = notification.match.receiver
+    return NotificationDecided(
+        at=at,
+        receipt=notification.receipt,
+        statement_hash=notification.statement_hash,
+        decision=ruling.decision,
+        subscription_id=UUID(receiver.subscription_id),
+        client_id=receiver.client_id,
+        notify_type=receiver.notify_type,
+        sender_pubkey=notification.sender,
+        topic=notification.match.topic,
+        order=ruling.order,
+    )

@@ -1,0 +1,32 @@
+"""What this room's environment tells it; see `clarion.settings`."""
+
+from pydantic import Field
+
+from clarion.decisions import NotifyType
+from clarion.limiter import Limit
+from clarion.settings import Settings
+
+
+class MatchSettings(Settings):
+    table_prefix: str
+    statements_queue_url: str
+    apns_queue_url: str
+    voip_queue_url: str
+    fcm_queue_url: str
+    events_stream: str
+    oversize_bucket: str
+    rate_limit: int = Field(default=30, gt=0)
+    rate_window_seconds: int = Field(default=60, gt=0)
+    rate_cooldown_seconds: int = Field(default=120, ge=0)
+
+    @property
+    def limit(self) -> Limit:
+        return Limit(self.rate_limit, self.rate_window_seconds * 1000, self.rate_cooldown_seconds * 1000)
+
+    @property
+    def push_queues(self) -> dict[NotifyType, str]:
+        return {
+            NotifyType.APNS: self.apns_queue_url,
+            NotifyType.VOIP: self.voip_queue_url,
+            NotifyType.FCM: self.fcm_queue_url,
+        }

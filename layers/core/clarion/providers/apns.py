@@ -1,0 +1,130 @@
+"""Apple Push Notification service: requests as Apple asks for them, and what each of its answers means.
+
+https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
+"""
+
+import json
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from clarion.decisions import PushType
+from clarion.providers.credentials import Credential
+from clarion.providers.outcomes import (
+    CredentialRejected,
+    Delivered,
+    FirstOutcome,
+    Misconfigured,
+    Refused,
+    RetryLater,
+    TokenGone,
+)
+from clarion.providers.transport import Answer, Fault, Request, Result
+
+PRODUCTION = "https://api.push.apple.com"
+SANDBOX = "https://api.sandbox.push.apple.com"
+
+TOKEN_GONE = {(400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken")}
+REJECTED = {
+    (403, "ExpiredProviderToken"),
+    (403, "InvalidProviderToken"),
+    (403, "MissingProviderToken"),
+    (403, "UnrelatedKeyIdInToken"),
+    (403, "BadEnvironmentKeyIdInToken"),
+    (403, "BadEnvironmentKeyInToken"),
+}
+MISCONFIGURED = {
+    (400, "TopicDisallowed"),
+    (403, "Forbidden"),
+    (403, "BadCertificate"),
+    (403, "BadCertificateEnvironment"),
+}
+REFUSED = {
+    *((400, reason) for reason in ("BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "BadTopic")),
+    *((400, reason) for reason in ("DuplicateHeaders", "InvalidPushType", "MissingDeviceToken", "MissingTopic")),
+    (400, "PayloadEmpty"),
+    (404, "BadPath"),
+    (405, "MethodNotAllowed"),
+    (413, "PayloadTooLarge"),
+}
+RETRY = {
+    (400, "IdleTimeout"),
+    (429, "TooManyRequests"),
+    (429, "TooManyProviderTokenUpdates"),
+    (500, "InternalServerError"),
+    (503, "ServiceUnavailable"),
+    (503, "Shutdown"),
+}
+
+
+class ApnsApp:
+    """An app in one of Apple's two environments. Keys belong to an environment, so connections do as well."""
+
+    def __init__(self, credential: Credential, *, bundle_id: str, url: str = PRODUCTION) -> None:
+        self.credential = credential
+        self.bundle_id = bundle_id
+        self.url = url
+        self.lane = f"{url} {bundle_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApnsPush:
+    """`topic` overrides the app's bundle id; `expiration` is in UNIX seconds, and 0 means: now or never."""
+
+    app: ApnsApp
+    token: str = field(repr=False)
+    body: bytes = field(repr=False)
+    push_type: PushType
+    push_id: UUID
+    collapse_id: str | None = None
+    expiration: int = 0
+    topic: str | None = None
+
+    @property
+    def credential(self) -> Credential:
+        return self.app.credential
+
+    def request(self, bearer: str) -> Request:
+        topic = self.topic or self.app.bundle_id
+        headers = [
+            f"authorization: bearer {bearer}",
+            f"apns-topic: {topic}.voip" if self.push_type is PushType.VOIP else f"apns-topic: {topic}",
+            f"apns-push-type: {self.push_type}",
+            "apns-priority: 10",
+            f"apns-expiration: {self.expiration}",
+            f"apns-id: {self.push_id}",
+        ]
+        if self.collapse_id is not None:
+            headers.append(f"apns-collapse-id: {self.collapse_id}")
+        return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.lane)
+
+    def outcome(self, result: Result) -> FirstOutcome:
+        if isinstance(result, Fault):
+            return RetryLater(status=None, reason=result.reason)
+        if result.status == 200:
+            return Delivered(status=200, provider_id=str(self.push_id))
+        return refusal(result)
+
+
+def refusal(answer: Answer) -> FirstOutcome:
+    """What an answer other than 200 means; one that Apple doesn't document never kills a token."""
+    status = answer.status
+    reason, timestamp = _read(answer.body)
+    told = (status, reason)
+    if told in TOKEN_GONE:
+        return TokenGone(status=status, reason=reason, since=timestamp)
+    if told in REJECTED:
+        return CredentialRejected(status=status, reason=reason)
+    if told in MISCONFIGURED or status in {401, 403}:
+        return Misconfigured(status=status, reason=reason)
+    if told in RETRY or status == 429 or status >= 500:
+        return RetryLater(status=status, reason=reason, after=answer.retry_after)
+    return Refused(status=status, reason=reason)
+
+
+def _read(body: bytes) -> tuple[str, int | None]:
+    try:
+        told = json.loads(body)
+        return str(told["reason"]), told.get("timestamp")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "unreadable answer", None

@@ -1,0 +1,67 @@
+"""What a provider's answer means for us. An outcome never carries a token, a key or a payload."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clarion.decisions import PushDecision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """The provider took the push. `provider_id` is the name that it knows the push by."""
+
+    decision: ClassVar = PushDecision.DELIVERED
+    status: int
+    provider_id: str | None = None
+    reason: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenGone:
+    """The token is dead, since `since` (UNIX milliseconds) if the provider says so."""
+
+    decision: ClassVar = PushDecision.TOKEN_GONE
+    status: int
+    reason: str
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLater:
+    """The same push may succeed later: after `after` seconds if the provider says so. No status: no answer came."""
+
+    decision: ClassVar = PushDecision.RETRY
+    status: int | None
+    reason: str
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The provider will never take this push: our bug, not the token's fault."""
+
+    decision: ClassVar = PushDecision.REFUSED
+    status: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misconfigured:
+    """A person must correct a key, an identifier or a permission; `whole_app` unless one token may be the cause."""
+
+    decision: ClassVar = PushDecision.MISCONFIGURED
+    status: int | None
+    reason: str
+    whole_app: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialRejected:
+    """Our credential was not accepted. It may merely have aged or been rotated: renew it once and try again."""
+
+    status: int
+    reason: str
+
+
+type Outcome = Delivered | TokenGone | RetryLater | Refused | Misconfigured
+type FirstOutcome = Outcome | CredentialRejected

@@ -1,0 +1,283 @@
+"""Rule sets: up to thousands of (sender, topic) pairs that change as one.
+
+A subscription's rules in force are those of its current `generation`. Whoever changes them reads the subscription,
+works out the change, and commits it on condition that `revision` has not moved:
+
+    change                    commit                                                        in force
+    up to 99 rules            one transaction: the rules, `rule_count`, `revision` + 1      at once
+    more, or the whole set    claim a generation (`revision` + 1), write the set under it,  with the flip
+                              flip `generation` and `rule_count` by one conditional write,
+                              erase the earlier generations
+
+What a crash leaves behind lies under a generation that is not in force, and the next flip erases it. Claims only
+grow, and only a younger claim flips, so every generation below the current one is dead and safe to erase.
+"""
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import batched
+from typing import Any
+
+from pynamodb.connection import Connection
+from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from pynamodb.transactions import TransactWrite
+
+from clarion.decisions import PushType
+from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, rule_key
+
+type RuleSet = dict[bytes, PushType | None]
+"""What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
+
+TRANSACTION_RULES = 99
+"""A transaction takes 100 items, one of which is the subscription."""
+BATCH = 25
+"""The most items of one BatchWriteItem."""
+ATTEMPTS = 8
+BACKOFF_SECONDS = 0.02
+ERASE_SECONDS = 8.0
+"""How long a request may spend on erasing; an HTTP API gives it 30 s in all."""
+LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
+
+
+class Unchanged(Enum):
+    """Why no rule was changed."""
+
+    NOT_FOUND = "the client has no such subscription"
+    TOO_MANY = "the subscription would have more rules than it may"
+    CONTENDED = "other requests kept changing the rules"
+    SUPERSEDED = "a set that was claimed later is in force"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change in force: the subscription as it is since, and the rules that were added or removed.
+
+    `anew` are all rules in force, if the change wrote them under a new generation.
+    """
+
+    subscription: Subscription
+    rules: RuleSet
+    anew: RuleSet | None = None
+
+    @property
+    def total(self) -> int:
+        return int(self.subscription.rule_count)
+
+
+def owned(subscription_id: str, client_id: bytes) -> Subscription | None:
+    """The client's subscription as it is now; None if there is none or it is somebody else's."""
+    found = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    return found if found and found.client_id == client_id else None
+
+
+class RuleSets:
+    """Reads and changes rule sets of up to `limit` rules. Every `now` is in UNIX milliseconds."""
+
+    def __init__(self, connection: Connection, *, limit: int, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._connection = connection
+        self._limit = limit
+        self._sleep = sleep
+
+    def read(self, subscription_id: str, client_id: bytes) -> tuple[Subscription, RuleSet] | Unchanged:
+        """A subscription with all its rules, as both were at one moment."""
+        for row in self._attempts(subscription_id, client_id):
+            rules = _in_generation(row)
+            if _still(row):
+                return row, rules
+        return _given_up(subscription_id, client_id)
+
+    def replace(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
+        """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
+        if len(rules) > self._limit:
+            return Unchanged.TOO_MANY
+        claim = _claim(subscription_id, Subscription.client_id == client_id)
+        if claim is None:
+            return Unchanged.NOT_FOUND
+        flipped = self._rewrite(subscription_id, claim, rules, now, only_if=Subscription.generation < claim)
+        if flipped:
+            return Changed(flipped, rules, rules)
+        return Unchanged.SUPERSEDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
+
+    def add(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
+        """Put `rules` in force beside the others; those that are in force already stay as they are."""
+        for row in self._attempts(subscription_id, client_id):
+            known = _in_force(row, rules)
+            new = {pair: push_type for pair, push_type in rules.items() if pair not in known}
+            if row.rule_count + len(new) > self._limit:
+                if _still(row):
+                    return Unchanged.TOO_MANY
+            elif changed := self._commit(row, put=new, delete={}, now=now):
+                return changed
+        return _given_up(subscription_id, client_id)
+
+    def discard(
+        self, subscription_id: str, client_id: bytes, pairs: Collection[bytes], *, now: int
+    ) -> Changed | Unchanged:
+        """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
+        for row in self._attempts(subscription_id, client_id):
+            known = _in_force(row, pairs)
+            if changed := self._commit(row, put={}, delete=known, now=now):
+                return changed
+        return _given_up(subscription_id, client_id)
+
+    def _attempts(self, subscription_id: str, client_id: bytes) -> Iterator[Subscription]:
+        """The subscription as it is now, again after each lost race; ends if it is not there."""
+        for attempt in range(ATTEMPTS):
+            row = owned(subscription_id, client_id)
+            if row is None:
+                return
+            yield row
+            self._sleep(_back_off(attempt))
+
+    def _commit(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Changed | None:
+        """Change the rules, unless they have changed since `row` was read."""
+        delta = {**put, **delete}
+        if not delta:
+            return Changed(row, delta) if _still(row) else None
+        if len(delta) <= TRANSACTION_RULES:
+            after = self._transact(row, put=put, delete=delete, now=now)
+            return Changed(after, delta) if after else None
+        claim = _claim(row.subscription_id, Subscription.revision == row.revision)
+        if claim is None:
+            return None
+        kept = {pair: push_type for pair, push_type in _in_generation(row).items() if pair not in delete}
+        after = self._rewrite(row.subscription_id, claim, kept | put, now, only_if=Subscription.revision == claim)
+        return Changed(after, delta, kept | put) if after else None
+
+    def _transact(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Subscription | None:
+        revision, rule_count = row.revision, row.rule_count + len(put) - len(delete)
+        changes: list[Action] = [
+            Subscription.revision.set(revision + 1),
+            Subscription.rule_count.set(rule_count),
+            Subscription.updated_at.set(now),
+        ]
+        try:
+            with TransactWrite(connection=self._connection) as write:
+                write.update(row, actions=changes, condition=Subscription.revision == revision)
+                for pair, push_type in put.items():
+                    write.save(_rule(row.subscription_id, row.generation, pair, push_type))
+                for pair in delete:
+                    write.delete(Rule(row.subscription_id, _rule_key(row.generation, pair)))
+        except TransactWriteError as error:
+            if any(told and told.code in LOST_RACE for told in error.cancellation_reasons):
+                return None
+            raise
+        row.revision, row.rule_count, row.updated_at = revision + 1, rule_count, now
+        return row
+
+    def _rewrite(
+        self, subscription_id: str, claim: int, rules: RuleSet, now: int, *, only_if: Condition
+    ) -> Subscription | None:
+        """Write the whole set under its claimed generation, then flip to it; what is dead after that is erased."""
+        for batch in batched(rules.items(), BATCH, strict=False):
+            rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
+            _batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
+        flipped = _update(
+            subscription_id,
+            Subscription.generation.set(claim),
+            Subscription.rule_count.set(len(rules)),
+            Subscription.revision.add(1),
+            Subscription.updated_at.set(now),
+            condition=only_if,
+        )
+        erase(self._connection, subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
+        return flipped
+
+
+def erase(
+    connection: Connection, subscription_id: str, which: Condition | None = None, *, seconds: float = ERASE_SECONDS
+) -> bool:
+    """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
+    until = time.monotonic() + seconds
+    found = Rule.query(subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"])
+    for batch in batched(found, BATCH, strict=False):
+        _batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
+    return Unchanged.CONTENDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
+
+
+def _still(row: Subscription) -> bool:
+    now = owned(row.subscription_id, row.client_id)
+    return now is not None and now.revision == row.revision
+
+
+def _in_generation(row: Subscription) -> RuleSet:
+    """The rules of the generation that `row` names; all of them only if `row` is still current afterwards."""
+    which = _generations(row.generation, row.generation + 1)
+    found = Rule.query(row.subscription_id, which, consistent_read=True)
+    return {rule.sender_topic: _push_type(rule) for rule in found}
+
+
+def _in_force(row: Subscription, pairs: Collection[bytes]) -> RuleSet:
+    """Those of `pairs` that have a rule."""
+    if len(pairs) > TRANSACTION_RULES:
+        rules = _in_generation(row)
+        return {pair: rules[pair] for pair in pairs if pair in rules}
+    keys = [(row.subscription_id, _rule_key(row.generation, pair)) for pair in pairs]
+    return {rule.sender_topic: _push_type(rule) for rule in Rule.batch_get(keys, consistent_read=True)}
+
+
+def _claim(subscription_id: str, condition: Condition) -> int | None:
+    """The number of a generation that nobody else has written or will."""
+    row = _update(subscription_id, Subscription.revision.add(1), condition=condition)
+    return int(row.revision) if row else None
+
+
+def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
+    row = Subscription(subscription_id)
+    try:
+        row.update(list(actions), condition=condition)
+    except UpdateError as error:
+        if error.cause_response_code == "ConditionalCheckFailedException":
+            return None
+        raise
+    return row
+
+
+def _batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
+    """DynamoDB hands back what it had no capacity for: one subscription's rules share a partition's 1,000 units/s."""
+    table = Rule.Meta.table_name
+    left = {table: requests}
+    for attempt in range(ATTEMPTS):
+        left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
+        if not left:
+            return
+        time.sleep(_back_off(attempt))
+    raise PutError(f"{len(left[table])} rules did not get through")
+
+
+def _back_off(attempt: int) -> float:
+    """Seconds until the next attempt, spread so that rivals part."""
+    return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
+
+
+def _rule(subscription_id: str, generation: float, pair: bytes, push_type: PushType | None) -> Rule:
+    key = _rule_key(generation, pair)
+    return Rule(subscription_id, key, sender_topic=pair, push_type=push_type and push_type.value)
+
+
+def _key(rule: Rule) -> dict[str, dict[str, Any]]:
+    return {"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}}
+
+
+def _rule_key(generation: float, pair: bytes) -> bytes:
+    return rule_key(int(generation), pair[:KEY_BYTES], pair[KEY_BYTES:])
+
+
+def _generations(first: float, end: float) -> Condition:
+    """From `first` up to, but without, `end`: no key is as short as a bare generation."""
+    return Rule.rule_key.between(*(int(generation).to_bytes(GENERATION_BYTES) for generation in (first, end)))
+
+
+def _push_type(rule: Rule) -> PushType | None:
+    return PushType(rule.push_type) if rule.push_type else None

@@ -1,0 +1,53 @@
+"""Secrets of AWS Secrets Manager, typed, kept for minutes so that a rotation is picked up without a deployment."""
+
+import time
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+MAX_AGE = 300.0
+"""Seconds; as long may a rotated secret go unnoticed by those who get no rejection for the old one."""
+
+
+class SecretError(Exception):
+    """The secret's text is not what it should be. Says what is wrong, never what it holds."""
+
+
+class Secret[Value: BaseModel]:
+    """One secret whose text is the JSON of `model`. Errors of the AWS client are passed on."""
+
+    def __init__(
+        self,
+        client: "SecretsManagerClient",
+        secret_id: str,
+        model: type[Value],
+        clock: "Callable[[], float]" = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._secret_id = secret_id
+        self._model = model
+        self._clock = clock
+        self._value: Value | None = None
+        self._read_at = 0.0
+
+    def get(self) -> Value:
+        """At most `MAX_AGE` seconds old."""
+        if self._value is None or self._clock() - self._read_at > MAX_AGE:
+            return self.reread()
+        return self._value
+
+    def reread(self) -> Value:
+        """As it is now."""
+        text = self._client.get_secret_value(SecretId=self._secret_id)["SecretString"]
+        try:
+            self._value = self._model.model_validate_json(text)
+        except ValidationError as error:
+            faults = ", ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in error.errors())
+            raise SecretError(f"{self._secret_id} is no {self._model.__name__} ({faults})") from None
+        self._read_at = self._clock()
+        return self._value

@@ -1,0 +1,118 @@
+"""`make demo`: the product's story on the deployed stack, step by step; exit code 0 only if all went as it should."""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.json import JSON
+from rich.panel import Panel
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from local.provider import Push
+from local.story import STORY, Cast, Scene, Told, Unexpected
+from local.system import System, running
+
+_LONGEST = 44
+"""Characters of a value that are shown of a push."""
+
+
+class Stage:
+    """Plays scenes on a console and keeps the score."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._score: list[tuple[Scene, Told | None]] = []
+
+    @property
+    def flawless(self) -> bool:
+        return len(self._score) == len(STORY) and all(told for _, told in self._score)
+
+    async def play(self, system: System) -> None:
+        cast = Cast()
+        with _progress(self._console) as progress:
+            task = progress.add_task("", total=len(STORY))
+            for number, scene in enumerate(STORY, 1):
+                progress.update(task, description=f"{number} of {len(STORY)}  {scene.title}", advance=1)
+                self._console.print(f"\n[bold]{number}. {scene.title}[/bold]\n   {scene.plot}")
+                self._score.append((scene, await self._attempt(scene, system, cast)))
+
+    async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Told | None:
+        try:
+            told = await scene.play(system, cast)
+        except (Unexpected, TimeoutError) as flaw:
+            self._console.print(f"   [red]✗ {flaw or 'nothing came in time'}[/red]")
+            return None
+        for push in told.pushes:
+            self._console.print(_phone(push))
+        self._console.print(f"   [green]✓[/green] {_words(told.decisions)}{_latency(told)}")
+        return told
+
+    def sum_up(self) -> None:
+        table = Table(title="What happened", title_justify="left", pad_edge=False)
+        for heading, justify in (("scene", "left"), ("decided", "left"), ("submit to push", "right"), ("", "left")):
+            table.add_column(heading, justify=justify)  # type: ignore[arg-type] # the literals survive no loop
+        for scene, told in self._score:
+            verdict = "[green]as expected[/green]" if told else "[red]not as expected[/red]"
+            decided = _words(told.decisions) if told else ""
+            table.add_row(scene.title, decided, _latency(told).strip(" ·") if told else "", verdict)
+        self._console.print("", table)
+
+
+def _phone(push: Push) -> Panel:
+    """The push as the phone gets it. No push token."""
+    message = push.payload.get("message")
+    content = {name: value for name, value in message.items() if name != "token"} if message else push.payload
+    kind = "FCM" if message else f"APNs {push.headers['apns-push-type']} · topic {push.headers['apns-topic']}"
+    return Panel(JSON.from_data(_shortened(content)), title=kind, title_align="left", width=100)
+
+
+def _shortened(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _shortened(inner) for name, inner in value.items()}
+        case str() if len(value) > _LONGEST:
+            return f"{value[:_LONGEST]}… ({len(value)} characters)"
+        case _:
+            return value
+
+
+def _words(decisions: Counter[str]) -> str:
+    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in decisions.items())
+
+
+def _latency(told: Told) -> str:
+    return "" if told.seconds is None else f" · {told.seconds * 1000:.0f} ms"
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True
+    )
+
+
+async def main() -> int:
+    console = Console(highlight=False)
+    start = time.monotonic()
+    stage = Stage(console)
+    with _progress(console) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def tell(step: str) -> None:
+            progress.update(task, description=step)
+            console.print(f"[dim]{time.monotonic() - start:5.1f} s[/dim]  {step}")
+
+        async with running("demo", tell) as system:
+            progress.stop()
+            console.print(f"[dim]{time.monotonic() - start:5.1f} s[/dim]  everything is up")
+            await stage.play(system)
+    stage.sum_up()
+    console.print(f"\n{time.monotonic() - start:.0f} s in all. The logs are in .build/demo.")
+    return 0 if stage.flawless else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

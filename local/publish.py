@@ -1,0 +1,23 @@
+"""Sign a statement as one of the simulated devices and submit it: `python -m local.publish URL NAME TOPIC TEXT`."""
+
+import argparse
+import asyncio
+import json
+
+from local.device import Device, Publisher
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m local.publish", description=__doc__)
+    parser.add_argument("url", help="the statement store's WebSocket address")
+    parser.add_argument("name", help="the device that signs, such as Alice")
+    parser.add_argument("topic", type=bytes.fromhex, help="32 bytes in hex")
+    parser.add_argument("text", help="what to say")
+    arguments = parser.parse_args()
+    statement = Device(arguments.name).statement(arguments.topic, data=arguments.text.encode())
+    async with Publisher(arguments.url) as publisher:
+        print(json.dumps(await publisher.submit(statement)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

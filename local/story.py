@@ -1,0 +1,198 @@
+"""The story that `make demo` plays: the product document's sequence diagrams, one scene each.
+
+A scene acts as a client would, waits for what Clarion decides and for what the providers accept, and checks both.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from clarion import statement
+from clarion.messages import StatementMessage
+from local.device import Device, forge, topic_of
+from local.provider import Journal, Push
+from local.system import System
+
+PATIENCE = 30.0
+"""Seconds until a scene gives up waiting."""
+QUIET = 0.5
+"""Seconds without a push that count as none, once the decision is known."""
+
+CHAT, CALLS = topic_of("chat of Alice and Bob"), topic_of("calls from Alice to Bob")
+FLOOD = topic_of("a topic of Dave's")
+
+
+class Unexpected(AssertionError):  # noqa: N818 - it names what was seen
+    """What happened is not what the scene says should."""
+
+
+@dataclass
+class Cast:
+    """Who takes part, and the subscriptions that the first scene makes."""
+
+    alice: Device = field(default_factory=lambda: Device("Alice"))
+    bob: Device = field(default_factory=lambda: Device("Bob"))
+    carol: Device = field(default_factory=lambda: Device("Carol"))
+    dave: Device = field(default_factory=lambda: Device("Dave"))
+    mallory: Device = field(default_factory=lambda: Device("Mallory"))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a scene has to show: the decisions taken, the pushes as the phones got them, and how long the first took."""
+
+    decisions: Counter[str]
+    pushes: Sequence[Push] = ()
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    title: str
+    plot: str
+    play: Callable[[System, Cast], Awaitable[Told]]
+
+
+async def registration(system: System, cast: Cast) -> Told:
+    alice, dave = cast.alice.public_key, cast.dave.public_key
+    async with system.api_of(cast.bob) as bob, system.api_of(cast.carol) as carol:
+        apns = await bob.register("apns", "b0b" + "a1" * 30 + "0")
+        voip = await bob.register("voip", "b0b" + "c2" * 30 + "0")
+        fcm = await carol.register("fcm", "carol-" + "F" * 140)
+        await bob.replace_rules(apns, (alice, CHAT), (dave, FLOOD))
+        await bob.replace_rules(voip, (alice, CALLS))
+        await carol.replace_rules(fcm, (alice, topic_of("chat of Alice and Carol")))
+        rules = sum(
+            len(subscription["rules"]) for client in (bob, carol) for subscription in await client.subscriptions()
+        )
+    _expect(rules, 4, "rules told by GET /v1/subscriptions")
+    await system.rules_known()
+    return Told(Counter({"subscriptions": 3, "rules": rules}))
+
+
+async def message(system: System, cast: Cast) -> Told:
+    raw = cast.alice.statement(CHAT, data=b"an encrypted hello")
+    told = await _published(system, system.apns.received, [raw], pushes=1)
+    _expect(told.decisions, _pushed(1), "decisions")
+    content = told.pushes[0].payload["statement"]
+    _expect(bytes.fromhex(content["data"]), b"an encrypted hello", "data in the push")
+    return told
+
+
+async def call(system: System, cast: Cast) -> Told:
+    raw = cast.alice.statement(CALLS, data=b"an encrypted call offer")
+    told = await _published(system, system.apns.received, [raw], pushes=1)
+    _expect(told.decisions, _pushed(1), "decisions")
+    headers = told.pushes[0].headers
+    _expect((headers["apns-push-type"], headers["apns-expiration"]), ("voip", "0"), "VoIP headers")
+    return told
+
+
+async def android(system: System, cast: Cast) -> Told:
+    raw = cast.alice.statement(topic_of("chat of Alice and Carol"), data=b"for an Android phone")
+    told = await _published(system, system.fcm.received, [raw], pushes=1)
+    _expect(told.decisions, _pushed(1), "decisions")
+    sent = told.pushes[0].payload["message"]
+    _expect(bytes.fromhex(sent["data"]["statement_data"]), b"for an Android phone", "data in the push")
+    return told
+
+
+async def forgery(system: System, cast: Cast) -> Told:
+    raw = forge(cast.alice.statement(CHAT, data=b"not from Alice"))
+    told = await _published(system, system.apns.received, [raw], pushes=0)
+    _expect(told.decisions, Counter({"bad_signature": 1}), "decisions")
+    return told
+
+
+async def stranger(system: System, cast: Cast) -> Told:
+    raw = cast.mallory.statement(CHAT, data=b"buy now")
+    told = await _published(system, system.apns.received, [raw], pushes=0)
+    _expect(told.decisions, Counter({"unmatched": 1}), "decisions")
+    return told
+
+
+async def oversized(system: System, cast: Cast) -> Told:
+    raw = cast.alice.statement(CHAT, data=bytes(3000))
+    told = await _published(system, system.apns.received, [raw], pushes=1)
+    _expect(told.decisions, _pushed(1), "decisions")
+    _expect(told.pushes[0].payload["statement"]["data"], None, "data in the push")
+    return told
+
+
+async def duplicate(system: System, cast: Cast) -> Told:
+    """A second ingest task saw the statement too, as during a take-over: another receipt, the same statement."""
+    raw = cast.alice.statement(CHAT, data=b"seen twice")
+    first = await _published(system, system.apns.received, [raw], pushes=1)
+    _expect(first.decisions, _pushed(1), "decisions on the first sight")
+    count = system.apns.received.count
+    again = StatementMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+    await system.hand_to_match(again)
+    decisions = await _decisions(system, [raw], pushes=1, notifications=2)
+    _expect(decisions["duplicate"], 1, "duplicates")
+    await asyncio.sleep(QUIET)
+    _expect(system.apns.received.count, count, "pushes on the second sight")
+    return Told(decisions, first.pushes, first.seconds)
+
+
+async def flood(system: System, cast: Cast) -> Told:
+    raws = [cast.dave.statement(FLOOD, data=f"message {number} of 31".encode()) for number in range(1, 32)]
+    told = await _published(system, system.apns.received, raws, pushes=30)
+    _expect(told.decisions, _pushed(30) + Counter({"matched": 1, "rate_limited": 1}), "decisions")
+    return Told(told.decisions, told.pushes[:1], told.seconds)
+
+
+STORY = (
+    Scene(
+        "Registration", "Bob's iPhone registers two tokens, Carol's Android one; both whitelist senders.", registration
+    ),
+    Scene("A message arrives", "Alice publishes on their chat's topic; Bob's phone wakes.", message),
+    Scene("A call comes in", "Alice's call offer reaches Bob by PushKit, to ring at once.", call),
+    Scene("An Android push", "Carol gets hers by FCM, as data.", android),
+    Scene("A forged signature", "A node relays a statement that claims to be Alice's. It isn't.", forgery),
+    Scene("An unlisted sender", "Mallory knows the topic, but nobody whitelisted her.", stranger),
+    Scene("Too large for a push", "3,000 bytes fit no APNs push: Bob's app is told to fetch them.", oversized),
+    Scene("The same statement twice", "A second ingest task hands it in as well; it is pushed once.", duplicate),
+    Scene("The 31st message in a minute", "Dave floods Bob: 30 get through, then silence for two minutes.", flood),
+)
+
+
+def _pushed(count: int) -> Counter[str]:
+    return Counter({"matched": count, "queued": count, "delivered": count})
+
+
+async def _published(system: System, journal: Journal, raws: Sequence[bytes], *, pushes: int) -> Told:
+    """Publish through a node that relays unverified statements, and wait until every one is decided and pushed."""
+    before, start = journal.count, time.time()
+    for raw in raws:
+        await system.store.inject(raw)
+    async with asyncio.timeout(PATIENCE):
+        arrived = await journal.until(before + pushes)
+        decisions = await _decisions(system, raws, pushes=pushes)
+    await asyncio.sleep(0 if pushes else QUIET)
+    _expect(journal.count - before, pushes, "pushes")
+    new = [push for push in arrived if push.number >= before]
+    _expect([push.reason for push in new if not push.accepted], [], "refusals by the provider")
+    return Told(decisions, new, new[0].at - start if new else None)
+
+
+async def _decisions(
+    system: System, raws: Iterable[bytes], *, pushes: int, notifications: int | None = None
+) -> Counter[str]:
+    """What the lake says of these statements, once it says all."""
+    hashes = {statement.decode(raw).hash.hex() for raw in raws}
+    kinds: Counter[str] = Counter()
+    async for events in system.lake.growing(PATIENCE):
+        mine = [event for event in events if event.get("statement_hash") in hashes]
+        kinds = Counter(event["event"] for event in mine)
+        enough_notifications = notifications is None or kinds["notification"] >= notifications
+        if kinds["statement"] >= len(hashes) and kinds["push"] >= pushes and enough_notifications:
+            return Counter(event["decision"] for event in mine)
+    raise Unexpected(f"of {len(hashes)} statements the lake tells only {dict(kinds)}")
+
+
+def _expect(seen: object, expected: object, what: str) -> None:
+    if seen != expected:
+        raise Unexpected(f"{what}: expected {expected}, saw {seen}")

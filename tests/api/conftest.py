@@ -1,0 +1,135 @@
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import boto3
+import jwt
+import pytest
+from moto import mock_aws
+
+from api.app import handle
+from api.authorization import Authorizer
+from api.room import Room
+from api.settings import ApiSettings, AuthorizerSettings
+from clarion.tables import Rule, Subscription, Token
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+SECRET = "a secret shared with the existing solution, long enough for HS512"
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+@dataclass
+class Client:
+    """A phone: sends requests through the authorizer and the API function, as API Gateway would."""
+
+    authorizer: Authorizer
+    room: Room
+    key: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, method: str, path: str, body: Any = None, *, raw: str | None = None, **headers: str) -> Answer:
+        sent = {"content-type": "application/json"} | self.headers | headers
+        path, _, query = path.partition("?")
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "routeKey": "$default",
+            "rawPath": path,
+            "rawQueryString": query,
+            "headers": sent,
+            "requestContext": {"http": {"method": method, "path": path}, "requestId": "r", "stage": "$default"},
+            "body": raw if raw is not None else None if body is None else json.dumps(body),
+            "isBase64Encoded": False,
+        }
+        if query:
+            event["queryStringParameters"] = dict(part.split("=", 1) for part in query.split("&"))
+        told = self.authorizer(event)
+        assert told["isAuthorized"]
+        event["requestContext"]["authorizer"] = {"lambda": told["context"]}
+        answer = handle(event, cast("LambdaContext", None), self.room)
+        return Answer(answer["statusCode"], answer["headers"], answer.get("body") or "")
+
+
+@pytest.fixture
+def new_token() -> Callable[..., str]:
+    """A token of the existing solution; arguments replace claims, `None` leaves one out."""
+
+    def make(secret: str = SECRET, algorithm: str = "HS256", **changes: Any) -> str:
+        now = int(time.time())
+        claims = {"iss": "polkadot-app", "sub": "ab" * 32, "iat": now, "exp": now + 86_400} | changes
+        told = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(told, secret, algorithm=algorithm)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield
+
+
+@pytest.fixture(scope="session")
+def room(aws: None) -> Room:
+    room = Room.open(ApiSettings(table_prefix="clarion-test-", events_stream="lake"))
+    for model in (Subscription, Token, Rule):
+        model.create_table(billing_mode="PAY_PER_REQUEST")
+    boto3.client("s3").create_bucket(Bucket="lake")
+    boto3.client("firehose").create_delivery_stream(
+        DeliveryStreamName="lake",
+        ExtendedS3DestinationConfiguration={
+            "RoleARN": "arn:aws:iam::123456789012:role/lake",
+            "BucketARN": "arn:aws:s3:::lake",
+        },
+    )
+    return room
+
+
+@pytest.fixture(scope="session")
+def authorizer(aws: None) -> Authorizer:
+    secrets = boto3.client("secretsmanager")
+    secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
+    return Authorizer(AuthorizerSettings(jwt_secret_id="jwt"), secrets)
+
+
+@pytest.fixture
+def new_client(room: Room, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
+    def make() -> Client:
+        key = uuid4().bytes * 2
+        return Client(authorizer, room, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})
+
+    return make
+
+
+@pytest.fixture
+def client(new_client: Callable[[], Client]) -> Client:
+    return new_client()
+
+
+@pytest.fixture
+def register() -> Callable[..., str]:
+    """Registers a fresh token, or the one of `body`, and returns the subscription's id."""
+
+    def make(client: Client, **body: str) -> str:
+        answer = client("POST", "/v1/subscriptions", body or {"notificationType": "apns", "token": uuid4().hex * 2})
+        assert answer.status == 201, answer.text
+        return str(answer.json["subscription_id"])
+
+    return make

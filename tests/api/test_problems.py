@@ -1,0 +1,126 @@
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+RULES = "/v1/subscriptions/rules"
+KEY = "ab" * 32
+
+
+def assert_problem(answer: Any, status: int, name: str) -> None:
+    assert answer.status == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json["type"] == f"urn:clarion:problem:{name}"
+    assert answer.json["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/subscriptions"),
+        ("DELETE", "/v1/subscriptions"),
+        ("PUT", RULES),
+        ("POST", RULES),
+        ("DELETE", RULES),
+    ],
+)
+@pytest.mark.parametrize("raw", ["{", "[]", "null", '"text"', "[" * 100_000])
+def test_a_body_that_is_not_a_json_object_is_malformed(client: Any, method: str, path: str, raw: str) -> None:
+    assert_problem(client(method, path, raw=raw), 400, "malformed")
+
+
+def test_a_missing_body_is_a_missing_field(client: Any) -> None:
+    answer = client("PUT", RULES)
+    assert_problem(answer, 422, "invalid")
+    assert answer.json["errors"] == [{"field": "body", "rule": "Field required"}]
+
+
+def test_an_invalid_body_names_each_field_and_the_rule_it_breaks(client: Any) -> None:
+    rules = [{"sender_pubkey": KEY, "topic": KEY}, {"sender_pubkey": "xyz", "notify_type": "loud"}]
+    answer = client("PUT", RULES, {"subscription_id": "no", "rules": rules})
+    assert_problem(answer, 422, "invalid")
+    told = {error["field"]: error["rule"] for error in answer.json["errors"]}
+    assert set(told) == {"subscription_id", "rules[1].sender_pubkey", "rules[1].topic", "rules[1].notify_type"}
+    assert told["rules[1].sender_pubkey"] == "must be 32 bytes as 64 hex digits, with or without 0x"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"token": "ab" * 32}, "notificationType"),
+        ({"notificationType": "sms", "token": "ab" * 32}, "notificationType"),
+        ({"notificationType": "apns"}, "token"),
+        ({"notificationType": "apns", "token": "ab" * 31}, "token"),
+        ({"notificationType": "voip", "token": "not hex " * 8}, "token"),
+        ({"platform": "fcm", "token": "short"}, "token"),
+        ({"platform": "fcm", "notificationType": "apns", "token": "ab" * 32}, "body"),
+    ],
+)
+def test_a_registration_that_breaks_a_rule_says_where(client: Any, body: dict[str, str], field: str) -> None:
+    answer = client("POST", "/v1/subscriptions", body)
+    assert_problem(answer, 422, "invalid")
+    assert [error["field"] for error in answer.json["errors"]] == [field]
+
+
+def test_a_refusal_never_repeats_the_token(client: Any) -> None:
+    assert "not-hex" not in client("POST", "/v1/subscriptions", {"platform": "apns", "token": "not-hex" * 10}).text
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+def test_rules_of_somebody_elses_subscription_are_not_found(
+    new_client: Callable[[], Any], register: Callable[..., str], method: str
+) -> None:
+    theirs = register(new_client())
+    body = {"subscription_id": theirs, "rules": [{"sender_pubkey": KEY, "topic": KEY}]}
+    answer = new_client()(method, RULES, body)
+    assert_problem(answer, 404, "no-subscription")
+    unknown = new_client()(method, RULES, body | {"subscription_id": str(uuid4())})
+    assert unknown.text == answer.text
+
+
+def test_removing_somebody_elses_subscription_removes_nothing(
+    new_client: Callable[[], Any], register: Callable[..., str]
+) -> None:
+    me, other = new_client(), new_client()
+    mine, theirs = register(me), register(other)
+    assert_problem(me("DELETE", "/v1/subscriptions", {"subscription_ids": [mine, theirs]}), 404, "no-subscription")
+    assert [told["subscription_id"] for told in me("GET", "/v1/subscriptions").json] == [mine]
+    assert [told["subscription_id"] for told in other("GET", "/v1/subscriptions").json] == [theirs]
+
+
+def test_a_token_of_somebody_else_is_taken_without_saying_by_whom(
+    new_client: Callable[[], Any], register: Callable[..., str]
+) -> None:
+    body = {"notificationType": "apns", "token": uuid4().hex * 2}
+    register(new_client(), **body)
+    answer = new_client()("POST", "/v1/subscriptions", body)
+    assert_problem(answer, 409, "token-taken")
+    assert set(answer.json) == {"type", "title", "status"}
+
+
+def test_a_client_has_only_so_many_subscriptions(client: Any, register: Callable[..., str]) -> None:
+    for _ in range(20):
+        register(client)
+    answer = client("POST", "/v1/subscriptions", {"notificationType": "apns", "token": uuid4().hex * 2})
+    assert_problem(answer, 409, "too-many-subscriptions")
+
+
+def test_an_unknown_address_is_a_problem_too(client: Any) -> None:
+    assert_problem(client("GET", "/v1/nothing"), 404, "no-route")
+
+
+def test_a_body_of_another_kind_is_unsupported(client: Any) -> None:
+    answer = client("POST", "/v1/subscriptions", raw="token=x", **{"content-type": "text/plain"})
+    assert_problem(answer, 415, "unsupported-media-type")
+
+
+def test_a_body_over_the_limit_is_too_large(client: Any) -> None:
+    assert_problem(client("POST", "/v1/subscriptions", raw=" " * 4_000_001), 413, "too-large")
+
+
+def test_without_an_identity_nothing_is_looked_at(client: Any) -> None:
+    client.headers = {}
+    answer = client("POST", "/v1/nothing", raw="{")
+    assert_problem(answer, 401, "unauthenticated")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"

@@ -1,0 +1,96 @@
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+A, B = "ab" * 32, "cd" * 32
+T1, T2 = "01" * 32, "02" * 32
+RULES = "/v1/subscriptions/rules"
+
+
+def rule(sender: str, topic: str) -> dict[str, str]:
+    return {"sender_pubkey": sender, "topic": topic}
+
+
+def test_the_documents_walk_through(client: Any, register: Callable[..., str]) -> None:
+    sid = register(client)
+    three = [rule(A, T1), rule(A, T2), rule(B, T1)]
+
+    put = client("PUT", RULES, {"subscription_id": sid, "rules": three})
+    assert (put.status, put.text) == (204, "")
+
+    post = client("POST", RULES, {"subscription_id": sid, "rules": [rule(B, T2)]})
+    assert (post.status, post.json) == (201, {"added": 1, "total_rules": 4})
+
+    delete = client("DELETE", RULES, {"subscription_id": sid, "rules": three[:1]})
+    assert (delete.status, delete.json) == (200, {"removed": 1, "total_rules": 3})
+
+    listed = client("GET", "/v1/subscriptions")
+    assert listed.status == 200
+    [subscription] = listed.json
+    assert subscription["subscription_id"] == sid
+    assert subscription["rules"] == [rule(A, T2), rule(B, T1), rule(B, T2)]
+
+    gone = client("DELETE", "/v1/subscriptions", {"subscription_ids": [sid]})
+    assert (gone.status, gone.text) == (204, "")
+    assert client("GET", "/v1/subscriptions").json == []
+
+
+@pytest.mark.parametrize("field", ["notificationType", "platform"])
+@pytest.mark.parametrize("notify_type", ["apns", "voip", "fcm"])
+def test_a_subscription_says_what_it_was_registered_with(client: Any, field: str, notify_type: str) -> None:
+    token = uuid4().hex * 2
+    assert client("POST", "/v1/subscriptions", {field: notify_type, "token": token}).status == 201
+    [told] = client("GET", "/v1/subscriptions").json
+    told.pop("subscription_id")
+    assert told == {"notificationType": notify_type, "token": token, "status": "active", "rules": []}
+
+
+def test_a_device_token_is_the_same_in_either_case_with_or_without_0x(client: Any, register: Any) -> None:
+    token = uuid4().hex * 2
+    sid = register(client, notificationType="apns", token=f"0x{token.upper()}")
+    assert client("GET", "/v1/subscriptions").json[0]["token"] == token
+    again = client("POST", "/v1/subscriptions", {"notificationType": "apns", "token": token})
+    assert (again.status, again.json["subscription_id"]) == (409, sid)
+
+
+def test_a_token_of_firebase_keeps_its_case(client: Any, register: Any) -> None:
+    token = "dQ:APA91bH_" + uuid4().hex.upper()
+    register(client, platform="fcm", token=token)
+    assert client("GET", "/v1/subscriptions").json[0]["token"] == token
+
+
+def test_a_token_is_free_again_once_its_subscription_is_removed(client: Any, register: Any) -> None:
+    token = uuid4().hex * 2
+    sid = register(client, notificationType="voip", token=token)
+    client("DELETE", "/v1/subscriptions", {"subscription_ids": [sid]})
+    assert register(client, notificationType="voip", token=token) != sid
+
+
+def test_every_spelling_of_a_rules_fields_is_accepted(client: Any, register: Any) -> None:
+    sid = register(client)
+    spelt = [{"senderPubkey": f"0x{A.upper()}", "topic": f"0X{T1}", "notifyType": "voip"}]
+    assert client("PUT", RULES, {"subscription_id": sid, "rules": spelt}).status == 204
+    assert client("GET", "/v1/subscriptions").json[0]["rules"] == [rule(A, T1) | {"notify_type": "voip"}]
+
+
+def test_a_rule_that_is_in_force_already_counts_once(client: Any, register: Any) -> None:
+    sid = register(client)
+    body = {"subscription_id": sid, "rules": [rule(A, T1), rule(A, T1)]}
+    assert client("POST", RULES, body).json == {"added": 1, "total_rules": 1}
+    assert client("POST", RULES, body).json == {"added": 0, "total_rules": 1}
+    assert client("DELETE", RULES, body).json == {"removed": 1, "total_rules": 0}
+    assert client("DELETE", RULES, body).json == {"removed": 0, "total_rules": 0}
+
+
+def test_changes_larger_than_a_transaction_are_exact(client: Any, register: Any) -> None:
+    sid = register(client)
+    many = [rule(A, f"{n:064x}") for n in range(150)]
+    body = {"subscription_id": sid, "rules": many}
+    assert client("POST", RULES, {"subscription_id": sid, "rules": many[:30]}).json == {"added": 30, "total_rules": 30}
+    assert client("POST", RULES, body).json == {"added": 120, "total_rules": 150}
+    assert client("GET", "/v1/subscriptions").json[0]["rules"] == many
+    fewer = {"subscription_id": sid, "rules": [*many[10:], rule(B, T1)]}
+    assert client("DELETE", RULES, fewer).json == {"removed": 140, "total_rules": 10}
+    assert client("GET", "/v1/subscriptions").json[0]["rules"] == many[:10]

@@ -1,0 +1,139 @@
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion.limiter import REMEMBERED, Admission, Limit, Window, admit, mark_of, pack, unpack
+
+LIMIT = Limit(count=30, window=60_000, cooldown=120_000)
+
+
+def mark(number: int) -> bytes:
+    return number.to_bytes(8)
+
+
+def admit_all(window: Window, numbers: range, now: int, limit: Limit = LIMIT) -> tuple[Window, list[bool]]:
+    return admit(window, limit, [mark(number) for number in numbers], now)
+
+
+def test_the_limit_itself_passes() -> None:
+    _, verdicts = admit_all(Window(), range(30), now=0)
+    assert all(verdicts)
+
+
+def test_the_one_after_the_limit_starts_the_cooldown() -> None:
+    window, verdicts = admit_all(Window(), range(31), now=5)
+    assert verdicts == [True] * 30 + [False]
+    assert window.cooldown_until == 120_005
+
+
+def test_all_are_refused_until_the_cooldown_ends() -> None:
+    window, _ = admit_all(Window(), range(31), now=0)
+    assert admit_all(window, range(40, 41), now=119_999) == (window, [False])
+    assert admit_all(window, range(40, 41), now=120_000)[1] == [True]
+
+
+def test_an_attempt_in_the_cooldown_does_not_prolong_it() -> None:
+    window, _ = admit_all(Window(), range(31), now=0)
+    window, _ = admit_all(window, range(40, 50), now=60_000)
+    assert window.cooldown_until == 120_000
+
+
+@pytest.mark.parametrize(("now", "passes"), [(59_999, False), (60_000, True)])
+def test_the_window_slides_and_does_not_start_anew(now: int, *, passes: bool) -> None:
+    window, _ = admit_all(Window(), range(1), now=0)
+    window, _ = admit_all(window, range(1, 30), now=59_000)
+    assert admit_all(window, range(30, 31), now=now)[1] == [passes]
+
+
+def test_a_retry_passes_again_and_is_counted_once() -> None:
+    window, _ = admit_all(Window(), range(29), now=0)
+    window, _ = admit_all(window, range(29), now=1_000)
+    assert admit_all(window, range(29, 30), now=2_000)[1] == [True]
+
+
+def test_a_retry_of_an_admitted_one_passes_even_in_the_cooldown() -> None:
+    window, _ = admit_all(Window(), range(31), now=0)
+    assert not window.refuses(mark(3), now=1_000)
+    assert admit_all(window, range(3, 4), now=1_000) == (window, [True])
+    assert window.refuses(mark(30), now=1_000)
+
+
+def test_a_retry_is_known_long_after_its_window() -> None:
+    window, _ = admit_all(Window(), range(1), now=0)
+    window, _ = admit_all(window, range(1, 30), now=200_000)
+    assert window.knows(mark(0))
+
+
+def test_a_clock_that_lags_cannot_open_the_window_early() -> None:
+    window, _ = admit_all(Window(), range(30), now=100_000)
+    window, verdicts = admit_all(window, range(30, 31), now=30_000)
+    assert verdicts == [False]
+    assert window.cooldown_until == 220_000
+
+
+def test_memory_is_bounded() -> None:
+    window = Window()
+    for number in range(200):
+        window, _ = admit(window, LIMIT, [mark(number)], now=number * 10_000)
+    assert len(window.admitted) == REMEMBERED
+
+
+def test_the_table_item_of_a_full_memory_fits_one_write_unit() -> None:
+    attributes = {"pair": 64, "admitted": 14 * REMEMBERED, "cooldown_until": 8, "version": 6, "ttl": 6}
+    assert sum(len(name) + size for name, size in attributes.items()) < 1024
+
+
+def test_one_statement_has_a_mark_for_each_subscription() -> None:
+    assert len({mark_of(b"h" * 32, "a"), mark_of(b"h" * 32, "b"), mark_of(b"i" * 32, "a")}) == 3
+
+
+@given(st.lists(st.builds(Admission, st.integers(0, 2**48 - 1), st.binary(min_size=8, max_size=8))))
+def test_packing_keeps_every_admission(admitted: list[Admission]) -> None:
+    assert unpack(pack(admitted)) == tuple(admitted)
+
+
+@dataclass
+class Plainly:
+    """The rule said again, without a care for memory: every admission ever, and every cooldown."""
+
+    limit: Limit
+    admitted: dict[bytes, int] = field(default_factory=dict)
+    cooldown_until: int = 0
+
+    def admit(self, mark: bytes, now: int) -> bool:
+        if mark in self.admitted:
+            return True
+        if now < self.cooldown_until:
+            return False
+        if len([at for at in self.admitted.values() if now - at < self.limit.window]) >= self.limit.count:
+            self.cooldown_until = now + self.limit.cooldown
+            return False
+        self.admitted[mark] = now
+        return True
+
+
+limits = st.builds(Limit, st.integers(1, 5), st.integers(1, 50), st.integers(0, 100))
+arrivals = st.lists(st.tuples(st.integers(0, 20), st.lists(st.integers(0, 20), max_size=4)), max_size=30)
+
+
+@given(limits, arrivals)
+def test_it_decides_as_the_plain_model_does(limit: Limit, arrivals: list[tuple[int, list[int]]]) -> None:
+    plain, window, now = Plainly(limit), Window(), 0
+    for pause, numbers in arrivals:
+        now += pause
+        window, verdicts = admit(window, limit, [mark(number) for number in numbers], now)
+        assert verdicts == [plain.admit(mark(number), now) for number in numbers]
+        assert window.cooldown_until == plain.cooldown_until
+
+
+@given(limits, st.lists(st.integers(0, 400), max_size=100))
+def test_no_span_of_a_window_holds_more_than_the_limit_whatever_the_clocks_say(limit: Limit, clocks: list[int]) -> None:
+    window, times = Window(), []
+    for number, now in enumerate(clocks):
+        window, [passed] = admit(window, limit, [mark(number)], now)
+        if passed:
+            times.append(window.admitted[-1].at)
+    for first in times:
+        assert sum(first <= at < first + limit.window for at in times) <= limit.count

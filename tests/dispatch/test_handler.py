@@ -1,0 +1,188 @@
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from clarion.decisions import NotifyType
+from clarion.messages import PushMessage
+from clarion.tables import Subscription
+from dispatch import handler as room
+from local import keys, tls
+from local.apns import Apns
+from local.apns_trouble import troubled_token
+from local.fcm import Fcm
+from local.provider import Trouble
+
+BUNDLE = "io.pcf.polkadotapp"
+TOKEN = "a1" * 32
+
+type Invoke = Callable[[NotifyType, PushMessage], dict[str, Any]]
+
+
+@pytest.fixture
+def apns(run: Callable[[Apns], Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey) -> Apns:
+    return run(Apns(localhost.server_context(), known=[apns_key], topics=[BUNDLE]))
+
+
+@pytest.fixture
+def fcm(run: Callable[[Fcm], Fcm], localhost: tls.Localhost, account: keys.ServiceAccount) -> Fcm:
+    return run(Fcm(localhost.server_context(), account=account))
+
+
+@pytest.fixture
+def invoke(
+    aws: None,
+    monkeypatch: pytest.MonkeyPatch,
+    localhost: tls.Localhost,
+    apns_key: keys.ApnsKey,
+    account: keys.ServiceAccount,
+    apns: Apns,
+    fcm: Fcm,
+) -> Iterator[Invoke]:
+    """Send a message through SQS to the Lambda of its channel; returns what the Lambda answers."""
+    sqs, firehose, secrets = boto3.client("sqs"), boto3.client("firehose"), boto3.client("secretsmanager")
+    queue = sqs.create_queue(QueueName="pushes")["QueueUrl"]
+    boto3.client("s3").create_bucket(Bucket="lake")
+    firehose.create_delivery_stream(
+        DeliveryStreamName="events",
+        S3DestinationConfiguration={"RoleARN": "arn:aws:iam::1:role/lake", "BucketARN": "arn:aws:s3:::lake"},
+    )
+    apns_secret = {"key_id": apns_key.key_id, "team_id": apns_key.team_id, "private_key": apns_key.private_key}
+    secrets.create_secret(Name="apns", SecretString=json.dumps(apns_secret))
+    secrets.create_secret(Name="fcm", SecretString=account.as_json(fcm.token_uri))
+
+    def invoke(notify_type: NotifyType, message: PushMessage) -> dict[str, Any]:
+        room._dispatcher.cache_clear()
+        settings = {
+            "table_prefix": "",
+            "queue_url": queue,
+            "notify_type": notify_type.value,
+            "events_stream": "events",
+            "provider_secret_id": "fcm" if notify_type is NotifyType.FCM else "apns",
+            "bundle_id": BUNDLE,
+            "apns_url": apns.url,
+            "fcm_url": fcm.url,
+            "ca_file": str(localhost.ca_file),
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(f"CLARION_{name.upper()}", value)
+        sqs.send_message(QueueUrl=queue, MessageBody=message.to_json())
+        (received,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+        record = {
+            "messageId": received["MessageId"],
+            "receiptHandle": received["ReceiptHandle"],
+            "body": received["Body"],
+            "attributes": {"ApproximateReceiveCount": "1"},
+        }
+        answer: dict[str, Any] = room.handler({"Records": [record]}, None)
+        return answer
+
+    yield invoke
+    room._dispatcher.cache_clear()
+
+
+@pytest.fixture
+def message(message: Callable[..., PushMessage]) -> Callable[..., PushMessage]:
+    now = time.time()
+    return lambda row, **changes: message(row, observed_at=int(now * 1000), expires_at=int(now) + 600, **changes)
+
+
+def test_an_alert_reaches_apns_as_apple_asks_for_it(
+    invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    sent = message(register(NotifyType.APNS, TOKEN))
+
+    assert invoke(NotifyType.APNS, sent) == {"batchItemFailures": []}
+
+    (push,) = apns.received
+    assert push.accepted
+    assert push.token == TOKEN
+    assert push.headers["apns-topic"] == BUNDLE
+    assert push.headers["apns-push-type"] == "alert"
+    assert push.headers["apns-priority"] == "10"
+    assert push.headers["apns-expiration"] == str(sent.expires_at)
+    assert push.headers["apns-collapse-id"] == sent.statement_hash.hex()
+    assert push.payload["statement"]["data"] == b"hello".hex()
+
+
+def test_a_call_reaches_apns_as_a_voip_push_that_is_never_stored(
+    invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    assert invoke(NotifyType.VOIP, message(register(NotifyType.VOIP, TOKEN))) == {"batchItemFailures": []}
+
+    (push,) = apns.received
+    assert push.accepted
+    assert push.headers["apns-topic"] == f"{BUNDLE}.voip"
+    assert push.headers["apns-push-type"] == "voip"
+    assert push.headers["apns-expiration"] == "0"
+    assert push.payload["aps"] == {}
+
+
+def test_a_push_for_android_reaches_fcm_with_the_statements_lifetime(
+    invoke: Invoke, fcm: Fcm, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    assert invoke(NotifyType.FCM, message(register(NotifyType.FCM, "an-fcm-token"))) == {"batchItemFailures": []}
+
+    (push,) = fcm.received
+    assert push.accepted
+    sent = push.payload["message"]
+    assert sent["data"]["statement_data"] == b"hello".hex()
+    assert sent["android"]["priority"] == "high"
+    assert 590 <= int(sent["android"]["ttl"].removesuffix("s")) <= 600
+
+
+def test_a_dead_token_ends_its_subscription(
+    invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+
+    assert invoke(NotifyType.APNS, message(row)) == {"batchItemFailures": []}
+
+    row.refresh()
+    assert (row.status, row.status_reason) == ("invalid", "Unregistered")
+
+
+def test_a_provider_in_trouble_leaves_the_message_in_the_queue(
+    invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("ServiceUnavailable")))
+
+    assert len(invoke(NotifyType.APNS, message(row))["batchItemFailures"]) == 1
+
+    row.refresh()
+    assert row.status == "active"
+
+
+def test_a_subscription_deleted_since_the_match_gets_nothing(
+    invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
+) -> None:
+    row = register(NotifyType.APNS, TOKEN)
+    row.delete()
+
+    assert invoke(NotifyType.APNS, message(row)) == {"batchItemFailures": []}
+
+    assert len(apns.received) == 0
+
+
+def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
+    invoke: Invoke,
+    apns_key: keys.ApnsKey,
+    register: Callable[..., Subscription],
+    message: Callable[..., PushMessage],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    token = troubled_token(Trouble("TopicDisallowed"))
+    invoke(NotifyType.APNS, message(register(NotifyType.APNS, token)))
+
+    dispatcher = room._dispatcher()
+    logged = "".join(str(vars(line)) for line in caplog.records)
+    written = "".join(capsys.readouterr()) + logged + repr(dispatcher)
+    assert "push_misconfigured" in written
+    assert "TopicDisallowed" in written
+    assert token not in written
+    assert apns_key.private_key[40:80] not in written
+    assert "eyJ" not in written

@@ -1,0 +1,229 @@
+import asyncio
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+import boto3
+import pytest
+from moto import mock_aws
+from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
+
+from clarion.messages import StatementMessage
+from clarion.statement import Proof, ProofKind, Statement, encode
+from ingest.counts import Counts
+from ingest.settings import IngestSettings
+from ingest.statements_queue import StatementsQueue
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+SENDER = b"\x5e" * 32
+TOPIC = b"\x70" * 32
+
+
+def hexed(raw: bytes) -> str:
+    return "0x" + raw.hex()
+
+
+class Dialect(StrEnum):
+    CURRENT = "current"
+    OLDER = "older"
+    DRAFT = "draft"
+
+
+class FakeNode:
+    """An honest statement store node that checks nothing, in any of the three generations of the protocol."""
+
+    def __init__(self, dialect: Dialect = Dialect.CURRENT, standing: list[bytes] | None = None) -> None:
+        self.dialect = dialect
+        self.standing = standing or []
+        self.batch = 100
+        self.subscriptions = 0
+        self._subscribers: set[ServerConnection] = set()
+        self._port = 0
+
+    async def __aenter__(self) -> Self:
+        self._server: Server = await serve(self._converse, "127.0.0.1", self._port, compression=None)
+        self._port = next(iter(self._server.sockets)).getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self._port}"
+
+    async def subscribed(self) -> None:
+        while not self._subscribers:  # noqa: ASYNC110 - a poll suits a test
+            await asyncio.sleep(0.005)
+
+    def show(self, *statements: bytes) -> None:
+        """Let new statements enter the store."""
+        self.standing.extend(statements)
+        for result in self._live([hexed(raw) for raw in statements]):
+            broadcast(self._subscribers, self._notification(result))
+
+    async def hang_up(self) -> None:
+        for socket in tuple(self._subscribers):
+            await socket.close()
+
+    async def _converse(self, socket: ServerConnection) -> None:
+        try:
+            async for text in socket:
+                asked = json.loads(text)
+                await socket.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": self._answer(asked)}))
+                if asked["method"] == self._last_method:
+                    await self._replay(socket)
+        finally:
+            self._subscribers.discard(socket)
+
+    @property
+    def _last_method(self) -> str:
+        return "statement_unstable_add_filter" if self.dialect is Dialect.DRAFT else "statement_subscribeStatement"
+
+    def _answer(self, asked: dict[str, Any]) -> object:
+        if asked["method"] == "rpc_methods":
+            return {"methods": ["statement_submit", self._last_method, "statement_unstable_subscribe"]}
+        if asked["method"] == self._last_method:
+            assert asked["params"][-1] == "any"
+        return "opaque"
+
+    async def _replay(self, socket: ServerConnection) -> None:
+        self.subscriptions += 1
+        for result in self._replayed([hexed(raw) for raw in self.standing]):
+            await socket.send(self._notification(result))
+        self._subscribers.add(socket)
+
+    def _replayed(self, statements: list[str]) -> Iterator[object]:
+        if self.dialect is Dialect.OLDER:
+            yield from statements
+            return
+        for start in range(0, len(statements), self.batch):
+            batch = statements[start : start + self.batch]
+            if self.dialect is Dialect.DRAFT:
+                yield {"event": "replayStatements", "filterId": "f", "statements": batch}
+            else:
+                remaining = len(statements) - start - len(batch)
+                yield {"event": "newStatements", "data": {"statements": batch, "remaining": remaining}}
+        if self.dialect is Dialect.DRAFT:
+            yield {"event": "replayDone", "filterId": "f"}
+        elif not statements:
+            yield {"event": "newStatements", "data": {"statements": [], "remaining": 0}}
+
+    def _live(self, statements: list[str]) -> list[object]:
+        match self.dialect:
+            case Dialect.CURRENT:
+                return [{"event": "newStatements", "data": {"statements": statements}}]
+            case Dialect.OLDER:
+                return list(statements)
+            case Dialect.DRAFT:
+                entries = [{"statement": text, "filterIds": ["f"]} for text in statements]
+                return [{"event": "newStatements", "statements": entries}]
+
+    def _notification(self, result: object) -> str:
+        draft = self.dialect is Dialect.DRAFT
+        method = "statement_unstable_subscribeEvent" if draft else "statement_statement"
+        return json.dumps({"jsonrpc": "2.0", "method": method, "params": {"subscription": "opaque", "result": result}})
+
+
+class ReceivedQueue:
+    """The statements queue, and what has been read from it."""
+
+    def __init__(self, sqs: "SQSClient", url: str) -> None:
+        self._sqs = sqs
+        self.url = url
+        self.messages: list[StatementMessage] = []
+
+    def read(self) -> list[StatementMessage]:
+        """Everything that was ever sent."""
+        while found := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
+            self.messages.extend(StatementMessage.model_validate_json(one["Body"]) for one in found)
+        return self.messages
+
+    async def holds(self, count: int) -> list[StatementMessage]:
+        """Wait until `count` messages were sent, and return them."""
+        while len(self.read()) < count:  # noqa: ASYNC110 - SQS is polled
+            await asyncio.sleep(0.01)
+        return self.messages
+
+    def statements(self) -> list[bytes]:
+        return sorted(message.statement or b"" for message in self.read())
+
+
+@pytest.fixture
+def make_statement() -> Callable[..., bytes]:
+    def make(number: int, *, sender: bytes = SENDER, topics: tuple[bytes, ...] = (TOPIC,), size: int = 8) -> bytes:
+        proof = Proof(ProofKind.SR25519, b"\x51" * 64, sender)
+        return encode(Statement(expiry=2**63, topics=topics, data=number.to_bytes(size), proof=proof))
+
+    return make
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counter()
+
+
+@pytest.fixture
+def make_node() -> type[FakeNode]:
+    return FakeNode
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FakeNode]:
+    async with FakeNode() as honest:
+        yield honest
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def s3(aws: None) -> "S3Client":
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    return client
+
+
+@pytest.fixture
+def received(aws: None) -> ReceivedQueue:
+    sqs = boto3.client("sqs")
+    return ReceivedQueue(sqs, sqs.create_queue(QueueName="statements")["QueueUrl"])
+
+
+@pytest.fixture
+def queue(received: ReceivedQueue, s3: "S3Client") -> StatementsQueue:
+    return StatementsQueue(boto3.client("sqs"), received.url, s3, "oversize")
+
+
+@pytest.fixture
+def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
+    def make(*nodes: FakeNode, **others: object) -> IngestSettings:
+        return IngestSettings.model_validate(
+            {
+                "node_urls": [node.url for node in nodes],
+                "statements_queue_url": received.url,
+                "oversize_bucket": "oversize",
+                **others,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def quiet_websockets() -> None:
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
