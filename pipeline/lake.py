@@ -51,7 +51,9 @@ def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
 
 
 _TEXT, _LONG, _INT, _BYTES = StringType(), LongType(), IntegerType(), BinaryType()
-_RULE = StructType([StructField("sender_pubkey", _BYTES), StructField("topic", _BYTES), StructField("push_type", _TEXT)])
+_RULE = StructType(
+    [StructField("sender_pubkey", _BYTES), StructField("topic", _BYTES), StructField("push_type", _TEXT)]
+)
 
 SCHEMAS: dict[Kind, StructType] = {
     Kind.OBSERVED: StructType([

@@ -21,7 +21,12 @@ def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules:
     index lags behind its table and clocks differ. `topic` is the first that matched.
     """
     exploded = statements.select(
-        "receipt", "statement_hash", "sender_pubkey", "first_at", "last_at", F.posexplode("topics").alias("place", "topic")
+        "receipt",
+        "statement_hash",
+        "sender_pubkey",
+        "first_at",
+        "last_at",
+        F.posexplode("topics").alias("place", "topic"),
     )
     left, right = salted(exploded, rules, hot_rules)
     overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)

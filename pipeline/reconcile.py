@@ -149,7 +149,9 @@ def undelivered(tries: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
     queued = tries.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
     after = queued.join(pushes, on=list(_WHO), how="left")
     stale = F.col("last.decision") == PushDecision.STALE
-    given_up = F.concat(F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision"))
+    given_up = F.concat(
+        F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision")
+    )
     late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
     told = (
         F.when(F.col("last").isNull(), _told(Difference.MISSING, F.lit("queued, but never tried")))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -25,10 +26,12 @@ LOCAL = {
 }
 
 
-def session(name: str, *, cores: int | None = None, shuffles: int | None = None, **conf: str) -> SparkSession:
+def session(
+    name: str, *, cores: int | None = None, shuffles: int | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
     """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each."""
     builder = SparkSession.builder.appName(name)
-    settings = COMMON | conf
+    settings = COMMON | dict(conf or {})
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which then has named the master as well
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores or '*'}]")

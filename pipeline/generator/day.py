@@ -10,8 +10,7 @@ from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.plan import Plan
 from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns, write_hours
 
-ANSWERS = "made/answers"
-_STATEMENTS = "made/statements"
+_MADE = "made"
 _BUFFERED_MS = 90_000
 _AN_HOUR_LATE_MS = 3_600_000
 _QUEUED = str(NotificationDecision.QUEUED)
@@ -29,25 +28,24 @@ def generate(lake: Lake, plan: Plan, *, compacted: bool = False) -> None:
 
 def answers(lake: Lake) -> DataFrame:
     """`receipt, subscription_id, difference`: what a reconciliation of the day should find."""
-    return lake.spark.read.parquet(lake.path(ANSWERS))
+    return lake.spark.read.parquet(lake.path(f"{_MADE}/answers"))
 
 
 def make(lake: Lake, plan: Plan) -> dict[Kind, DataFrame]:
-    """The rows of each kind; the statements and the answers are written down on the way."""
-    traffic.signed(traffic.drafts(lake.spark, plan), plan).write.mode("overwrite").parquet(lake.path(_STATEMENTS))
-    made = lake.spark.read.parquet(lake.path(_STATEMENTS))
+    """The rows of each kind; each step is written down, since signatures differ each time and plans would grow."""
+    spark = lake.spark
+    made = _kept(lake, "statements", traffic.signed(traffic.drafts(spark, plan), plan))
     shown = live.decided(traffic.observations(made, plan), plan)
-    crowd = people.subscriptions(lake.spark, plan)
-    rules = people.rules(crowd, plan)
-    wanted = live.wants(shown, rules, crowd)
-    deaths = live.deaths(wanted)
-    wanted = wanted.join(deaths, on="sub", how="left").persist()
+    crowd = _kept(lake, "people", people.subscriptions(spark, plan))
+    rules = _kept(lake, "rules", people.rules(crowd, plan))
+    wanted = _kept(lake, "wanted", live.wants(shown.drop("statement"), rules, crowd))
+    deaths = _kept(lake, "deaths", live.deaths(wanted))
+    wanted = wanted.join(deaths, on="sub", how="left")
     alive = F.col("invalid_at").isNull() | (F.col("decided_at") < F.col("invalid_at"))
     healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
-    befallen = faults.with_faults(live.notifications(healthy, plan), plan).persist()
-    intruding = faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED))
-    missed = faults.missed(wanted, befallen)
-    faults.answers(befallen, intruding, missed).write.mode("overwrite").parquet(lake.path(ANSWERS))
+    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy, plan), plan))
+    intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
+    _kept(lake, "answers", faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
     notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_told())
     return {
         Kind.OBSERVED: _observed(shown),
@@ -55,8 +53,14 @@ def make(lake: Lake, plan: Plan) -> dict[Kind, DataFrame]:
         Kind.NOTIFICATION: live.notification_rows(notified.where(~_fault("undecided", "mistold")), plan),
         Kind.PUSH: live.pushes(_tried(notified), plan),
         Kind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
-        Kind.RULES: people.rule_changes(crowd, rules, traffic.senders(lake.spark, plan), plan),
+        Kind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
     }
+
+
+def _kept(lake: Lake, name: str, rows: DataFrame) -> DataFrame:
+    path = lake.path(f"{_MADE}/{name}")
+    rows.write.mode("overwrite").parquet(path)
+    return lake.spark.read.parquet(path)
 
 
 def write_raw(lake: Lake, kinds: dict[Kind, DataFrame], plan: Plan) -> None:

@@ -69,18 +69,15 @@ def notifications(wanted: DataFrame, plan: Plan) -> DataFrame:
     told = asked.groupBy("sender", "client").applyInPandas(_limited, _DECIDED)
     rest = loud.join(told, on=["sender", "client", "m", "copy", "sub"], how="inner")
     columns = [*wanted.columns, "decision", "order"]
-    return (
-        quiet.select(columns)
-        .unionByName(rest.select(columns))
-    )
+    return quiet.select(columns).unionByName(rest.select(columns))
 
 
 def _limited(attempts: pd.DataFrame) -> pd.DataFrame:
     ordered = attempts.sort_values(["decided_at", "m", "sub"])
     told = list(_decide(ordered))
-    return ordered.assign(
-        decision=[str(decision) for decision, _ in told], order=[order for _, order in told]
-    ).drop(columns="decided_at")
+    return ordered.assign(decision=[str(decision) for decision, _ in told], order=[order for _, order in told]).drop(
+        columns="decided_at"
+    )
 
 
 def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int]]:
@@ -111,14 +108,18 @@ def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
         fate = F.when(F.col("kind") == kind, decision).otherwise(fate)
     fate = F.coalesce("decision", fate)
     known = F.col("kind") != "malformed"
-    return shown.where(~F.col("outage")).join(told, on="receipt", how="left").select(
-        F.col("decided_at").alias("at"),
-        "receipt",
-        F.when(known, F.col("statement_hash")).alias("statement_hash"),
-        fate.alias("decision"),
-        "observed_at",
-        F.when(known, F.col("sender_pubkey")).alias("sender_pubkey"),
-        F.lit(None).cast("string").alias("reason"),
+    return (
+        shown.where(~F.col("outage"))
+        .join(told, on="receipt", how="left")
+        .select(
+            F.col("decided_at").alias("at"),
+            "receipt",
+            F.when(known, F.col("statement_hash")).alias("statement_hash"),
+            fate.alias("decision"),
+            "observed_at",
+            F.when(known, F.col("sender_pubkey")).alias("sender_pubkey"),
+            F.lit(None).cast("string").alias("reason"),
+        )
     )
 
 

@@ -19,9 +19,13 @@ def subscriptions(spark: SparkSession, plan: Plan) -> DataFrame:
     Every other client has an iPhone with two subscriptions. Some tokens die and some rule sets are replaced during
     the day; never those of the clients that are flooded.
     """
-    phones = spark.range(2 * plan.clients).select(F.col("id").alias("sub"), (F.col("id") / 2).cast("long").alias("client"))
+    phones = spark.range(2 * plan.clients).select(
+        F.col("id").alias("sub"), (F.col("id") / 2).cast("long").alias("client")
+    )
     apple = F.col("client") % 2 == 0
-    kind = F.when(apple & (F.col("sub") % 2 == 0), NotifyType.APNS).when(apple, NotifyType.VOIP).otherwise(NotifyType.FCM)
+    kind = (
+        F.when(apple & (F.col("sub") % 2 == 0), NotifyType.APNS).when(apple, NotifyType.VOIP).otherwise(NotifyType.FCM)
+    )
     left_alone = F.col("client") < plan.floods
     dies = ~left_alone & (plan.dice("dies", "sub") < 100)
     flips = ~left_alone & ~dies & (plan.dice("flips", "sub") < 200)
@@ -73,7 +77,9 @@ def rule_changes(people: DataFrame, chosen: DataFrame, senders: DataFrame, plan:
     )
     replaced = F.col("flips_at").isNotNull()
     added = named.select("*", *_rule_change("added", F.col("since"), 1, 1))
-    removed = named.where(F.col("until").isNotNull() & ~replaced).select("*", *_rule_change("removed", F.col("until"), 1, 2))
+    removed = named.where(F.col("until").isNotNull() & ~replaced).select(
+        "*", *_rule_change("removed", F.col("until"), 1, 2)
+    )
     kept = named.where(F.col("until").isNull() & replaced).select(
         "*", *_rule_change("added", F.col("flips_at") - _FLIP_LEAD, 2, 2)
     )
