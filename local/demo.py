@@ -6,18 +6,23 @@ import time
 from collections import Counter
 from typing import Any
 
+import httpx
 from rich.console import Console
 from rich.json import JSON
 from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 from local.provider import Push
 from local.story import STORY, Cast, Scene, Told, Unexpected
 from local.system import System, running
 
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
+_ORDER = {str(word): place for place, word in enumerate((*StatementDecision, *NotificationDecision, *PushDecision), 1)}
+_PLAIN_WIDTH = 110
+"""Columns where the output is no terminal."""
 
 
 class Stage:
@@ -43,8 +48,8 @@ class Stage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Told | None:
         try:
             told = await scene.play(system, cast)
-        except (Unexpected, TimeoutError) as flaw:
-            self._console.print(f"   [red]✗ {flaw or 'nothing came in time'}[/red]")
+        except (Unexpected, TimeoutError, httpx.HTTPError) as flaw:
+            self._console.print(f"   [red]✗ {str(flaw) or 'nothing came in time'}[/red]")
             return None
         for push in told.pushes:
             self._console.print(_phone(push))
@@ -81,7 +86,9 @@ def _shortened(value: Any) -> Any:
 
 
 def _words(decisions: Counter[str]) -> str:
-    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in decisions.items())
+    """In the order in which they are taken; what is no decision comes first, as it is."""
+    told = sorted(decisions.items(), key=lambda found: _ORDER.get(found[0], 0))
+    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in told)
 
 
 def _latency(told: Told) -> str:
@@ -95,7 +102,7 @@ def _progress(console: Console) -> Progress:
 
 
 async def main() -> int:
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     start = time.monotonic()
     stage = Stage(console)
     with _progress(console) as progress:

@@ -7,7 +7,7 @@ from textwrap import dedent
 from rich.console import Console
 
 from local.device import Device
-from local.lifetime import until_stopped
+from local.lifetime import end_of_life
 from local.provider import Journal, Push
 from local.system import API_SECRET, System, running
 
@@ -53,13 +53,14 @@ def _verdict(push: Push) -> str:
 
 async def main() -> None:
     console = Console(highlight=False)
+    end = end_of_life()
     async with running("run", console.print) as system, asyncio.TaskGroup() as shows:
         console.print("\n" + _guide(system, Device("Bob"), Device("Alice")), markup=False, soft_wrap=True)
         tasks = [
             shows.create_task(_show(console, "APNs", system.apns.received)),
             shows.create_task(_show(console, "FCM", system.fcm.received)),
         ]
-        await until_stopped()
+        await end.wait()
         for task in tasks:
             task.cancel()
 

@@ -16,13 +16,13 @@ router = APIGatewayHttpRouter()
 
 
 @router.put("/v1/subscriptions/rules", status_code=HTTPStatus.NO_CONTENT)
-def replace(body: RulesChange) -> Response[None]:
+def replace(body: RulesChange) -> Response[str]:
     room, client_id = of_request(router)
     now = room.now()
     outcome = room.rule_sets.replace(str(body.subscription_id), client_id, body.as_set(), now=now)
     if outcome is not Unchanged.SUPERSEDED:
         _tell(room, _done(outcome, room), "added", now)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+    return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 
 
 @router.post("/v1/subscriptions/rules", status_code=HTTPStatus.CREATED)

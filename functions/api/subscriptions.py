@@ -46,7 +46,7 @@ def listing() -> Response[Any]:
 
 
 @router.delete("/v1/subscriptions", status_code=HTTPStatus.NO_CONTENT)
-def remove(body: Removal) -> Response[None]:
+def remove(body: Removal) -> Response[str]:
     room, client_id = of_request(router)
     ids = [str(subscription_id) for subscription_id in body.subscription_ids]
     removed = subscriptions.remove(room.connection, ids, client_id)
@@ -55,7 +55,7 @@ def remove(body: Removal) -> Response[None]:
     now = room.now()
     for row in removed:
         room.events.add(history.of_subscription(row, now, removed=True))
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+    return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 
 
 def _shape(row: Subscription, rules: RuleSet) -> SubscriptionShape:

@@ -1,7 +1,14 @@
+from typing import Annotated
+
+from pydantic import AfterValidator
+
 from clarion.decisions import NotifyType
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
 from clarion.settings import Settings
+
+Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
+"""A URL that paths are appended to."""
 
 
 class DispatchSettings(Settings):
@@ -14,7 +21,7 @@ class DispatchSettings(Settings):
     provider_secret_id: str
     bundle_id: str
     alert_title: str = TITLE
-    apns_url: str = apns.PRODUCTION
-    fcm_url: str = fcm.PRODUCTION
+    apns_url: Origin = apns.PRODUCTION
+    fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     dead_letter_url: str | None = None

@@ -1,0 +1,112 @@
+"""The HTTP API: routes, authorizer, throttling and access logs. It is all of Clarion that the internet can reach."""
+
+import json
+
+import jsii
+from aws_cdk import Duration
+from aws_cdk import aws_apigateway as rest
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_apigatewayv2_authorizers as authorizers
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_certificatemanager as certificates
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.config import Environment
+from infra.retention import log_group
+
+GET, POST, PUT, DELETE = (
+    apigateway.HttpMethod.GET,
+    apigateway.HttpMethod.POST,
+    apigateway.HttpMethod.PUT,
+    apigateway.HttpMethod.DELETE,
+)
+ROUTES = {
+    "/v1/subscriptions": [POST, DELETE, GET],
+    "/v1/subscriptions/rules": [PUT, POST, DELETE],
+}
+
+ACCESS_LOG = {
+    "at": "$context.requestTimeEpoch",
+    "request_id": "$context.requestId",
+    "source_ip": "$context.identity.sourceIp",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "latency_ms": "$context.responseLatency",
+    "integration_error": "$context.integrationErrorMessage",
+    "authorizer_error": "$context.authorizer.error",
+}
+
+
+@jsii.implements(apigateway.IAccessLogSettings)
+class AccessLog:
+    """One JSON line a request. It names no header and no body, so neither credential nor push token."""
+
+    def __init__(self, group: logs.ILogGroup) -> None:
+        self._group = group
+
+    @property
+    def destination(self) -> apigateway.LogGroupLogDestination:
+        return apigateway.LogGroupLogDestination(self._group)
+
+    @property
+    def format(self) -> rest.AccessLogFormat:
+        return rest.AccessLogFormat.custom(json.dumps(ACCESS_LOG))
+
+
+class HttpApi(Construct):
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        function: lambda_.IFunction,
+        authorizer: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self.domain = self._domain()
+        self.api = apigateway.HttpApi(
+            self,
+            "Api",
+            api_name=f"{environment.prefix}api",
+            create_default_stage=False,
+            disable_execute_api_endpoint=self.domain is not None,
+        )
+        self.stage = self._stage()
+        self._add_routes(function, authorizer)
+
+    def _add_routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> None:
+        integration = integrations.HttpLambdaIntegration("Function", function)
+        checked = authorizers.HttpLambdaAuthorizer(
+            "Authorizer",
+            authorizer,
+            response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
+            results_cache_ttl=Duration.seconds(self._environment.api.authorizer_cache_s),
+        )
+        for path, methods in ROUTES.items():
+            self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
+
+    def _stage(self) -> apigateway.HttpStage:
+        environment = self._environment
+        group = log_group(self, "Log", name=f"/aws/apigateway/{environment.prefix}api", environment=environment)
+        domain = apigateway.DomainMappingOptions(domain_name=self.domain) if self.domain else None
+        return apigateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.api,
+            auto_deploy=True,
+            throttle=apigateway.ThrottleSettings(rate_limit=environment.api.rate, burst_limit=environment.api.burst),
+            detailed_metrics_enabled=True,
+            access_log_settings=AccessLog(group),
+            domain_mapping=domain,
+        )
+
+    def _domain(self) -> apigateway.DomainName | None:
+        api = self._environment.api
+        if api.domain is None or api.certificate_arn is None:
+            return None
+        certificate = certificates.Certificate.from_certificate_arn(self, "Certificate", api.certificate_arn)
+        return apigateway.DomainName(self, "Domain", domain_name=api.domain, certificate=certificate)

@@ -1,0 +1,130 @@
+"""What may differ between environments, typed: `infra/environments.py` holds the values, synthesis checks them."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, WebsocketUrl, model_validator
+
+LogDays = Literal[7, 30, 90, 365]
+"""Some of the retention times that CloudWatch Logs knows."""
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Platform(StrEnum):
+    """Where the functions run: AWS's Graviton processors, or the machine at hand, as in the emulator."""
+
+    ARM64 = "arm64"
+    HOST = "host"
+
+
+class Size(Part):
+    """A Lambda function's share of the machine. Lambda gives one whole processor at 1,769 MB."""
+
+    memory_mb: Annotated[int, Field(ge=128, le=10_240)]
+    timeout_s: Annotated[int, Field(ge=1, le=900)]
+
+
+class Consumer(Part):
+    """A function that is fed from a queue.
+
+    `concurrency` bounds how many run at once (SQS asks for at least two). A message is handed out `receives` times
+    before it goes to the dead-letter queue. A batch over ten messages needs a `window_s` of at least one second,
+    which is then also the least delay of a lone message.
+    """
+
+    size: Size
+    concurrency: Annotated[int, Field(ge=2, le=1_000)]
+    receives: Annotated[int, Field(ge=1, le=1_000)]
+    batch: Annotated[int, Field(ge=1, le=10_000)] = 10
+    window_s: Annotated[int, Field(ge=0, le=300)] = 0
+
+    @model_validator(mode="after")
+    def _large_batches_need_a_window(self) -> "Consumer":
+        if self.batch > 10 and self.window_s == 0:
+            raise ValueError("a batch over ten messages needs a window")
+        return self
+
+    @property
+    def visibility_s(self) -> int:
+        """Six times the timeout and the window; https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+        return 6 * self.size.timeout_s + self.window_s
+
+
+class Api(Part):
+    """Requests a second over all clients, and how long the authorizer's answer for one header may be reused."""
+
+    size: Size
+    authorizer: Size
+    rate: Annotated[int, Field(ge=1)]
+    burst: Annotated[int, Field(ge=1)]
+    authorizer_cache_s: Annotated[int, Field(ge=0, le=3_600)]
+    domain: str | None = None
+    certificate_arn: str | None = None
+
+    @model_validator(mode="after")
+    def _a_domain_needs_a_certificate(self) -> "Api":
+        if (self.domain is None) != (self.certificate_arn is None):
+            raise ValueError("domain and certificate_arn go together")
+        return self
+
+
+class Ingest(Part):
+    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor."""
+
+    node_urls: Annotated[tuple[WebsocketUrl, ...], Field(min_length=1)]
+    tasks: Annotated[int, Field(ge=1, le=4)]
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+
+
+class Stubs(Part):
+    """Stand-ins for the providers, where an environment must not reach the real ones."""
+
+    apns_url: HttpUrl | None = None
+    fcm_url: HttpUrl | None = None
+    ca_file: str | None = None
+
+
+class Lasting(StrEnum):
+    """What becomes of the data when the stack is deleted."""
+
+    KEEP = "keep"
+    DISCARD = "discard"
+
+
+class Environment(Part):
+    """One deployment. `ingest` absent means that the statements' source runs elsewhere."""
+
+    stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
+    account: Annotated[str | None, Field(pattern=r"^\d{12}$")] = None
+    region: str = "us-east-1"
+    platform: Platform = Platform.ARM64
+    data: Lasting = Lasting.KEEP
+
+    bundle_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
+    alert_title: str
+    jwt_issuer: Annotated[str, Field(min_length=1)]
+
+    match: Consumer
+    apns: Consumer
+    voip: Consumer
+    fcm: Consumer
+    api: Api
+    ingest: Ingest | None
+    providers: Stubs = Stubs()
+
+    log_days: LogDays
+    lake_days: Annotated[int, Field(ge=1)]
+    lake_buffer_s: Annotated[int, Field(ge=0, le=900)]
+    lake_zipped: bool = True
+    tracing: bool
+    monitored: bool = True
+    alarm_email: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What every name of this deployment starts with, so that several fit into one account."""
+        return f"clarion-{self.stage}-"

@@ -1,0 +1,104 @@
+"""The ingest service: a Fargate task that holds the subscription to the statement store, and its network.
+
+The nodes are on the internet, so the tasks need a way out. A public address each (3.65 dollars a month) with no port
+open costs less than a NAT gateway (32.85 a month and zone, 0.045 a GB), and interface endpoints (7.30 a month, zone and
+service) would not reach the nodes at all. The gateway endpoints of S3 and DynamoDB are free.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import Duration, IgnoreMode
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr_assets as images
+from aws_cdk import aws_ecs as ecs
+from constructs import Construct
+
+from infra.config import Environment, Ingest
+from infra.retention import log_group
+
+ROOT = Path(__file__).parents[1]
+IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
+
+
+class IngestService(Construct):
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        ingest: Ingest,
+        settings: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self.vpc = self._network()
+        self.task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            family=f"{environment.prefix}ingest",
+            cpu=ingest.cpu,
+            memory_limit_mib=ingest.memory_mb,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
+            ),
+        )
+        self._add_container(settings)
+        self.service = self._service(ingest)
+
+    def _network(self) -> ec2.Vpc:
+        vpc = ec2.Vpc(
+            self,
+            "Network",
+            max_azs=2,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False)
+            ],
+            restrict_default_security_group=False,
+        )
+        for name in ("S3", "DYNAMODB"):
+            vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
+        return vpc
+
+    def _add_container(self, settings: Mapping[str, str]) -> None:
+        name = f"/aws/ecs/{self._environment.prefix}ingest"
+        self.task.add_container(
+            "Ingest",
+            image=_image(),
+            environment={f"CLARION_{name.upper()}": value for name, value in settings.items()},
+            logging=ecs.LogDrivers.aws_logs(
+                stream_prefix="ingest",
+                log_group=log_group(self, "Log", name=name, environment=self._environment),
+            ),
+            readonly_root_filesystem=True,
+            stop_timeout=Duration.seconds(60),
+        )
+
+    def _service(self, ingest: Ingest) -> ecs.FargateService:
+        return ecs.FargateService(
+            self,
+            "Service",
+            service_name=f"{self._environment.prefix}ingest",
+            cluster=ecs.Cluster(self, "Cluster", vpc=self.vpc),
+            task_definition=self.task,
+            desired_count=ingest.tasks,
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+            assign_public_ip=True,
+            security_groups=[ec2.SecurityGroup(self, "Outbound", vpc=self.vpc, description="Out only: nobody calls")],
+        )
+
+
+def _image() -> ecs.ContainerImage:
+    """Only hashed at synthesis; docker is needed where the stack is deployed from."""
+    kept = ["*", *(f"!{source}/**" for source in IMAGE_SOURCES), "**/__pycache__"]
+    return ecs.ContainerImage.from_asset(
+        str(ROOT),
+        file="functions/ingest/Dockerfile",
+        platform=images.Platform.LINUX_ARM64,
+        exclude=kept,
+        ignore_mode=IgnoreMode.DOCKER,
+    )

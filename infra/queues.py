@@ -1,0 +1,49 @@
+"""The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.config import Consumer, Environment
+
+KEPT = Duration.days(14)
+"""As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
+
+
+class Queues(Construct):
+    """Messages carry no push token and statements are public: SQS's own keys encrypt them, at no price per request."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment) -> None:
+        super().__init__(scope, construct_id)
+        self._prefix = environment.prefix
+        self.statements = self._pair("statements", environment.match)
+        self.apns = self._pair("apns", environment.apns)
+        self.voip = self._pair("voip", environment.voip)
+        self.fcm = self._pair("fcm", environment.fcm)
+
+    def _pair(self, name: str, consumer: Consumer) -> sqs.Queue:
+        dead = self._queue(f"{name}-dead")
+        return self._queue(
+            name,
+            visibility_timeout=Duration.seconds(consumer.visibility_s),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
+        )
+
+    def _queue(
+        self,
+        name: str,
+        *,
+        visibility_timeout: Duration | None = None,
+        dead_letter_queue: sqs.DeadLetterQueue | None = None,
+    ) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            name.title().replace("-", ""),
+            queue_name=f"{self._prefix}{name}",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=KEPT,
+            max_message_size_bytes=2**20,
+            visibility_timeout=visibility_timeout,
+            dead_letter_queue=dead_letter_queue,
+        )

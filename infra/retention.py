@@ -1,0 +1,30 @@
+"""How long things are kept: logs for a set time, data beyond its stack where the environment says so."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.config import Environment, Lasting, LogDays
+
+_RETENTION: dict[LogDays, logs.RetentionDays] = {
+    7: logs.RetentionDays.ONE_WEEK,
+    30: logs.RetentionDays.ONE_MONTH,
+    90: logs.RetentionDays.THREE_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+}
+
+
+def removal(environment: Environment) -> RemovalPolicy:
+    """What becomes of data when its stack is deleted."""
+    return RemovalPolicy.RETAIN if environment.data is Lasting.KEEP else RemovalPolicy.DESTROY
+
+
+def log_group(scope: Construct, construct_id: str, *, name: str, environment: Environment) -> logs.LogGroup:
+    """A named group, so that a function may be allowed to write to its own alone."""
+    return logs.LogGroup(
+        scope,
+        construct_id,
+        log_group_name=name,
+        retention=_RETENTION[environment.log_days],
+        removal_policy=RemovalPolicy.DESTROY,
+    )

@@ -1,0 +1,30 @@
+"""The secrets that an operator fills in; docs/operations.md, "Secrets", shows their form."""
+
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.config import Environment
+from infra.retention import removal
+
+
+class Secrets(Construct):
+    """Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self._key = key
+        self.apns = self._secret("apns", "The key that signs provider tokens for APNs, for alerts and calls")
+        self.fcm = self._secret("fcm", "The service account that sends by FCM")
+        self.jwt = self._secret("jwt", "What client tokens are checked with")
+
+    def _secret(self, name: str, description: str) -> secretsmanager.Secret:
+        return secretsmanager.Secret(
+            self,
+            name.title(),
+            secret_name=f"{self._environment.prefix}{name}",
+            description=description,
+            encryption_key=self._key,
+            removal_policy=removal(self._environment),
+        )

