@@ -67,7 +67,7 @@ run: setup ## The same system, staying up, with how to use it by curl
 
 .PHONY: pipeline-demo
 pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it swallowed, send it again, report
-	@$(SPARK) -m local.pipeline_demo
+	@$(PY) -m local.pipeline_demo
 
 .PHONY: bench-pipeline
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
@@ -88,7 +88,7 @@ lint: .venv/.ready ## Ruff: rules and format
 .PHONY: types
 types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@mypy
-	@mypy --python-executable $(SPARK) pipeline tests/pipeline bench/pipeline.py local/pipeline_demo.py
+	@mypy --python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline.py
 
 .PHONY: format
 format: .venv/.ready ## Put the code into shape

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -217,7 +217,7 @@ def _replay_batches(batches: Iterable[pa.RecordBatch], limit: Limit) -> Iterator
             yield pa.RecordBatch.from_pylist(found, schema=_ARROW)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 

@@ -12,7 +12,9 @@ filter on the row's own time, and keep one row of each key.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 
+from pyarrow import fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,6 +35,7 @@ PARTITIONS = ("dt", "hour")
 RAW = "raw"
 UNREADABLE = "unreadable"
 REPLAYS = "replays"
+DIFFERENCES = "differences"
 
 
 class Kind(StrEnum):
@@ -168,6 +171,18 @@ class Lake:
         """All that `replay` has planned to hand back, in `PLAN`."""
         return self._parquet(REPLAYS, PLAN)
 
+    def differences_path(self, period: Period) -> str:
+        return self.path(f"{DIFFERENCES}/from={period.start}/to={period.end}")
+
+    def differences(self, period: Period) -> DataFrame | None:
+        """What `reconcile` has found for exactly this period; None if it has not been asked."""
+        try:
+            return self.spark.read.parquet(self.differences_path(period))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return None
+
     def write(self, kind: Kind, rows: DataFrame) -> None:
         """Replace the hours of arrival that `rows` (the kind's schema, `dt` and `hour`) has anything of."""
         contract = [F.col(field.name).cast(field.dataType) for field in SCHEMAS[kind].fields]
@@ -186,6 +201,31 @@ class Lake:
 def write_hours(rows: DataFrame, path: str) -> None:
     """Write by hour, in files of the size that adaptive execution aims at, instead of one for each task and hour."""
     rows.hint("rebalance", *PARTITIONS).write.mode("overwrite").partitionBy(*PARTITIONS).parquet(path)
+
+
+def write_text(target: str, text: str) -> None:
+    """To a path or URI, as one file."""
+    files, path = filesystem(target)
+    files.create_dir(path.rpartition("/")[0])
+    with files.open_output_stream(path) as stream:
+        stream.write(text.encode())
+
+
+def read_text(source: str) -> str | None:
+    """None if there is no such file."""
+    files, path = filesystem(source)
+    try:
+        with files.open_input_stream(path) as stream:
+            return str(stream.read(), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def filesystem(place: str) -> tuple[fs.FileSystem, str]:
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`."""
+    uri = place.replace("s3a://", "s3://", 1) if "://" in place else str(Path(place).absolute())
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+    return found
 
 
 def hour_columns(instant: Column) -> tuple[Column, Column]:

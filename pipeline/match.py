@@ -52,7 +52,7 @@ def salted(statements: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[Dat
 
     Its few statements are repeated for each salt; for every other sender the salt is 0 on both sides.
     """
-    hot = rules.groupBy(*PAIR).count().where(F.col("count") > hot_rules).select(*PAIR, F.lit(True).alias("hot"))  # noqa: FBT003
+    hot = rules.groupBy(*PAIR).count().where(F.col("count") > hot_rules).select(*PAIR, F.lit(True).alias("hot"))
     salts = F.when(F.col("hot"), F.sequence(F.lit(0), F.lit(SALTS - 1))).otherwise(F.array(F.lit(0)))
     left = statements.join(F.broadcast(hot), on=list(PAIR), how="left").withColumn("salt", F.explode(salts)).drop("hot")
     salt = F.when(F.col("hot"), F.pmod(F.hash("subscription_id"), F.lit(SALTS))).otherwise(F.lit(0))

@@ -137,11 +137,17 @@ def _against() -> Column:
 
 
 def outcomes(pushed: DataFrame) -> DataFrame:
-    """What came of each notification that was tried: the best of its outcomes, and its first delivery's latency."""
+    """What came of each notification that was tried: the best of its outcomes, and its first delivery's latency.
+
+    It is `done` once a provider has taken or refused it, and `ended` as well once it was too old to be tried.
+    """
     final = F.col("decision").isin(*(str(decision) for decision in _FINAL))
     last = F.max_by(F.struct("decision", "reason", "attempt"), F.struct(final, "at"))
     delivered = F.min(F.when(F.col("decision") == PushDecision.DELIVERED, F.col("latency_ms")))
-    return pushed.groupBy(*_WHO).agg(last.alias("last"), delivered.alias("latency_ms"), F.max(final).alias("done"))
+    ended = final | (F.col("decision") == PushDecision.STALE)
+    return pushed.groupBy(*_WHO).agg(
+        last.alias("last"), delivered.alias("latency_ms"), F.max(final).alias("done"), F.max(ended).alias("ended")
+    )
 
 
 def undelivered(tries: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
@@ -173,8 +179,8 @@ def replays(lake: Lake) -> DataFrame:
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:
     """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
-    done = pushes.where(F.col("done")).select(*_WHO)
-    repaired = replayed.join(done, on=list(_WHO), how="leftsemi")
+    ended = pushes.where(F.col("ended")).select(*_WHO)
+    repaired = replayed.join(ended, on=list(_WHO), how="leftsemi")
     theirs = differences.where(F.col("difference") != Difference.UNEXPECTED)
     rest = differences.where(F.col("difference") == Difference.UNEXPECTED)
     return theirs.join(repaired, on=list(_WHO), how="leftanti").unionByName(rest)

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -20,7 +21,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
-    "spark.log.level": "ERROR",
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }

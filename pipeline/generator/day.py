@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision, StatementDecision
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.plan import Plan
-from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns, write_hours
+from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns
 
 _MADE = "made"
 _BUFFERED_MS = 90_000
@@ -43,7 +43,7 @@ def make(lake: Lake, plan: Plan) -> dict[Kind, DataFrame]:
     wanted = wanted.join(deaths, on="sub", how="left")
     alive = F.col("invalid_at").isNull() | (F.col("decided_at") < F.col("invalid_at"))
     healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
-    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy, plan), plan))
+    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy), plan))
     intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
     _kept(lake, "answers", faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
     notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_told())
@@ -101,7 +101,7 @@ def _observed(shown: DataFrame) -> DataFrame:
 
 
 def _fault(*names: str) -> Column:
-    return F.coalesce(F.col("fault").isin(*names), F.lit(False))  # noqa: FBT003
+    return F.coalesce(F.col("fault").isin(*names), F.lit(False))
 
 
 def _as_told() -> Column:

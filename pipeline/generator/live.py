@@ -55,7 +55,7 @@ def deaths(wanted: DataFrame) -> DataFrame:
     return tried.groupBy("sub").agg((F.min("decided_at") + _GONE_AFTER_MS).alias("invalid_at"))
 
 
-def notifications(wanted: DataFrame, plan: Plan) -> DataFrame:
+def notifications(wanted: DataFrame) -> DataFrame:
     """The wants that were decided on, with `decision` and `order`."""
     pair = Window.partitionBy("sender", "client")
     same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")

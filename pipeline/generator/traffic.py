@@ -82,7 +82,7 @@ def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
         F.when(known, popular(chance, plan)).otherwise(stranger).alias("sender"),
         (F.lit(TOPICS) * plan.chance("topic", "m")).cast("long").alias("topic"),
         kind.alias("kind"),
-        F.lit(False).alias("flood"),  # noqa: FBT003
+        F.lit(False).alias("flood"),
         plan.moment(time).alias("observed_at"),
         again.alias("again"),
     ).select("*", F.when(F.col("again"), later).alias("again_at")).drop("again")  # fmt: skip
@@ -98,7 +98,7 @@ def _floods(spark: SparkSession, plan: Plan) -> DataFrame:
         (F.col("number") + plan.senders).alias("sender"),
         F.lit(0).cast("long").alias("topic"),
         F.lit("ordinary").alias("kind"),
-        F.lit(True).alias("flood"),  # noqa: FBT003
+        F.lit(True).alias("flood"),
         (begin + F.col("word") * _STEP_MS).alias("observed_at"),
         F.lit(None).cast("long").alias("again_at"),
     )
