@@ -77,7 +77,7 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 
 .PHONY: test
 test: setup lint types ## The whole gate: lint, types, unit, property, pipeline and system tests
-	@$(PY) -m pytest -n 2 --dist loadgroup --ignore tests/pipeline
+	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
 	@$(SPARK) -m pytest tests/pipeline
 
 .PHONY: lint

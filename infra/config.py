@@ -54,13 +54,12 @@ class Consumer(Part):
 
 
 class Api(Part):
-    """Requests a second over all clients, and how long the authorizer's answer for one header may be reused."""
+    """`rate` and `burst` count requests a second over all clients."""
 
     size: Size
     authorizer: Size
     rate: Annotated[int, Field(ge=1)]
     burst: Annotated[int, Field(ge=1)]
-    authorizer_cache_s: Annotated[int, Field(ge=0, le=3_600)]
     domain: str | None = None
     certificate_arn: str | None = None
 
@@ -96,13 +95,18 @@ class Lasting(StrEnum):
 
 
 class Environment(Part):
-    """One deployment. `ingest` absent means that the statements' source runs elsewhere."""
+    """One deployment. `ingest` absent means that the statements' source runs elsewhere.
+
+    CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
+    """
 
     stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
     account: Annotated[str | None, Field(pattern=r"^\d{12}$")] = None
     region: str = "us-east-1"
     platform: Platform = Platform.ARM64
     data: Lasting = Lasting.KEEP
+    assets_bucket: str | None = None
+    tls_only: bool = True
 
     bundle_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
     alert_title: str

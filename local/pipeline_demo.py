@@ -114,7 +114,7 @@ def _rule(subscription_id: str, generation: int, sender: bytes, topic: bytes) ->
 
 
 def _events() -> Iterator[dict[str, Any]]:
-    for file in sorted((LAKE / "raw").rglob("*.gz")):
+    for file in sorted((LAKE / "events").rglob("*.gz")):
         with gzip.open(file, "rt") as lines:
             yield from map(json.loads, lines)
 
@@ -129,15 +129,15 @@ async def _until_quiet(system: System) -> None:
 
 
 def _copy_lake(system: System) -> None:
-    """Bring what the live system has written since to the lake on this machine."""
+    """Bring what the live system has written since to the lake on this machine; the emulator's stream doesn't zip."""
     emulator, bucket = system.deployment.emulator, system.deployment.outputs.lake_bucket
     s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="raw/"):
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="events/"):
         for found in page.get("Contents", []):
             content = s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read()
             target = LAKE / found["Key"]
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.with_suffix(".gz").write_bytes(content if content[:2] == b"\x1f\x8b" else gzip.compress(content))
+            target.write_bytes(content)
 
 
 def _sum_up(planted: Counts, found: Counts, left: Counts) -> int:

@@ -1,8 +1,8 @@
 """The lake: its kinds, their schemas, and how to read and write them. docs/lake.md describes it for people.
 
-    raw/dt=2026-11-20/hour=16/…gz       what Firehose wrote, by the hour of its arrival: JSON lines of every kind
-    <kind>/dt=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
-    unreadable/dt=…/hour=…/…            lines that are of no kind and version known here
+    events/day=2026-11-20/hour=16/…gz   what Firehose wrote, by the hour of its arrival: JSON lines of every kind
+    <kind>/day=2026-11-20/hour=16/…     the same hour's lines of one kind as Parquet, made by `compact`
+    unreadable/day=…/hour=…/…            lines that are of no kind and version known here
     replays/run=<id>/…                  what `replay` has handed back to the live system
 
 A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
@@ -31,8 +31,8 @@ from pyspark.sql.types import (
 
 VERSION = 1
 HOUR_MS = 3_600_000
-PARTITIONS = ("dt", "hour")
-RAW = "raw"
+PARTITIONS = ("day", "hour")
+RAW = "events"
 UNREADABLE = "unreadable"
 REPLAYS = "replays"
 DIFFERENCES = "differences"
@@ -143,7 +143,7 @@ class Period:
 
     def has_hour(self) -> Column:
         """For rows of the lake: whether their hour of arrival can hold something of this period."""
-        arrived = F.concat_ws("/", "dt", "hour")
+        arrived = F.concat_ws("/", "day", "hour")
         return arrived.between(F.lit(hour_path(self.start)), F.lit(hour_path(self.end - 1)))
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Lake:
 
     def read(self, kind: Kind, arrived: Period | None = None) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
-        schema = StructType([*SCHEMAS[kind].fields, _field("dt", _TEXT), _field("hour", _TEXT)])
+        schema = StructType([*SCHEMAS[kind].fields, _field("day", _TEXT), _field("hour", _TEXT)])
         rows = self._parquet(kind, schema)
         rows = rows if arrived is None else rows.where(arrived.has_hour())
         return rows.select(*SCHEMAS[kind].names)
@@ -184,7 +184,7 @@ class Lake:
             return None
 
     def write(self, kind: Kind, rows: DataFrame) -> None:
-        """Replace the hours of arrival that `rows` (the kind's schema, `dt` and `hour`) has anything of."""
+        """Replace the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
         contract = [F.col(field.name).cast(field.dataType) for field in SCHEMAS[kind].fields]
         write_hours(rows.select(*contract, *PARTITIONS), self.path(kind))
 
@@ -229,9 +229,9 @@ def filesystem(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def hour_columns(instant: Column) -> tuple[Column, Column]:
-    """`dt` and `hour` for UNIX milliseconds."""
+    """`day` and `hour` for UNIX milliseconds."""
     time = F.timestamp_millis(instant)
-    return F.date_format(time, "yyyy-MM-dd").alias("dt"), F.date_format(time, "HH").alias("hour")
+    return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
 
 
 def hour_path(instant: int) -> str:

@@ -71,8 +71,8 @@ def write_raw(lake: Lake, kinds: dict[Kind, DataFrame], plan: Plan) -> None:
     late = soon + _AN_HOUR_LATE_MS
     arrivals = F.when(throw < 100, F.array(late)).when(throw < 200, F.array(soon, late)).otherwise(F.array(soon))
     arrived = lines.select("value", F.explode(arrivals).alias("arrived"))
-    rows = arrived.select("value", *hour_columns(F.col("arrived"))).hint("rebalance", "dt", "hour")
-    rows.write.mode("overwrite").partitionBy("dt", "hour").option("compression", "gzip").text(lake.path(RAW))
+    rows = arrived.select("value", *hour_columns(F.col("arrived"))).hint("rebalance", "day", "hour")
+    rows.write.mode("overwrite").partitionBy("day", "hour").option("compression", "gzip").text(lake.path(RAW))
 
 
 def _lines(rows: DataFrame, kind: Kind) -> DataFrame:

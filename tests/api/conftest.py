@@ -77,7 +77,7 @@ def new_token() -> Callable[..., str]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def aws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -86,7 +86,7 @@ def aws() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def room(aws: None) -> Room:
     room = Room.open(ApiSettings(table_prefix="clarion-test-", events_stream="lake"))
     for model in (Subscription, Token, Rule):
@@ -102,7 +102,7 @@ def room(aws: None) -> Room:
     return room
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def authorizer(aws: None) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from moto import mock_aws
 
+from clarion import tables
 from clarion.decisions import NotifyType
 from clarion.messages import PushMessage
 from clarion.providers.transport import Transport
@@ -106,6 +107,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
+        tables.bind("")
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         Token.create_table(billing_mode="PAY_PER_REQUEST")
         yield

@@ -12,7 +12,7 @@ from tests.match.scene import Clock, Queues, Scene
 PREFIX = "clarion-test-"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def aws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -21,14 +21,14 @@ def aws() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def queues(aws: None) -> Queues:
     sqs = boto3.client("sqs")
     names = ("statements", "apns", "voip", "fcm")
     return Queues({name: sqs.create_queue(QueueName=name)["QueueUrl"] for name in names})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def environment(queues: Queues) -> dict[str, str]:
     """A deployment's resources, and the variables that name them."""
     tables.bind(PREFIX)

@@ -56,7 +56,7 @@ EVENTS: list[Event] = [
 
 def arrive(lake: Lake, lines: Iterable[str], hour: int, name: str = "file") -> None:
     date, of_day = hour_path(AT + hour * HOUR_MS).split("/")
-    folder = Path(lake.path(RAW)) / f"dt={date}" / f"hour={of_day}"
+    folder = Path(lake.path(RAW)) / f"day={date}" / f"hour={of_day}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("".join(f"{line}\n" for line in lines))
 
