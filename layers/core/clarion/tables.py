@@ -128,9 +128,6 @@ class Lease(Model):
 
     class Meta:
         table_name = "leases"
-        connect_timeout_seconds = 1
-        read_timeout_seconds = 1
-        max_retry_attempts = 1
 
     name = UnicodeAttribute(hash_key=True)
     holder = UnicodeAttribute()
@@ -157,13 +154,20 @@ def table_name(prefix: str, model: type[Model]) -> str:
     return f"{prefix}{_BARE_NAMES[model]}"
 
 
-def bind(prefix: str, *, pool: int = 10) -> Connection:
+def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    They share the connection that is returned, with room for `pool` requests at once. By itself pynamodb makes a
+    They share the connection that is returned, with room for `pool` requests at once. A request that takes more than
+    `seconds` is tried once more and then fails; without it, pynamodb's own patience of minutes applies. By itself pynamodb makes a
     client for each model, and each takes as long to make as the import of half the SDK.
     """
-    connection = Connection(max_pool_connections=pool)
+    attempts = None if seconds is None else 1
+    connection = Connection(
+        max_pool_connections=pool,
+        connect_timeout_seconds=seconds,
+        read_timeout_seconds=seconds,
+        max_retry_attempts=attempts,
+    )
     for model in MODELS:
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it
