@@ -37,6 +37,7 @@ RATE = 1000
 SENDER, TOPIC = b"\x5e" * 32, b"\x70" * 32
 STANDING = 1_000_000
 GRACE_SECONDS = 40
+PAUSE_SECONDS = 14
 NEVER = 0xFFFF_FFFF << 32
 
 
@@ -272,18 +273,26 @@ async def settle(queue: Queue, expected: int) -> None:
         await asyncio.sleep(0.2)
 
 
-async def kill_leaders(tasks: list[IngestTask], until: float, kills: list[float]) -> None:
+async def trouble_leaders(tasks: list[IngestTask], until: float, kills: Counter[str]) -> None:
+    """Kill the leader at random moments and start it again; now and then, pause it for longer than its lease."""
     chance = random.Random()  # noqa: S311 - moments, not secrets
     while True:
         await asyncio.sleep(chance.uniform(5, 15))
         if time.monotonic() > until:
             return
         leaders = [task for task in tasks if await asyncio.to_thread(task.leads)]
-        if leaders:
-            await leaders[-1].end(signal.SIGKILL)
-            kills.append(time.monotonic())
+        if not leaders:
+            continue
+        if kills["killed"] and not kills["paused"]:
+            kills["paused"] += 1
+            os.kill(leaders[0].pid, signal.SIGSTOP)
+            await asyncio.sleep(PAUSE_SECONDS)
+            os.kill(leaders[0].pid, signal.SIGCONT)
+        else:
+            kills["killed"] += 1
+            await leaders[0].end(signal.SIGKILL)
             await asyncio.sleep(chance.uniform(0.5, 2))
-            await leaders[-1].start()
+            await leaders[0].start()
 
 
 async def kill_a_node(network: Network) -> None:
@@ -295,13 +304,13 @@ async def kill_a_node(network: Network) -> None:
 
 async def leader_killed(aws: Aws, folder: Path) -> str:
     network, queue = Network(2), Queue()
-    kills: list[float] = []
+    kills: Counter[str] = Counter()
     async with network.running() as urls, queue.running() as queue_url:
         tasks = [IngestTask(aws, queue_url, urls, folder / f"ingest-{number}.log") for number in range(2)]
         for task in tasks:
             await task.start()
             await task.says("node replayed", times=2)
-        killing = asyncio.create_task(kill_leaders(tasks, time.monotonic() + SECONDS, kills))
+        killing = asyncio.create_task(trouble_leaders(tasks, time.monotonic() + SECONDS, kills))
         node = asyncio.create_task(kill_a_node(network))
         sent = await at_rate(RATE, SECONDS, lambda number: network.publish(make_statement(number)))
         await asyncio.gather(killing, node)
@@ -311,13 +320,14 @@ async def leader_killed(aws: Aws, folder: Path) -> str:
     strange = len(queue.received) - (sent - lost)
     latencies = sorted(queue.latencies)
     figures = (
-        f"kill -9 of the leader {len(kills)} times and of one of two nodes once, in {sent:,} statements in {SECONDS} s:"
+        f"leader killed {kills['killed']} times and paused {kills['paused']}, one of two nodes killed once,"
+        f" in {sent:,} statements in {SECONDS} s:"
         f" lost {lost}, handled {len(queue.received):,} after dedup by hash, which dropped"
         f" {queue.received.total() - len(queue.received):,} repetitions,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
         f" worst {latencies[-1]} ms"
     )
-    if lost or strange or codes != [0, 0] or not kills:
+    if lost or strange or codes != [0, 0] or not kills["killed"]:
         raise AssertionError(f"{figures}; strange {strange}, exit codes {codes}")
     return figures
 

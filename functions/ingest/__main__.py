@@ -13,7 +13,8 @@ from ingest.task import Clients, Task
 
 
 async def main() -> None:
-    task = Task(IngestSettings.from_environment(), Clients.from_environment())
+    settings = IngestSettings.from_environment()
+    task = Task(settings, Clients.from_environment(settings.table_prefix))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

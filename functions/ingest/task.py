@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
 THREADS = IN_FLIGHT + 8
+LEASE_REQUEST_SECONDS = 1.0
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
 
@@ -63,7 +64,9 @@ class Clients:
     streams: StreamsClient
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, table_prefix: str) -> Self:
+        """Make them, and bind the tables' models, of which only the lease is used here."""
+        bind(table_prefix, pool=1, seconds=LEASE_REQUEST_SECONDS)
         return cls(
             boto3.client("sqs", config=_QUEUE_CONFIG),
             boto3.client("s3", config=_CONFIG),
@@ -76,7 +79,6 @@ class Task:
     """`run` until `stop` is set."""
 
     def __init__(self, settings: IngestSettings, clients: Clients) -> None:
-        bind(settings.table_prefix)
         self._settings = settings
         self.counts: Counts = Counter()
         self._candidates = Candidates()

@@ -17,7 +17,7 @@ from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.messages import StatementMessage
 from clarion.statement import Proof, ProofKind, Statement, encode
-from clarion.tables import Lease, Rule, bind, rule_key
+from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
 from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
@@ -205,7 +205,7 @@ def sdk() -> Iterator[Clients]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("AWS_DEFAULT_REGION", REGION)
         patch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
-        clients = Clients.from_environment()
+        clients = Clients.from_environment("test-")
         yield replace(clients, streams=MotoStreams(clients.streams))
 
 
@@ -234,7 +234,6 @@ def queue(received: ReceivedQueue, s3: "S3Client", sdk: Clients) -> StatementsQu
 
 @pytest.fixture
 def tables(aws: None, sdk: Clients) -> None:
-    bind("test-")
     Lease.create_table(billing_mode="PAY_PER_REQUEST")
     sdk.dynamodb.create_table(
         TableName="test-rules",
