@@ -17,7 +17,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
 """A node that breaks the protocol is left alone for longer than one that has merely gone."""
 _STEADY_SECONDS = 60.0
-DEFAULT_PATIENCE = Patience()
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +30,9 @@ class Node:
         url: str,
         intake: Intake,
         counts: Counts,
-        record_first_replay: bool = False,
-        expected: int = 0,
-        patience: Patience = DEFAULT_PATIENCE,
+        record_first_replay: bool,
+        expected: int,
+        patience: Patience,
     ) -> None:
         """`expected` is how many statements a complete replay should show, as far as we know."""
         self.url = url
