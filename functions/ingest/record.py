@@ -13,12 +13,14 @@ from ingest.node import Node
 from ingest.seen import Seen
 
 DELTAS_PER_BASE = 1000
+BASE_SECONDS = 86_400.0
+"""The age of a base at which it is written anew, so that no expiry of old objects can take it."""
 
 log = logging.getLogger(__name__)
 
 
 class Record:
-    """Saves a base when a tenure begins, after something was forgotten, and when there are many deltas."""
+    """Saves a base when a tenure begins, after something was forgotten, with many deltas, and once a day."""
 
     def __init__(self, seen: Seen, archive: Archive, leadership: Leadership, complete: Callable[[], bool]) -> None:
         """`complete`: whether `seen` holds all that stood at the first start. Before, there must be no base."""
@@ -29,6 +31,7 @@ class Record:
         self._tenure = 0
         self._deltas = 0
         self._wants_base = True
+        self._base_at = 0.0
 
     async def restore(self) -> bool:
         """Whether there was anything to restore. Raise the SDK's errors and `UnreadableRecordError`."""
@@ -60,13 +63,17 @@ class Record:
             await asyncio.to_thread(self._archive.write_delta, delta)
             self._seen.saved(delta)
             self._deltas += 1
-        if self._complete() and (self._wants_base or self._deltas >= DELTAS_PER_BASE):
+        if self._complete() and (self._wants_base or self._base_is_old()):
             await self._save_base()
+
+    def _base_is_old(self) -> bool:
+        return self._deltas >= DELTAS_PER_BASE or time.monotonic() - self._base_at > BASE_SECONDS
 
     async def _save_base(self) -> None:
         name = self._archive.name_base()
         await asyncio.to_thread(self._archive.write_base, name, await self._seen.snapshot())
         self._wants_base = False
+        self._base_at = time.monotonic()
         self._deltas = 0
         log.info("record saved", extra={"statements": self._seen.size})
 
