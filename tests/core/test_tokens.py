@@ -4,6 +4,7 @@ import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
 
+from clarion import tables
 from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.tables import Subscription, Token
 from clarion.tokens import declare_dead, token_hash
@@ -18,6 +19,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
+        tables.bind("")
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         Token.create_table(billing_mode="PAY_PER_REQUEST")
         yield Connection()
@@ -33,6 +35,7 @@ def tried(connection: Connection) -> Subscription:
         status="active",
         generation=1,
         rule_count=0,
+        revision=0,
         created_at=CREATED_AT,
         updated_at=CREATED_AT,
     )
@@ -54,6 +57,7 @@ def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
 
     tried.refresh()
     assert (tried.status, tried.status_reason, tried.updated_at) == (SubscriptionStatus.INVALID, "Unregistered", NOW)
+    assert tried.revision == 1
     assert not _token_is_taken(tried)
 
 

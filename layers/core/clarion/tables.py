@@ -5,6 +5,7 @@ DynamoDB removes expired items up to days late, so whoever reads one tests its e
 """
 
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.connection import Connection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
 
@@ -27,6 +28,7 @@ class Subscription(Model):
     """A client's wish to be woken by way of one push token.
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
+    `app` and `environment` say where the token is good; without them it is the first app, in production.
     """
 
     class Meta:
@@ -36,6 +38,8 @@ class Subscription(Model):
     client_id = BinaryAttribute(legacy_encoding=False)
     notify_type = UnicodeAttribute()
     token = UnicodeAttribute()
+    app = UnicodeAttribute(null=True)
+    environment = UnicodeAttribute(null=True)
     status = UnicodeAttribute()
     status_reason = UnicodeAttribute(null=True)
     generation = NumberAttribute()
@@ -116,7 +120,18 @@ class RateLimit(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit)
+class Quota(Model):
+    """How much of an allowance is used up, such as a client's requests of one minute, or a challenge's single use."""
+
+    class Meta:
+        table_name = "quotas"
+
+    quota = UnicodeAttribute(hash_key=True)
+    used = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota)
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 
@@ -124,10 +139,19 @@ def table_name(prefix: str, model: type[Model]) -> str:
     return f"{prefix}{_BARE_NAMES[model]}"
 
 
-def bind(prefix: str) -> None:
-    """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`."""
+def bind(prefix: str, *, pool: int = 10) -> Connection:
+    """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
+
+    They share the connection that is returned, with room for `pool` requests at once. By itself pynamodb makes a
+    client for each model, and each takes as long to make as the import of half the SDK.
+    """
+    connection = Connection(max_pool_connections=pool)
     for model in MODELS:
         model.Meta.table_name = table_name(prefix, model)
+        table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it
+        connection.add_meta_table(table.get_meta_table())
+        table.connection = connection
+    return connection
 
 
 def rule_key(generation: int, sender: bytes, topic: bytes) -> bytes:
