@@ -25,6 +25,7 @@ class Tables(Construct):
         )
         self.push_records = self._table("push_records", ("statement_hash", BYTES), ("subscription_id", TEXT), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("pair", BYTES), ttl="ttl")
+        self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
         self._add_indexes()
 
     def _add_indexes(self) -> None:
