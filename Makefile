@@ -105,6 +105,14 @@ format: .venv/.ready ## Put the code into shape
 	@ruff check --fix .
 	@ruff format .
 
+.PHONY: soak-ingest
+soak-ingest: setup ## Kill, starve and flood ingest for some minutes (SOAK_SECONDS=60)
+	@$(PY) -m bench.soak_ingest
+
+.PHONY: bench-ingest
+bench-ingest: .venv/.ready ## Measure ingest on one core: intake, ten million rules, four million seen statements
+	@$(PY) -m bench.ingest
+
 .PHONY: crash
 crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in turn; all must come right
 	@$(PY) -m tests.crash
