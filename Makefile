@@ -91,6 +91,10 @@ lint: .venv/.ready ## Ruff: rules and format
 	@ruff check .
 	@ruff format --check .
 
+.PHONY: synth
+synth: setup ## Synthesise the stacks meant for AWS, checked by cdk-nag; needs no account
+	@$(PY) tools/synth.py
+
 .PHONY: types
 types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@mypy

@@ -19,7 +19,7 @@ from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, 
 
 RUNBOOK = "docs/operations.md"
 CONSUMERS = ("match", "apns", "voip", "fcm")
-TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits")
+TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas")
 QUIET = 100
 """Pushes in five minutes below which a ratio to them says nothing."""
 
