@@ -2,6 +2,7 @@
 
 from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -13,7 +14,7 @@ from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
-from infra.lake import Lake
+from infra.lake import SEEN, STATEMENTS, Lake
 from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
@@ -86,8 +87,8 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
         allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
-        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(function.own_role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects(f"{STATEMENTS}*"))
+        accept(function.own_role, objects_of(self.lake.oversize, STATEMENTS), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "s3")
@@ -179,12 +180,22 @@ class ClarionStack(Stack):
                 "table_prefix": self._environment.prefix,
             },
         )
-        role = service.task.task_role
-        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
-        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
-        allow_key(role, self.key, "s3")
+        self._grant_ingest(service.task.task_role)
         return service
+
+    def _grant_ingest(self, role: iam.IRole) -> None:
+        tables, bucket = self.tables, self.lake.oversize
+        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
+        allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
+        allow(role, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
+        allow(role, "s3: PutObject", bucket.arn_for_objects(f"{STATEMENTS}*"))
+        allow(role, "s3: ListBucket", bucket.bucket_arn)
+        allow(role, "s3: GetObject PutObject DeleteObject", bucket.arn_for_objects(f"{SEEN}*"))
+        for folder in (STATEMENTS, SEEN):
+            accept(role, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
+        allow_key(role, self.key, "dynamodb")
+        allow_key(role, self.key, "s3")
 
     def _watch(self) -> None:
         environment, api_id = self._environment, self.http.api.api_id
