@@ -20,7 +20,7 @@ from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
 from infra.retention import removal
 from infra.secrets import KeptSecret, Secrets
-from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables, stream_of
+from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
 
 
 class ClarionStack(Stack):
@@ -87,8 +87,8 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
         allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
-        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(function.own_role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects(f"{STATEMENTS}*"))
+        accept(function.own_role, objects_of(self.lake.oversize, STATEMENTS), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "s3")
@@ -180,20 +180,20 @@ class ClarionStack(Stack):
                 "table_prefix": self._environment.prefix,
             },
         )
-        self._allow_ingest(service.task.task_role)
+        self._grant_ingest(service.task.task_role)
         return service
 
-    def _allow_ingest(self, role: iam.IRole) -> None:
-        tables, oversize = self.tables, self.lake.oversize
+    def _grant_ingest(self, role: iam.IRole) -> None:
+        tables, bucket = self.tables, self.lake.oversize
         allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
         allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
         allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
-        allow(role, "dynamodb: DescribeStream GetRecords GetShardIterator", stream_of(tables.rules))
-        allow(role, "s3: PutObject", oversize.arn_for_objects(f"{STATEMENTS}*"))
-        accept(role, objects_of(oversize, STATEMENTS), "Receipts name the objects")
-        allow(role, "s3: DeleteObject GetObject PutObject", oversize.arn_for_objects(f"{SEEN}*"))
-        accept(role, objects_of(oversize, SEEN), "The versions of the lease name the objects")
-        allow(role, "s3: ListBucket", oversize.bucket_arn)
+        allow(role, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
+        allow(role, "s3: PutObject", bucket.arn_for_objects(f"{STATEMENTS}*"))
+        allow(role, "s3: ListBucket", bucket.bucket_arn)
+        allow(role, "s3: GetObject PutObject DeleteObject", bucket.arn_for_objects(f"{SEEN}*"))
+        for folder in (STATEMENTS, SEEN):
+            accept(role, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
         allow_key(role, self.key, "dynamodb")
         allow_key(role, self.key, "s3")
 

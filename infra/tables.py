@@ -29,6 +29,13 @@ class Tables(Construct):
         self.leases = self._table("leases", ("name", TEXT))
         self._add_indexes()
 
+    @property
+    def rules_stream_arn(self) -> str:
+        arn = self.rules.table_stream_arn
+        if arn is None:
+            raise TypeError("the rules have no stream")
+        return arn
+
     def _add_indexes(self) -> None:
         self.subscriptions.add_global_secondary_index(
             index_name=BY_CLIENT,
@@ -74,10 +81,3 @@ class Tables(Construct):
 def _attribute(key: Key) -> dynamodb.Attribute:
     name, kind = key
     return dynamodb.Attribute(name=name, type=kind)
-
-
-def stream_of(table: dynamodb.TableV2) -> str:
-    """The ARN of the stream that the table was given."""
-    if table.table_stream_arn is None:
-        raise TypeError(f"{table.node.path} has no stream")
-    return table.table_stream_arn

@@ -9,6 +9,8 @@ from infra.environments import PROD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 HOURS = 730
+IDLE_METRICS = 7
+"""What ingest tells although there is nothing to do."""
 POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
 
@@ -25,7 +27,7 @@ def idle_dollars(prod: Template) -> list[float]:
         PROD.ingest.tasks * HOURS * (processors * 0.03238 + gigabytes * 0.00356),
         PROD.ingest.tasks * HOURS * 0.005,
         metrics * 0.10,
-        0.30,
+        IDLE_METRICS * 0.30,
         queues * POLLS * 0.40 / 1_000_000,
         secrets * 0.40,
         keys * 3.00,

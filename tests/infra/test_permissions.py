@@ -88,9 +88,19 @@ PERMITTED: Mapping[str, Permissions] = {
         "secretsmanager:GetSecretValue": {"clarion-prod-jwt"},
     },
     "ingest": {
-        **using_key("s3"),
+        **using_key("dynamodb", "s3"),
         "sqs:SendMessage": {"clarion-prod-statements"},
-        "s3:PutObject": {"LakeOversize/statements/*"},
+        "dynamodb:GetItem": {"clarion-prod-leases"},
+        "dynamodb:PutItem": {"clarion-prod-leases"},
+        "dynamodb:DescribeTable": {"clarion-prod-rules"},
+        "dynamodb:Scan": {"clarion-prod-rules"},
+        "dynamodb:DescribeStream": {"clarion-prod-rules/stream"},
+        "dynamodb:GetShardIterator": {"clarion-prod-rules/stream"},
+        "dynamodb:GetRecords": {"clarion-prod-rules/stream"},
+        "s3:ListBucket": {"LakeOversize"},
+        "s3:GetObject": {"LakeOversize/ingest/seen/*"},
+        "s3:PutObject": {"LakeOversize/ingest/seen/*", "LakeOversize/statements/*"},
+        "s3:DeleteObject": {"LakeOversize/ingest/seen/*"},
     },
 }
 
@@ -134,6 +144,8 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
             return arn
         case {"Fn::Join": ["", [resource, str(rest)]]}:
             return _readable(resource, statement, resources) + rest
+        case {"Fn::GetAtt": [logical, "StreamArn"]}:
+            return f"{resources[logical]['Properties']['TableName']}/stream"
         case {"Fn::GetAtt": [logical, _]}:
             if "Condition" in statement:
                 (service,) = statement["Condition"]["StringEquals"].values()
