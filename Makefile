@@ -80,6 +80,10 @@ format: .venv/.ready ## Put the code into shape
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
 
+.PHONY: openapi
+openapi: .venv/.ready ## Write docs/openapi.json anew from the code
+	@$(PY) tools/openapi.py
+
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
 	@rm -rf .venv .venv-emulator .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
