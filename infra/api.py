@@ -84,7 +84,10 @@ class HttpApi(Construct):
             "Authorizer",
             authorizer,
             response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
-            results_cache_ttl=Duration.seconds(self._environment.api.authorizer_cache_s),
+            # Asked about every request, also one without a credential: a refusal is the function's to word, and a
+            # token that has just run out must not live on in a cache.
+            identity_source=[],
+            results_cache_ttl=Duration.seconds(0),
         )
         for path, methods in ROUTES.items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)

@@ -4,7 +4,8 @@ from constructs import Node
 
 from infra.config import Api, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
 
-_DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=50)
+# Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
+_DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
 _API = Api(
@@ -12,7 +13,6 @@ _API = Api(
     authorizer=Size(memory_mb=512, timeout_s=5),
     rate=200,
     burst=400,
-    authorizer_cache_s=60,
 )
 
 PROD = Environment(
@@ -42,12 +42,19 @@ DEV = PROD.model_copy(
     }
 )
 
-# One machine: the Lambdas run on its own processor, ingest runs beside the emulator, and nobody watches.
+# One machine: the Lambdas run on its own processor and few at a time, ingest beside the emulator, and nobody watches.
+_FEW = {"concurrency": 2}
 EMULATOR = PROD.model_copy(
     update={
+        "match": PROD.match.model_copy(update=_FEW),
+        "apns": PROD.apns.model_copy(update=_FEW),
+        "voip": PROD.voip.model_copy(update=_FEW),
+        "fcm": PROD.fcm.model_copy(update=_FEW),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,
+        "assets_bucket": "assets",
+        "tls_only": False,  # the emulator listens on the loopback alone, in the clear
         "ingest": None,
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain

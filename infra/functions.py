@@ -11,6 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Consumer, Environment, Platform, Size, Stubs
+from infra.findings import accept
 from infra.layers import Layers
 from infra.permissions import allow
 from infra.retention import log_group
@@ -23,6 +24,10 @@ class RoomFunction(lambda_.Function):
     """`handler` is the dotted path into a room, such as `match.handler.handler`; `settings` lack their prefix.
 
     Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<room>` as package `<room>`.
+    Without SnapStart: it bills each version's memory around the clock (3.90 dollars a month for a gigabyte) to save a
+    second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
+    connections to the providers. Without reserved concurrency, which would take from the account's other functions:
+    the event sources and the API's throttling bound it.
     """
 
     def __init__(
@@ -35,12 +40,12 @@ class RoomFunction(lambda_.Function):
         settings: Mapping[str, str],
         layers: Layers,
         environment: Environment,
-        feeds_itself: bool = False,
     ) -> None:
         room = handler.partition(".")[0]
         name = f"{environment.prefix}{construct_id.lower()}"
         role = iam.Role(scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         logs = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", environment=environment)
+        self.own_role = role
         allow(role, "logs: CreateLogStream PutLogEvents", logs.log_group_arn)
         super().__init__(
             scope,
@@ -57,9 +62,9 @@ class RoomFunction(lambda_.Function):
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
-            # Lambda stops a function that feeds its own queue after about sixteen rounds, unless told that it is meant.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
+        accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
+        accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
 
     def consume(self, queue: sqs.IQueue, consumer: Consumer) -> None:
         source = event_sources.SqsEventSource(

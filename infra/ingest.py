@@ -15,6 +15,7 @@ from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra.config import Environment, Ingest
+from infra.findings import accept
 from infra.retention import log_group
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,8 @@ class IngestService(Construct):
             ),
         )
         self._add_container(settings)
+        accept(self.task, "ECS2", "The environment names queues, buckets and nodes, and holds no secret")
+        accept(self.task, "IAM5[Resource::*]", "ECR gives its login for no repository in particular")
         self.service = self._service(ingest)
 
     def _network(self) -> ec2.Vpc:
@@ -57,6 +60,14 @@ class IngestService(Construct):
                 ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False)
             ],
             restrict_default_security_group=False,
+        )
+        logs = log_group(
+            self, "FlowLog", name=f"/aws/vpc/{self._environment.prefix}ingest", environment=self._environment
+        )
+        vpc.add_flow_log(
+            "Rejected",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(logs),
+            traffic_type=ec2.FlowLogTrafficType.REJECT,
         )
         for name in ("S3", "DYNAMODB"):
             vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
@@ -77,11 +88,13 @@ class IngestService(Construct):
         )
 
     def _service(self, ingest: Ingest) -> ecs.FargateService:
+        cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc)
+        accept(cluster, "ECS4", "Ingest tells its own metrics; Insights would cost more than the tasks of a quiet day")
         return ecs.FargateService(
             self,
             "Service",
             service_name=f"{self._environment.prefix}ingest",
-            cluster=ecs.Cluster(self, "Cluster", vpc=self.vpc),
+            cluster=cluster,
             task_definition=self.task,
             desired_count=ingest.tasks,
             min_healthy_percent=100,

@@ -8,10 +8,14 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.config import Environment
+from infra.findings import accept, objects_of
+from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
+
+ACCESS_LOG_DAYS = 90
 
 
 class Lake(Construct):
@@ -19,19 +23,24 @@ class Lake(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
+        self._access_logs = self._access_log_bucket()
         self.bucket = self._bucket("Bucket", environment.lake_days)
         self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
+        self._log = log_group(
+            self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
+        )
+        self._writer = self._lake_writer()
         self.events = self._events()
 
     def _events(self) -> firehose.DeliveryStream:
         """Events as JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""
         environment = self._environment
-        name = f"{environment.prefix}events"
         hourly = "day=!{timestamp:yyyy-MM-dd}/hour=!{timestamp:HH}/"
-        group = log_group(self, "Log", name=f"/aws/kinesisfirehose/{name}", environment=environment)
+        # CDK would let the stream delete objects and read any; what it needs is granted below.
+        role = self._writer.without_policy_updates()
         destination = firehose.S3Bucket(
             self.bucket,
-            role=iam.Role(self, "Writer", assumed_by=iam.ServicePrincipal("firehose.amazonaws.com")),
+            role=role,
             data_output_prefix=f"events/{hourly}",
             error_output_prefix=f"errors/!{{firehose:error-output-type}}/{hourly}",
             buffering_interval=Duration.seconds(environment.lake_buffer_s),
@@ -39,15 +48,30 @@ class Lake(Construct):
             compression=firehose.Compression.GZIP if environment.lake_zipped else None,
             file_extension=".jsonl.gz" if environment.lake_zipped else ".jsonl",
             encryption_key=self._key,
-            logging_config=firehose.EnableLogging(group),
+            logging_config=firehose.EnableLogging(self._log),
         )
-        return firehose.DeliveryStream(
+        stream = firehose.DeliveryStream(
             self,
             "Events",
-            delivery_stream_name=name,
+            delivery_stream_name=f"{environment.prefix}events",
             destination=destination,
+            role=role,
             encryption=firehose.StreamEncryption.aws_owned_key(),
         )
+        stream.node.add_dependency(self._writer)
+        return stream
+
+    def _lake_writer(self) -> iam.Role:
+        """https://docs.aws.amazon.com/firehose/latest/dev/controlling-access.html#using-iam-s3"""
+        role = iam.Role(self, "Writer", assumed_by=iam.ServicePrincipal("firehose.amazonaws.com"))
+        bucket = self.bucket
+        allow(role, "s3: GetBucketLocation ListBucket ListBucketMultipartUploads", bucket.bucket_arn)
+        for folder in ("events/", "errors/"):
+            allow(role, "s3: AbortMultipartUpload PutObject", bucket.arn_for_objects(f"{folder}*"))
+            accept(role, objects_of(bucket, folder), "It adds objects under names that only the hour decides")
+        allow_key(role, self._key, "s3")
+        allow(role, "logs: PutLogEvents", self._log.log_group_arn)
+        return role
 
     def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
         return s3.Bucket(
@@ -56,12 +80,26 @@ class Lake(Construct):
             encryption=s3.BucketEncryption.KMS,
             encryption_key=self._key,
             bucket_key_enabled=True,
-            enforce_ssl=True,
+            server_access_logs_bucket=self._access_logs,
+            server_access_logs_prefix=f"{construct_id.lower()}/",
+            enforce_ssl=self._environment.tls_only,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
                 s3.LifecycleRule(
                     expiration=Duration.days(days), abort_incomplete_multipart_upload_after=Duration.days(1)
                 )
             ],
+            removal_policy=removal(self._environment),
+        )
+
+    def _access_log_bucket(self) -> s3.Bucket:
+        """S3 delivers access logs only under its own keys."""
+        return s3.Bucket(
+            self,
+            "AccessLogs",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=self._environment.tls_only,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(ACCESS_LOG_DAYS))],
             removal_policy=removal(self._environment),
         )

@@ -1,5 +1,7 @@
 """The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch."""
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -10,24 +12,33 @@ KEPT = Duration.days(14)
 """As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A queue and where the messages go that could not be handled."""
+
+    queue: sqs.Queue
+    dead: sqs.Queue
+
+
 class Queues(Construct):
     """Messages carry no push token and statements are public: SQS's own keys encrypt them, at no price per request."""
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: Environment) -> None:
         super().__init__(scope, construct_id)
-        self._prefix = environment.prefix
+        self._environment = environment
         self.statements = self._pair("statements", environment.match)
         self.apns = self._pair("apns", environment.apns)
         self.voip = self._pair("voip", environment.voip)
         self.fcm = self._pair("fcm", environment.fcm)
 
-    def _pair(self, name: str, consumer: Consumer) -> sqs.Queue:
+    def _pair(self, name: str, consumer: Consumer) -> Pair:
         dead = self._queue(f"{name}-dead")
-        return self._queue(
+        queue = self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
         )
+        return Pair(queue, dead)
 
     def _queue(
         self,
@@ -39,9 +50,9 @@ class Queues(Construct):
         return sqs.Queue(
             self,
             name.title().replace("-", ""),
-            queue_name=f"{self._prefix}{name}",
+            queue_name=f"{self._environment.prefix}{name}",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
+            enforce_ssl=self._environment.tls_only,
             retention_period=KEPT,
             max_message_size_bytes=2**20,
             visibility_timeout=visibility_timeout,

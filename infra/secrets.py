@@ -1,11 +1,21 @@
 """The secrets that an operator fills in; docs/operations.md, "Secrets", shows their form."""
 
+from dataclasses import dataclass
+
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.config import Environment
+from infra.findings import accept
 from infra.retention import removal
+
+
+@dataclass(frozen=True)
+class KeptSecret:
+    """`arn` is CloudFormation's attribute `Id`: a reference means the same to AWS, but a bare name to the emulator."""
+
+    arn: str
 
 
 class Secrets(Construct):
@@ -19,8 +29,8 @@ class Secrets(Construct):
         self.fcm = self._secret("fcm", "The service account that sends by FCM")
         self.jwt = self._secret("jwt", "What client tokens are checked with")
 
-    def _secret(self, name: str, description: str) -> secretsmanager.Secret:
-        return secretsmanager.Secret(
+    def _secret(self, name: str, description: str) -> KeptSecret:
+        secret = secretsmanager.Secret(
             self,
             name.title(),
             secret_name=f"{self._environment.prefix}{name}",
@@ -28,3 +38,8 @@ class Secrets(Construct):
             encryption_key=self._key,
             removal_policy=removal(self._environment),
         )
+        accept(secret, "SMG4", "Apple, Google and the tokens' issuer make these: an operator rotates them by hand")
+        resource = secret.node.default_child
+        if not isinstance(resource, secretsmanager.CfnSecret):
+            raise TypeError(f"CDK has made {name} of something else")
+        return KeptSecret(resource.attr_id)

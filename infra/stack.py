@@ -1,23 +1,24 @@
 """Clarion's stack: it wires the constructs together and grants each function what it needs, and no more."""
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from clarion.decisions import NotifyType
+from infra.alarms import Alarms
 from infra.api import HttpApi
 from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.dashboard import Dashboard
+from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
 from infra.lake import Lake
 from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
-from infra.queues import Queues
+from infra.queues import Pair, Queues
 from infra.retention import removal
-from infra.secrets import Secrets
+from infra.secrets import KeptSecret, Secrets
 from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
 
 
@@ -28,6 +29,7 @@ class ClarionStack(Stack):
             f"{environment.prefix}stack",
             env=Account(account=environment.account, region=environment.region),
             description="Clarion: statements in, push notifications out",
+            synthesizer=_synthesizer(environment.assets_bucket),
             termination_protection=environment.data is Lasting.KEEP,
         )
         self._environment = environment
@@ -45,6 +47,8 @@ class ClarionStack(Stack):
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
+        if environment.monitored:
+            self._watch()
         self._tell()
 
     def _key(self) -> kms.Key:
@@ -59,36 +63,34 @@ class ClarionStack(Stack):
 
     def _match(self) -> RoomFunction:
         queues, tables = self.queues, self.tables
-        pushes = (queues.apns, queues.voip, queues.fcm)
+        fed = (queues.apns.queue, queues.voip.queue, queues.fcm.queue)
         function = self._function(
             "Match",
             "match.handler.handler",
             self._environment.match.size,
             {
                 **self._common,
-                "statements_queue_url": queues.statements.queue_url,
-                "apns_queue_url": queues.apns.queue_url,
-                "voip_queue_url": queues.voip.queue_url,
-                "fcm_queue_url": queues.fcm.queue_url,
+                "statements_queue_url": queues.statements.queue.queue_url,
+                "apns_queue_url": queues.apns.queue.queue_url,
+                "voip_queue_url": queues.voip.queue.queue_url,
+                "fcm_queue_url": queues.fcm.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
             },
-            feeds_itself=True,
         )
-        function.consume(queues.statements, self._environment.match)
-        allow(function, "sqs: SendMessage", *(queue.queue_arn for queue in (queues.statements, *pushes)))
+        function.consume(queues.statements.queue, self._environment.match)
+        allow(function, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         allow_index(function, tables.rules, BY_SENDER_TOPIC)
-        allow(function, "dynamodb: GetItem BatchGetItem", tables.subscriptions.table_arn)
-        allow(function, "dynamodb: GetItem PutItem", tables.push_records.table_arn)
-        allow(function, "dynamodb: GetItem PutItem UpdateItem", tables.rate_limits.table_arn)
-        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("*"))
+        allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
+        allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("statements/*"))
+        accept(function.own_role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "s3")
         return function
 
-    def _dispatch(
-        self, notify_type: NotifyType, consumer: Consumer, queue: sqs.Queue, secret: secretsmanager.Secret
-    ) -> RoomFunction:
+    def _dispatch(self, notify_type: NotifyType, consumer: Consumer, pair: Pair, secret: KeptSecret) -> RoomFunction:
         environment, tables = self._environment, self.tables
         function = self._function(
             notify_type.title(),
@@ -97,17 +99,19 @@ class ClarionStack(Stack):
             {
                 **self._common,
                 **stubs(environment.providers),
-                "queue_url": queue.queue_url,
+                "queue_url": pair.queue.queue_url,
+                "dead_letter_url": pair.dead.queue_url,
                 "notify_type": notify_type,
-                "provider_secret_id": secret.secret_arn,
+                "provider_secret_id": secret.arn,
                 "bundle_id": environment.bundle_id,
                 "alert_title": environment.alert_title,
             },
         )
-        function.consume(queue, consumer)
-        allow(function, "dynamodb: GetItem UpdateItem", tables.subscriptions.table_arn)
+        function.consume(pair.queue, consumer)
+        allow(function, "sqs: SendMessage", pair.dead.queue_arn)
+        allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
-        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow(function, "secretsmanager: GetSecretValue", secret.arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "secretsmanager")
@@ -116,18 +120,10 @@ class ClarionStack(Stack):
     def _api(self) -> RoomFunction:
         tables = self.tables
         function = self._function("Api", "api.handler.handler", self._environment.api.size, self._common)
-        allow(
-            function,
-            "dynamodb: GetItem BatchGetItem PutItem UpdateItem DeleteItem ConditionCheckItem",
-            tables.subscriptions.table_arn,
-        )
+        allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
-        allow(function, "dynamodb: GetItem PutItem DeleteItem ConditionCheckItem", tables.tokens.table_arn)
-        allow(
-            function,
-            "dynamodb: Query GetItem BatchGetItem PutItem DeleteItem BatchWriteItem",
-            tables.rules.table_arn,
-        )
+        allow(function, "dynamodb: BatchGetItem PutItem DeleteItem", tables.tokens.table_arn)
+        allow(function, "dynamodb: Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules.table_arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         return function
@@ -138,9 +134,9 @@ class ClarionStack(Stack):
             "Authorizer",
             "api.authorizer.handler",
             self._environment.api.authorizer,
-            {"jwt_secret_id": secret.secret_arn, "jwt_issuer": self._environment.jwt_issuer},
+            {"jwt_secret_id": secret.arn, "jwt_issuer": self._environment.jwt_issuer},
         )
-        allow(function, "secretsmanager: GetSecretValue", secret.secret_arn)
+        allow(function, "secretsmanager: GetSecretValue", secret.arn)
         allow_key(function, self.key, "secretsmanager")
         return function
 
@@ -152,20 +148,24 @@ class ClarionStack(Stack):
             ingest=ingest,
             settings={
                 "node_urls": ",".join(str(url) for url in ingest.node_urls),
-                "statements_queue_url": self.queues.statements.queue_url,
+                "statements_queue_url": self.queues.statements.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 "table_prefix": self._environment.prefix,
             },
         )
         role = service.task.task_role
-        allow(role, "sqs: SendMessage", self.queues.statements.queue_arn)
-        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("*"))
+        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("statements/*"))
+        accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
         allow_key(role, self.key, "s3")
         return service
 
-    def _function(
-        self, name: str, handler: str, size: Size, settings: dict[str, str], *, feeds_itself: bool = False
-    ) -> RoomFunction:
+    def _watch(self) -> None:
+        environment, api_id = self._environment, self.http.api.api_id
+        alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.key)
+        Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
+
+    def _function(self, name: str, handler: str, size: Size, settings: dict[str, str]) -> RoomFunction:
         return RoomFunction(
             self,
             name,
@@ -174,7 +174,6 @@ class ClarionStack(Stack):
             settings=settings,
             layers=self.layers,
             environment=self._environment,
-            feeds_itself=feeds_itself,
         )
 
     @property
@@ -189,16 +188,22 @@ class ClarionStack(Stack):
             "ApiId": self.http.api.api_id,
             "ApiUrl": self.http.api.api_endpoint,
             "TablePrefix": self._environment.prefix,
-            "StatementsQueueUrl": self.queues.statements.queue_url,
-            "ApnsQueueUrl": self.queues.apns.queue_url,
-            "VoipQueueUrl": self.queues.voip.queue_url,
-            "FcmQueueUrl": self.queues.fcm.queue_url,
+            "StatementsQueueUrl": self.queues.statements.queue.queue_url,
+            "ApnsQueueUrl": self.queues.apns.queue.queue_url,
+            "VoipQueueUrl": self.queues.voip.queue.queue_url,
+            "FcmQueueUrl": self.queues.fcm.queue.queue_url,
             "LakeBucket": self.lake.bucket.bucket_name,
             "OversizeBucket": self.lake.oversize.bucket_name,
             "EventsStream": self.lake.events.delivery_stream_name,
-            "ApnsSecretId": self.secrets.apns.secret_arn,
-            "FcmSecretId": self.secrets.fcm.secret_arn,
-            "JwtSecretId": self.secrets.jwt.secret_arn,
+            "ApnsSecretId": self.secrets.apns.arn,
+            "FcmSecretId": self.secrets.fcm.arn,
+            "JwtSecretId": self.secrets.jwt.arn,
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+
+def _synthesizer(assets_bucket: str | None) -> IStackSynthesizer:
+    if assets_bucket is None:
+        return DefaultStackSynthesizer()
+    return CliCredentialsStackSynthesizer(file_assets_bucket_name=assets_bucket)

@@ -22,9 +22,6 @@ from dispatch.gate import Gate
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
 
-DEATHS_AT_ONCE = 8
-"""Transactions that end a subscription; each takes some ten milliseconds."""
-
 
 @dataclass(slots=True)
 class Report:
@@ -39,12 +36,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
+    """`transactions` is how many run at once to end subscriptions; each takes some ten milliseconds."""
+
     apps: Apps[App]
     transport: Transport
     connection: Connection
     queue: PushQueue
     events: EventLog
     clock: Callable[[], float] = time.time
+    transactions: int = 8
     gates: dict[App, Gate] = field(default_factory=dict)
 
     def run(self, deliveries: Sequence[Delivery]) -> Report:
@@ -124,7 +124,7 @@ class Dispatcher:
 
     def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
-            with ThreadPoolExecutor(DEATHS_AT_ONCE) as pool:
+            with ThreadPoolExecutor(self.transactions) as pool:
                 for changed in pool.map(self._end_subscription, attempts):
                     if changed is not None:
                         self.events.add(ended(changed, self._milliseconds()))
@@ -152,7 +152,7 @@ class Dispatcher:
                 report.latencies.append(event.latency_ms)
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
-                report.faults[app or "first", attempt.verdict.reason] += 1
+                report.faults[app or self.apps.first, attempt.verdict.reason] += 1
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ENTRIES = 10
 """of one batch call"""
+LONGEST_REST = 11 * 3600
+"""Seconds; SQS hides a message for 12 hours at most, counted from its receipt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,11 @@ class PushQueue:
                 self._sqs.change_message_visibility_batch(
                     QueueUrl=self._url,
                     Entries=[
-                        {"Id": str(at), "ReceiptHandle": delivery.handle, "VisibilityTimeout": ceil(seconds)}
+                        {
+                            "Id": str(at),
+                            "ReceiptHandle": delivery.handle,
+                            "VisibilityTimeout": min(ceil(seconds), LONGEST_REST),
+                        }
                         for at, (delivery, seconds) in enumerate(entries)
                     ],
                 )

@@ -1,6 +1,6 @@
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Json
+from pydantic import AfterValidator, Json, model_validator
 
 from clarion.decisions import Environment, NotifyType
 from clarion.payload import TITLE
@@ -34,6 +34,12 @@ class DispatchSettings(Settings):
     fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     dead_letter_url: str | None = None
+
+    @model_validator(mode="after")
+    def _apps_have_names_of_their_own(self) -> Self:
+        if len({app.name for app in self.all_apps}) < len(self.all_apps):
+            raise ValueError("two apps have the same name")
+        return self
 
     @property
     def all_apps(self) -> tuple[AppSettings, ...]:

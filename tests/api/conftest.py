@@ -82,7 +82,7 @@ def new_token() -> Callable[..., str]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def aws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -91,7 +91,7 @@ def aws() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def room(aws: None) -> Room:
     boto3.client("secretsmanager").create_secret(Name="login", SecretString=json.dumps({"secret": LOGIN_SECRET}))
     settings = ApiSettings(
@@ -115,7 +115,7 @@ def room(aws: None) -> Room:
     return room
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def authorizer(room: Room) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
@@ -123,7 +123,7 @@ def authorizer(room: Room) -> Authorizer:
     return Authorizer(settings, secrets)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
     """The API on a socket, its authorizer before it."""
     with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:

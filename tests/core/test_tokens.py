@@ -4,6 +4,7 @@ import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
 
+from clarion import tables
 from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.tables import Subscription, Token
 from clarion.tokens import declare_dead, token_hash
@@ -18,6 +19,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
+        tables.bind("")
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         Token.create_table(billing_mode="PAY_PER_REQUEST")
         yield Connection()

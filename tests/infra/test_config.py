@@ -53,7 +53,7 @@ def test_a_large_batch_needs_a_window() -> None:
 
 def test_a_domain_needs_a_certificate() -> None:
     with pytest.raises(ValidationError, match="go together"):
-        Api(size=SIZE, authorizer=SIZE, rate=1, burst=1, authorizer_cache_s=0, domain="push.example.org")
+        Api(size=SIZE, authorizer=SIZE, rate=1, burst=1, domain="push.example.org")
 
 
 def test_unknown_configuration_is_refused() -> None:

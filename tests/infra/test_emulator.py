@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clarion.tables import MODELS
+from clarion.tables import MODELS, table_name
 from infra.config import Stubs
 from local.emulator import Deployment, Emulator, deployed
 
@@ -32,7 +32,7 @@ def test_the_stack_deploys_into_the_emulator_and_tells_where_things_are(clarion:
     emulator, outputs = clarion.emulator, clarion.outputs
     dynamodb = emulator.session.client("dynamodb", endpoint_url=emulator.endpoint)
     sqs = emulator.session.client("sqs", endpoint_url=emulator.endpoint)
-    tables = {f"{outputs.table_prefix}{model.Meta.table_name}" for model in MODELS}
+    tables = {table_name(outputs.table_prefix, model) for model in MODELS}
     assert set(dynamodb.list_tables()["TableNames"]) == tables
     for url in (outputs.statements_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
         attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]

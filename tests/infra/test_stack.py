@@ -6,7 +6,7 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pynamodb.models import Model
 
-from clarion.tables import MODELS
+from clarion.tables import MODELS, table_name
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:
@@ -27,11 +27,11 @@ def by_name(described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(described, key=lambda each: str(each["AttributeName"]))
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.Meta.table_name)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_each_table_has_the_keys_and_indexes_of_its_model(prod: Template, model: type[Model]) -> None:
     wanted = model._get_schema()
     tables = {table["TableName"]: table for table in properties(prod, "AWS::DynamoDB::GlobalTable")}
-    table = tables[f"clarion-prod-{model.Meta.table_name}"]
+    table = tables[table_name("clarion-prod-", model)]
     indexes = table.get("GlobalSecondaryIndexes", [])
     assert by_name(table["KeySchema"]) == by_name(wanted["key_schema"])
     assert by_name(table["AttributeDefinitions"]) == by_name(wanted["attribute_definitions"])
@@ -40,10 +40,10 @@ def test_each_table_has_the_keys_and_indexes_of_its_model(prod: Template, model:
     ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.Meta.table_name)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_rows_that_expire_are_removed_by_ttl(prod: Template, model: type[Model]) -> None:
     expires = {"AttributeName": "ttl", "Enabled": True} if "ttl" in model.get_attributes() else Match.absent()
-    name = f"clarion-prod-{model.Meta.table_name}"
+    name = table_name("clarion-prod-", model)
     prod.has_resource_properties("AWS::DynamoDB::GlobalTable", {"TableName": name, "TimeToLiveSpecification": expires})
 
 

@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from local.story import STORY, Cast, Scene
 from local.system import System, running
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("system"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def cast() -> Cast:
     return Cast()
 
 
-@pytest.fixture(scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def system() -> AsyncIterator[System]:
     async with running("system-test", lambda _: None) as system:
         yield system

@@ -4,10 +4,10 @@ A consumer understands every version that may still be in a queue, so a new fiel
 meaning gets a new version.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
 
 from clarion.decisions import NotifyType, PushType
 
@@ -37,11 +37,25 @@ class Message(BaseModel):
         return self.model_dump_json(exclude_none=True)
 
 
+class Span(Message):
+    """A part of a statement's fan-out: the subscriptions whose ids lie after `after` and up to `until`.
+
+    Its pages are worked off one after the other; `token` tells the message that may do `page` from one that was sent
+    once too often.
+    """
+
+    after: str
+    until: str
+    page: int
+    token: UUID
+
+
 class StatementMessage(Message):
     """A statement as the store showed it, on its way from ingest to match.
 
     `statement` holds the SCALE encoding (base64 in the JSON). One that is too large for the queue lies in S3 under
-    the key `location` instead; exactly one of the two is set.
+    the key `location` instead; exactly one of the two is set. Match sends itself a statement again for its
+    `second_look`, if nobody wanted it yet, or with a `span`, if more want it than one invocation can tell.
     """
 
     version: Literal[1] = 1
@@ -49,6 +63,14 @@ class StatementMessage(Message):
     observed_at: Milliseconds
     statement: bytes | None = None
     location: str | None = None
+    second_look: bool = False
+    span: Span | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.statement is None) == (self.location is None):
+            raise ValueError("a statement is either in the message or at a location")
+        return self
 
 
 class PushMessage(Message):

@@ -36,7 +36,6 @@ class Secret[Value: BaseModel]:
         self._value: Value | None = None
         self._read_at = 0.0
         self.version: str | None = None
-        """Of what was last read, usable or not."""
 
     def get(self) -> Value:
         """At most `MAX_AGE` seconds old, or what was last good if it can't be read or used now."""
@@ -52,12 +51,15 @@ class Secret[Value: BaseModel]:
     def reread(self) -> Value:
         """As it is now."""
         answer = self._client.get_secret_value(SecretId=self._secret_id)
-        self.version = answer["VersionId"]
+        if self._value is None or answer["VersionId"] != self.version:
+            self._value = self._parse(answer["SecretString"])
+            self.version = answer["VersionId"]
+        self._read_at = self._clock()
+        return self._value
+
+    def _parse(self, text: str) -> Value:
         try:
-            value = self._model.model_validate_json(answer["SecretString"])
+            return self._model.model_validate_json(text)
         except ValidationError as error:
             faults = ", ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in error.errors())
             raise SecretError(f"{self._secret_id} is no {self._model.__name__} ({faults})") from None
-        self._value = value
-        self._read_at = self._clock()
-        return value

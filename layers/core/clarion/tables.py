@@ -5,6 +5,7 @@ DynamoDB removes expired items up to days late, so whoever reads one tests its e
 """
 
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.connection import Connection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
 
@@ -138,10 +139,19 @@ def table_name(prefix: str, model: type[Model]) -> str:
     return f"{prefix}{_BARE_NAMES[model]}"
 
 
-def bind(prefix: str) -> None:
-    """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`."""
+def bind(prefix: str, *, pool: int = 10) -> Connection:
+    """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
+
+    They share the connection that is returned, with room for `pool` requests at once. By itself pynamodb makes a
+    client for each model, and each takes as long to make as the import of half the SDK.
+    """
+    connection = Connection(max_pool_connections=pool)
     for model in MODELS:
         model.Meta.table_name = table_name(prefix, model)
+        table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it
+        connection.add_meta_table(table.get_meta_table())
+        table.connection = connection
+    return connection
 
 
 def rule_key(generation: int, sender: bytes, topic: bytes) -> bytes:

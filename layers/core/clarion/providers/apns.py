@@ -58,6 +58,8 @@ RETRY = {
     (503, "Shutdown"),
 }
 
+UNREADABLE = "unreadable answer"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApnsApp:
@@ -129,6 +131,11 @@ def refusal(answer: Answer) -> FirstOutcome:
 def _read(body: bytes) -> tuple[str, int | None]:
     try:
         told = json.loads(body)
-        return str(told["reason"]), told.get("timestamp")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "unreadable answer", None
+    except ValueError:
+        return UNREADABLE, None
+    match told:
+        case {"reason": str(reason), "timestamp": int(timestamp)}:
+            return reason, timestamp
+        case {"reason": str(reason)} if "timestamp" not in told:
+            return reason, None
+    return UNREADABLE, None

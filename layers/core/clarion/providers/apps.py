@@ -39,11 +39,11 @@ class Apps[App]:
     """Apps by name and environment; the first is the one meant by a subscription that names none."""
 
     def __init__(self, first: str, apps: Mapping[tuple[str, str], App]) -> None:
-        self._first = first
+        self.first = first
         self._apps = apps
 
     def find(self, name: str | None, environment: str | None) -> App | None:
-        return self._apps.get((name or self._first, environment or Environment.PRODUCTION))
+        return self._apps.get((name or self.first, environment or Environment.PRODUCTION))
 
 
 def apns_apps(

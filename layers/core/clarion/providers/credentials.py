@@ -80,7 +80,7 @@ class Credential(Protocol):
 
     @property
     def key_version(self) -> str | None:
-        """Tells one key from its successor."""
+        """Tells the key in use from its successor."""
 
     def bearer(self) -> str | Unavailable: ...
 

@@ -6,8 +6,9 @@ different lanes never share a connection or wait for each other. https://curl.se
 """
 
 import select
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -74,11 +75,21 @@ type Position = int
 
 
 class Transport:
-    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once."""
+    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once.
 
-    def __init__(self, ca_file: str | None = None, timeouts: Timeouts | None = None) -> None:
+    `clock` is in UNIX seconds, since others may stand still during a freeze.
+    """
+
+    def __init__(
+        self,
+        ca_file: str | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._ca_file = ca_file or certifi.where()
         self._timeouts = timeouts or Timeouts()
+        self._clock = clock
+        self._used_at = 0.0
         self._lanes: dict[str, _Lane] = {}
 
     def send(self, requests: Iterable[Request]) -> list[Result]:
@@ -86,13 +97,17 @@ class Transport:
 
         Requests that were lost with a connection are sent once more at once, over a new one.
         """
+        if self._clock() - self._used_at > IDLE_SECONDS:
+            self.close()
         sent: list[Request] = []
         results: dict[Position, Result] = {}
         self._round(_noted(requests, sent), results)
         lost = [at for at, result in results.items() if isinstance(result, Fault) and self._lane(sent[at]).lost(result)]
         for name in {sent[at].lane for at in lost}:
-            self._lanes.pop(name).close()
+            if self._lanes[name].silent:
+                self._lanes.pop(name).close()
         self._round(((at, sent[at]) for at in lost), results)
+        self._used_at = self._clock()
         return [results[at] for at in range(len(sent))]
 
     def close(self) -> None:
@@ -102,7 +117,7 @@ class Transport:
     def _round(self, requests: Iterator[tuple[Position, Request]], results: dict[Position, Result]) -> None:
         busy: set[_Lane] = set()
         for lane in self._lanes.values():
-            lane.answers = 0
+            lane.begin_round()
         while True:
             following = list(islice(requests, SLICE))
             for at, request in following:
@@ -135,11 +150,16 @@ class _Lane:
         self._ca_file = ca_file
         self._timeouts = timeouts
         self._idle: list[pycurl.Curl] = []
-        self._travelling: dict[pycurl.Curl, tuple[Position, list[bytes]]] = {}
+        self._bodies: dict[pycurl.Curl, list[bytes]] = {}
+        self._travelling: dict[pycurl.Curl, Position] = {}
         self.multi = pycurl.CurlMulti()
         self.multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
         self.multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, WINDOW)
         self.multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, CONNECTIONS)
+
+    def begin_round(self) -> None:
+        self._proven = self._proven or self.answers > 0
+        self.answers = 0
 
     def advance(self, results: dict[Position, Result]) -> bool:
         """Move whatever can move; True while there is more to do."""
@@ -154,34 +174,38 @@ class _Lane:
         """Whether something waits that could travel already."""
         return bool(self.waiting) and len(self._travelling) < WINDOW
 
+    @property
+    def silent(self) -> bool:
+        """Whether connections that had worked brought no answer in this round, as after a Lambda's freeze."""
+        return self._proven and not self.answers
+
     def lost(self, fault: Fault) -> bool:
-        """Whether the fault is a connection's end, or its silence since it last worked, as after a Lambda's freeze."""
-        if fault.code == pycurl.E_OPERATION_TIMEDOUT:
-            return self._proven and not self.answers
-        return fault.code in BROKEN
+        """Whether it was the connection that failed, and not the server."""
+        return self.silent if fault.code == pycurl.E_OPERATION_TIMEDOUT else fault.code in BROKEN
 
     def close(self) -> None:
         self.multi.close()
 
     def _start(self, at: Position, request: Request) -> None:
         handle = self._idle.pop() if self._idle else self._new_handle()
-        body: list[bytes] = []
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
         handle.setopt(pycurl.POSTFIELDS, request.body)
-        handle.setopt(pycurl.WRITEFUNCTION, body.append)
-        self._travelling[handle] = (at, body)
+        self._travelling[handle] = at
         self.multi.add_handle(handle)
 
     def _new_handle(self) -> pycurl.Curl:
         handle = pycurl.Curl()
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
         handle.setopt(pycurl.CAINFO, self._ca_file)
+        handle.setopt(pycurl.PROXY, "")
         handle.setopt(pycurl.PIPEWAIT, 1)
         handle.setopt(pycurl.NOSIGNAL, 1)
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
         handle.setopt(pycurl.TIMEOUT_MS, round(1000 * self._timeouts.answer))
         handle.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
+        self._bodies[handle] = []
+        handle.setopt(pycurl.WRITEFUNCTION, self._bodies[handle].append)
         return handle
 
     def _collect(self, results: dict[Position, Result]) -> None:
@@ -193,16 +217,18 @@ class _Lane:
                 at, body = self._arrived(handle)
                 status = handle.getinfo(pycurl.RESPONSE_CODE)
                 after = handle.getinfo(pycurl.RETRY_AFTER) if status != 200 else 0
-                results[at] = Answer(status, b"".join(body), after or None)
+                results[at] = Answer(status, body, after or None)
             for handle, code, reason in failed:
                 at, _ = self._arrived(handle)
                 results[at] = Fault(code, reason)
-        self._proven = self._proven or self.answers > 0
 
-    def _arrived(self, handle: pycurl.Curl) -> tuple[Position, list[bytes]]:
+    def _arrived(self, handle: pycurl.Curl) -> tuple[Position, bytes]:
         self.multi.remove_handle(handle)
         self._idle.append(handle)
-        return self._travelling.pop(handle)
+        parts = self._bodies[handle]
+        body = b"".join(parts)
+        parts.clear()
+        return self._travelling.pop(handle), body
 
 
 def _wait(lanes: Iterable[_Lane]) -> None:
