@@ -42,13 +42,13 @@ class Meter:
 @contextmanager
 def metered(room: Room) -> Iterator[Meter]:
     meter = Meter()
-    models = (Subscription, Token, Rule, Quota)
-    connections = [room.connection, *(model._get_connection().connection for model in models)]
-    for connection in connections:
-        connection.client.meta.events.register("before-parameter-build.dynamodb", meter)
+    connections = {model._get_connection().connection for model in (Subscription, Token, Rule, Quota)}
+    clients = {connection.client for connection in connections | {room.connection}}
+    for client in clients:
+        client.meta.events.register("before-parameter-build.dynamodb", meter)
     yield meter
-    for connection in connections:
-        connection.client.meta.events.unregister("before-parameter-build.dynamodb", meter)
+    for client in clients:
+        client.meta.events.unregister("before-parameter-build.dynamodb", meter)
 
 
 @pytest.fixture(scope="module")
