@@ -129,6 +129,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
 
+.PHONY: openapi
+openapi: .venv/.ready ## Write docs/openapi.json anew from the code
+	@$(PY) tools/openapi.py
+
 .PHONY: bench-dispatch
 bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
 	@$(PY) bench/dispatch.py
