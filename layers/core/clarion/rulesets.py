@@ -184,7 +184,7 @@ class RuleSets:
             Subscription.revision.add(1),
             Subscription.updated_at.set(now),
             condition=only_if,
-        )
+        ) or _flipped_already(subscription_id, claim)
         erase(self._connection, subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
         return flipped
 
@@ -231,6 +231,12 @@ def _claim(subscription_id: str, condition: Condition) -> int | None:
     """The number of a generation that nobody else has written or will."""
     row = _update(subscription_id, Subscription.revision.add(1), condition=condition)
     return int(row.revision) if row else None
+
+
+def _flipped_already(subscription_id: str, claim: int) -> Subscription | None:
+    """The SDK repeats a call whose answer was lost; a flip that has been done then fails its own condition."""
+    row = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    return row if row and row.generation == claim else None
 
 
 def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
