@@ -68,7 +68,7 @@ class Replacement:
         """As match would see it."""
         subscription = Subscription.get(self._name, consistent_read=True)
         first, end = (tables.rule_key(int(subscription.generation) + more, b"", b"") for more in (0, 1))
-        rules = {rule.sender_topic: None for rule in Rule.query(self._name, Rule.rule_key.between(first, end))}
+        rules: RuleSet = {rule.sender_topic: None for rule in Rule.query(self._name, Rule.rule_key.between(first, end))}
         assert len(rules) == subscription.rule_count, "the subscription miscounts its rules"
         return rules
 

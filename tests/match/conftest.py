@@ -28,5 +28,8 @@ def clients(environment: dict[str, str]) -> Clients:
 
 
 @pytest.fixture
-def scene(settings: MatchSettings, clients: Clients) -> Scene:
-    return Scene(settings, clients)
+def scene(settings: MatchSettings, clients: Clients) -> Iterator[Scene]:
+    scene = Scene(settings, clients)
+    yield scene
+    scene.pushes()
+    scene.again()
