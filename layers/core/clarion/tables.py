@@ -28,6 +28,7 @@ class Subscription(Model):
     """A client's wish to be woken by way of one push token.
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
+    `app` and `environment` say where the token is good; without them it is the first app, in production.
     """
 
     class Meta:
@@ -37,6 +38,8 @@ class Subscription(Model):
     client_id = BinaryAttribute(legacy_encoding=False)
     notify_type = UnicodeAttribute()
     token = UnicodeAttribute()
+    app = UnicodeAttribute(null=True)
+    environment = UnicodeAttribute(null=True)
     status = UnicodeAttribute()
     status_reason = UnicodeAttribute(null=True)
     generation = NumberAttribute()
@@ -117,7 +120,18 @@ class RateLimit(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit)
+class Quota(Model):
+    """How much of an allowance is used up, such as a client's requests of one minute, or a challenge's single use."""
+
+    class Meta:
+        table_name = "quotas"
+
+    quota = UnicodeAttribute(hash_key=True)
+    used = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota)
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 

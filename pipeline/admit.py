@@ -1,0 +1,226 @@
+"""Replay admission, pair by pair in order, with the limiter that the live path uses.
+
+The replay follows what the live system did: each decision is judged by the state its predecessors really left behind.
+So one fault is one difference, and not the start of a chain of them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from clarion.decisions import NotificationDecision
+from clarion.limiter import REMEMBERED, Admission, Limit, Window, admit, mark_of
+from pipeline.differences import REPAIRABLE, Difference
+
+SKEW_MS = 2_000
+"""How far a decision's recorded time may lie from the one it was taken by."""
+PAUSE_MS = 60_000
+"""Clocks differ by less than this: the versions of a pair's window order only what lies closer together."""
+
+_QUEUED, _LIMITED = str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED)
+
+CONTRADICTIONS = StructType([
+    StructField("receipt", StringType()),
+    StructField("subscription_id", StringType()),
+    StructField("statement_hash", BinaryType()),
+    StructField("sender_pubkey", BinaryType()),
+    StructField("client_id", BinaryType()),
+    StructField("topic", BinaryType()),
+    StructField("notify_type", StringType()),
+    StructField("push_type", StringType()),
+    StructField("at", LongType()),
+    StructField("found", StringType()),
+    StructField("difference", StringType()),
+    StructField("evidence", StringType()),
+])  # fmt: skip
+_ARROW = pa.schema([
+    (field.name, {"binary": pa.binary(), "bigint": pa.int64()}.get(field.dataType.simpleString(), pa.string()))
+    for field in CONTRADICTIONS.fields
+])  # fmt: skip
+
+
+class Attempt(NamedTuple):
+    """One statement for one subscription.
+
+    `found` is what the live system decided, if it did; `against` says why the subscription has no claim to it, if so;
+    `sure` whether it surely had one; `told` what the live system said of the statement. What is not `judged` lies
+    outside the period and only sets the scene.
+    """
+
+    receipt: str
+    subscription_id: str
+    statement_hash: bytes
+    sender_pubkey: bytes
+    client_id: bytes
+    topic: bytes
+    notify_type: str
+    push_type: str | None
+    at: int
+    order: int | None
+    found: str | None
+    against: str | None
+    sure: bool
+    told: str | None
+    judged: bool
+
+    @property
+    def key(self) -> tuple[bytes, str]:
+        return self.statement_hash, self.subscription_id
+
+    @property
+    def mark(self) -> bytes:
+        return mark_of(self.statement_hash, self.subscription_id)
+
+
+type Verdict = tuple[Difference, str]
+
+
+def contradictions(attempts: DataFrame, limit: Limit) -> DataFrame:
+    """Those of `attempts` (columns of `Attempt`) where the replay says otherwise than the live system did."""
+    columns = attempts.select(*Attempt._fields)
+    by_pair = columns.repartition("sender_pubkey", "client_id").sortWithinPartitions("sender_pubkey", "client_id", "at")
+    return by_pair.mapInArrow(partial(_replay_batches, limit=limit), CONTRADICTIONS)
+
+
+def replay(attempts: Sequence[Attempt], limit: Limit) -> Iterator[tuple[Attempt, Verdict]]:
+    """Judge one pair's attempts, which are sorted by time."""
+    holders = _holders(attempts)
+    if len(attempts) <= limit.count:  # then no window can ever be full
+        passes = dict.fromkeys(range(len(attempts)), True)
+        ordered: Sequence[Attempt] = attempts
+    else:
+        ordered = in_order(attempts)
+        passes = dict(enumerate(_follow(ordered, limit)))
+    queued: dict[tuple[bytes, str], str] = {}
+    for number, attempt in enumerate(ordered):
+        first = queued.get(attempt.key)
+        elsewhere = bool(holders.get(attempt.key, set()) - {attempt.receipt})
+        verdict = _judge(attempt, first, passes=passes[number], elsewhere=elsewhere) if attempt.judged else None
+        if verdict:
+            yield attempt, verdict
+        if attempt.found == _QUEUED or (verdict and verdict[0] in REPAIRABLE):
+            queued.setdefault(attempt.key, attempt.receipt)
+
+
+def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """A pair's attempts as they happened: by time, but by the version of the pair's window where that is known."""
+    ordered: list[Attempt] = []
+    for some in _by_pauses(attempts):
+        times: dict[Attempt, int] = {}
+        latest = 0
+        for attempt in sorted((one for one in some if one.order is not None), key=_by_version):
+            latest = times[attempt] = max(latest, attempt.at)
+        ordered += sorted(some, key=lambda one: (times.get(one, one.at), one.order or 0, one.found != _QUEUED))
+    return ordered
+
+
+def _by_version(attempt: Attempt) -> tuple[int, int]:
+    return attempt.order or 0, attempt.at
+
+
+def _by_pauses(attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
+    together: list[Attempt] = []
+    for attempt in attempts:
+        if together and attempt.at - together[-1].at > PAUSE_MS:
+            yield together
+            together = []
+        together.append(attempt)
+    if together:
+        yield together
+
+
+def _holders(attempts: Iterable[Attempt]) -> dict[tuple[bytes, str], set[str]]:
+    """By statement and subscription, the receipts that may hold its claim: one that was over the limit has claimed."""
+    holders: dict[tuple[bytes, str], set[str]] = {}
+    for attempt in attempts:
+        if attempt.found in {_QUEUED, _LIMITED}:
+            holders.setdefault(attempt.key, set()).add(attempt.receipt)
+    return holders
+
+
+def _follow(attempts: Iterable[Attempt], limit: Limit) -> Iterator[bool]:
+    """Whether the limit lets each of a pair's attempts pass, after what the live system has really let pass.
+
+    What the live system never saw is judged by a second window, in which it would have been counted as well.
+    """
+    lived = ideal = Window()
+    for attempt in attempts:
+        if attempt.found is None:
+            ideal, passed = _ask(ideal, limit, attempt.mark, attempt.at)
+            yield passed
+        elif attempt.found == _QUEUED:
+            _, passed = _ask(lived, limit, attempt.mark, attempt.at + SKEW_MS)
+            lived, ideal = (_count(window, limit, attempt) for window in (lived, ideal))
+            yield passed
+        elif attempt.found == _LIMITED:
+            after, passed = _refuse(lived, limit, attempt)
+            if not passed:
+                lived, ideal = after, replace(ideal, cooldown_until=after.cooldown_until)
+            yield passed
+        else:
+            yield True
+
+
+def _ask(window: Window, limit: Limit, mark: bytes, at: int) -> tuple[Window, bool]:
+    after, (passed,) = admit(window, limit, [mark], at)
+    return after, passed
+
+
+def _refuse(window: Window, limit: Limit, attempt: Attempt) -> tuple[Window, bool]:
+    """As the limit refuses it at its time or, since clocks differ, a little before."""
+    after, passed = _ask(window, limit, attempt.mark, attempt.at)
+    return (after, passed) if not passed else _ask(window, limit, attempt.mark, attempt.at - SKEW_MS)
+
+
+def _count(window: Window, limit: Limit, attempt: Attempt) -> Window:
+    """The window after this one did pass, whether it should have or not."""
+    after, passed = _ask(window, limit, attempt.mark, attempt.at)
+    if passed:
+        return after
+    admitted = (*window.admitted, Admission(attempt.at, attempt.mark))
+    return replace(window, admitted=admitted[-max(REMEMBERED, limit.count) :])
+
+
+def _judge(attempt: Attempt, first: str | None, *, passes: bool, elsewhere: bool) -> Verdict | None:
+    """`first` is the receipt that was, or should have been, queued before this one; `elsewhere`: another receipt has or had the claim."""
+    if attempt.found == _QUEUED:
+        return _judge_queued(attempt, first, passes=passes)
+    if attempt.against or not attempt.sure or elsewhere or first or not passes:
+        return None
+    if attempt.found is None and attempt.told in {None, "matched"}:
+        return Difference.MISSING, "never decided" if attempt.told is None else "matched, but no notification decided"
+    return Difference.WRONGLY_DROPPED, f"told {attempt.found or attempt.told}, but it should have been queued"
+
+
+def _judge_queued(attempt: Attempt, first: str | None, *, passes: bool) -> Verdict | None:
+    if attempt.against:
+        return Difference.UNEXPECTED, attempt.against
+    if first not in {None, attempt.receipt}:
+        return Difference.UNEXPECTED, f"already queued under receipt {first}"
+    if not passes:
+        return Difference.UNEXPECTED, "over the limit"
+    return None
+
+
+def _replay_batches(batches: Iterable[pa.RecordBatch], limit: Limit) -> Iterator[pa.RecordBatch]:
+    attempts = (Attempt(*row) for batch in batches for row in _rows(batch))
+    for _, of_pair in groupby(attempts, key=attrgetter("sender_pubkey", "client_id")):
+        found = [_row(attempt, verdict) for attempt, verdict in replay(list(of_pair), limit)]
+        if found:
+            yield pa.RecordBatch.from_pylist(found, schema=_ARROW)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _row(attempt: Attempt, verdict: Verdict) -> dict[str, object]:
+    difference, evidence = verdict
+    return attempt._asdict() | {"difference": difference, "evidence": evidence}

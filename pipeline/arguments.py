@@ -1,0 +1,96 @@
+"""The words of the command line: `clarion-pipeline JOB --lake URI …`."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from pipeline.differences import Difference
+from pipeline.lake import HOUR_MS, Period
+
+type Parser = argparse.ArgumentParser
+
+DAY_MS = 24 * HOUR_MS
+
+
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes."""
+    parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
+    jobs = parser.add_subparsers(dest="job", required=True)
+    for name, (words_of_job, *adders) in _JOBS.items():
+        job = jobs.add_parser(name, help=words_of_job, description=words_of_job)
+        for add in (_everywhere, *adders):
+            add(job)
+    wanted = parser.parse_args(words)
+    if wanted.end <= wanted.start:
+        parser.error("--to must be after --from")
+    wanted.period = Period(wanted.start, wanted.end)
+    return wanted
+
+
+def instant(text: str) -> int:
+    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
+    when = datetime.fromisoformat(text)
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _everywhere(job: Parser) -> None:
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    today = now - now % DAY_MS
+    job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
+    job.add_argument(
+        "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
+    )
+    job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
+    job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
+
+
+def _strict(job: Parser) -> None:
+    job.add_argument("--strict", action="store_true", help="end with 1 if something differs or can't be read")
+
+
+def _judging(job: Parser) -> None:
+    job.add_argument("--grace-seconds", type=int, default=15, help="around a change of rules, either way is right")
+    job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
+    job.add_argument("--lookback-hours", type=int, default=24, help="how far back to look for earlier claims")
+
+
+def _replaying(job: Parser) -> None:
+    _careful(job)
+    job.add_argument("--per-second", type=float, default=50, help="at most so many messages")
+    job.add_argument("--receipt", help="only what came of this statement")
+    job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
+    job.add_argument("--client", help="only for this client: its public key, hex")
+    job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
+
+
+def _paged(job: Parser) -> None:
+    job.add_argument("--page", help="where to write the page; default: beside the tables")
+
+
+def _retiring(job: Parser) -> None:
+    _careful(job)
+    job.add_argument("--dead-days", type=int, default=30, help="after so many days with a dead token")
+    job.add_argument("--idle-days", type=int, default=180, help="after so many days with no match and no change")
+    job.add_argument("--show", type=int, default=20, help="so many are listed by id, the oldest first")
+
+
+def _careful(job: Parser) -> None:
+    job.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+
+
+def _generating(job: Parser) -> None:
+    job.add_argument("--statements", type=int, default=10_000)
+    job.add_argument("--rules", type=int, default=10_000)
+    job.add_argument("--seed", type=int, default=1)
+    job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
+    job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")
+
+
+_JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
+    "compact": ("turn the stream's small files into Parquet", _strict),
+    "reconcile": ("compare what was done with what should have been", _judging, _strict),
+    "replay": ("hand back to the live system what it has lost", _judging, _replaying),
+    "report": ("tables and a page about a period", _paged),
+    "retire": ("remove subscriptions that are of no use to anybody", _retiring),
+    "generate": ("make up a day with known answers", _generating),
+}

@@ -1,0 +1,201 @@
+"""`clarion-pipeline JOB --lake URI …`: the pipeline's one entry point, on one machine and on EMR Serverless.
+
+Progress goes to standard error; what a program may want to know goes to standard output, as JSON.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import boto3
+from pynamodb.connection import Connection
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from clarion.events import EventLog
+from clarion.settings import Settings
+from clarion.tables import bind
+from pipeline import arguments, replay, retire
+from pipeline.compact import compact
+from pipeline.differences import Difference
+from pipeline.generator.day import answers, generate
+from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.lake import HOUR_MS, Lake, write_text
+from pipeline.page import page
+from pipeline.reconcile import Terms, reconcile
+from pipeline.report import report
+from pipeline.session import session
+
+
+class ReplaySettings(Settings):
+    statements_queue_url: str
+    apns_queue_url: str
+    voip_queue_url: str
+    fcm_queue_url: str
+
+    @property
+    def queues(self) -> dict[str, str]:
+        """By the routes of a plan."""
+        return {
+            replay.STATEMENTS: self.statements_queue_url,
+            "apns": self.apns_queue_url,
+            "voip": self.voip_queue_url,
+            "fcm": self.fcm_queue_url,
+        }
+
+
+class RetireSettings(Settings):
+    table_prefix: str
+    events_stream: str
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 if all is well; 1 if `--strict` was asked for and something differs or couldn't be read; 2 for bad usage."""
+    wanted = arguments.parse(words)
+    started = time.monotonic()
+    _tell(f"{wanted.job} {wanted.period}")
+    spark = session(f"clarion {wanted.job}")
+    try:
+        status = JOBS[wanted.job](Lake(spark, wanted.lake), wanted)
+    finally:
+        spark.stop()
+    _tell(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
+    return status
+
+
+def run_compact(lake: Lake, wanted: argparse.Namespace) -> int:
+    compacted = compact(lake, wanted.period)
+    for kind, count in sorted(compacted.lines.items()):
+        _tell(f"{count:>12,} {kind}")
+    return int(wanted.strict and compacted.unreadable > 0)
+
+
+def run_reconcile(lake: Lake, wanted: argparse.Namespace) -> int:
+    """Writes the differences to the lake, and says how many there are of each kind."""
+    found = _differences(lake, wanted).persist()
+    path = lake.differences_path(wanted.period)
+    found.write.mode("overwrite").parquet(path)
+    counts = {row["difference"]: row["count"] for row in found.groupBy("difference").count().collect()}
+    for difference in Difference:
+        _tell(f"{counts.get(difference, 0):>12,} {difference}")
+    _tell(f"written to {path}")
+    print(json.dumps(counts))
+    return int(wanted.strict and bool(counts))
+
+
+def run_replay(lake: Lake, wanted: argparse.Namespace) -> int:
+    settings = None if wanted.dry_run else ReplaySettings.from_environment()
+    chosen = _chosen(_differences(lake, wanted), wanted).persist()
+    planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
+    _tell(f"{planned.notifications:>12,} notifications to hand back, in {planned.messages:,} messages")
+    _tell(f"{planned.expired:>12,} left: their statements have expired")
+    _tell(f"{planned.known:>12,} left: an earlier run has handed them back")
+    if settings:
+        sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
+        _tell(f"{sent:>12,} messages sent")
+    return 0
+
+
+def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
+    tables = report(lake, wanted.period, wanted.now)
+    folder = tables.write(lake, wanted.period)
+    read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
+    rows = {name: [row.asDict() for row in table.collect()] for name, table in read.items()}
+    if differences := lake.differences(wanted.period):
+        rows["differences"] = [row.asDict() for row in differences.groupBy("difference").count().collect()]
+    target = wanted.page or f"{folder}/report.html"
+    write_text(target, page(rows, wanted.period))
+    _tell(f"tables in {folder}")
+    _tell(f"page   in {target}")
+    return 0
+
+
+def run_retire(lake: Lake, wanted: argparse.Namespace) -> int:
+    settings = None if wanted.dry_run else RetireSettings.from_environment()
+    patience = retire.Patience(dead=wanted.dead_days, idle=wanted.idle_days)
+    useless = retire.listed(lake, wanted.now, patience).persist()
+    for row in useless.groupBy("why").count().collect():
+        _tell(f"{row['count']:>12,} {row['why']}")
+    for row in useless.orderBy("since").limit(wanted.show).collect():
+        _tell(
+            f"{row['subscription_id']}  {row['why']} since {datetime.fromtimestamp(row['since'] / 1000, UTC):%Y-%m-%d}"
+        )
+    if settings:
+        removed = _remove(settings, useless, wanted.now)
+        _tell(f"{removed:>12,} removed; what has changed meanwhile stays")
+    return 0
+
+
+def run_generate(lake: Lake, wanted: argparse.Namespace) -> int:
+    faults = SOME_OF_EACH if wanted.faults else NO_FAULTS
+    plan = Plan(
+        wanted.period.start,
+        statements=wanted.statements,
+        rules=wanted.rules,
+        hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
+        seed=wanted.seed,
+        faults=faults,
+    )
+    generate(lake, plan, compacted=wanted.compacted)
+    _tell(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.period}")
+    planted = answers(lake).groupBy("difference").count().collect()
+    print(json.dumps({row["difference"]: row["count"] for row in planted}))
+    return 0
+
+
+def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
+    bind(settings.table_prefix)
+    events = EventLog(boto3.client("firehose"), settings.events_stream)
+    return retire.retire(useless, Connection(), events, now, _every_thousand("removed"))
+
+
+def _differences(lake: Lake, wanted: argparse.Namespace) -> DataFrame:
+    terms = Terms(
+        grace=1_000 * wanted.grace_seconds, late=1_000 * wanted.late_seconds, lookback=HOUR_MS * wanted.lookback_hours
+    )
+    return reconcile(lake, wanted.period, wanted.now, terms)
+
+
+def _chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
+    """The slice that the command line asks for; without one, all."""
+    chosen = differences
+    for name in ("receipt", "subscription_id", "difference"):
+        if value := getattr(wanted, name):
+            chosen = chosen.where(F.col(name) == value)
+    if wanted.client:
+        chosen = chosen.where(F.col("client_id") == F.unhex(F.lit(wanted.client)))
+    return chosen
+
+
+def _tell(words: str) -> None:
+    print(f"» {words}", file=sys.stderr, flush=True)
+
+
+def _every_thousand(done: str) -> Callable[[int], None]:
+    """Tells of progress, seldom."""
+    told = 0
+
+    def tell(count: int) -> None:
+        nonlocal told
+        if count - told >= 1_000:
+            told = count
+            _tell(f"{count:>12,} {done}")
+
+    return tell
+
+
+JOBS: dict[str, Callable[[Lake, argparse.Namespace], int]] = {
+    "compact": run_compact,
+    "reconcile": run_reconcile,
+    "replay": run_replay,
+    "report": run_report,
+    "retire": run_retire,
+    "generate": run_generate,
+}
+"""By the names of `pipeline.arguments`."""
+
+if __name__ == "__main__":
+    sys.exit(main())

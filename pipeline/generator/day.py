@@ -1,0 +1,121 @@
+"""Put a made-up day together and write it into a lake."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from clarion.decisions import NotificationDecision, StatementDecision
+from pipeline.generator import faults, live, people, traffic
+from pipeline.generator.plan import Plan
+from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns
+
+_MADE = "made"
+_BUFFERED_MS = 90_000
+_AN_HOUR_LATE_MS = 3_600_000
+_QUEUED = str(NotificationDecision.QUEUED)
+
+
+def generate(lake: Lake, plan: Plan, *, compacted: bool = False) -> None:
+    """Write the day as the stream would leave it or, if `compacted`, as Parquet at once; and its answers."""
+    kinds = make(lake, plan)
+    if compacted:
+        for kind, rows in kinds.items():
+            lake.write(kind, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
+    else:
+        write_raw(lake, kinds, plan)
+
+
+def answers(lake: Lake) -> DataFrame:
+    """`receipt, subscription_id, difference`: what a reconciliation of the day should find."""
+    return lake.spark.read.parquet(lake.path(f"{_MADE}/answers"))
+
+
+def make(lake: Lake, plan: Plan) -> dict[Kind, DataFrame]:
+    """The rows of each kind; each step is written down, since signatures differ each time and plans would grow."""
+    spark = lake.spark
+    made = _kept(lake, "statements", traffic.signed(traffic.drafts(spark, plan), plan))
+    shown = live.decided(traffic.observations(made, plan), plan)
+    crowd = _kept(lake, "people", people.subscriptions(spark, plan))
+    rules = _kept(lake, "rules", people.rules(crowd, plan))
+    wanted = _kept(lake, "wanted", live.wants(shown.drop("statement"), rules, crowd))
+    deaths = _kept(lake, "deaths", live.deaths(wanted))
+    wanted = wanted.join(deaths, on="sub", how="left")
+    alive = F.col("invalid_at").isNull() | (F.col("decided_at") < F.col("invalid_at"))
+    healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
+    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy), plan))
+    intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
+    _kept(lake, "answers", faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
+    notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_told())
+    return {
+        Kind.OBSERVED: _observed(shown),
+        Kind.STATEMENT: live.statements(shown, _told(notified)),
+        Kind.NOTIFICATION: live.notification_rows(notified.where(~_fault("undecided", "mistold")), plan),
+        Kind.PUSH: live.pushes(_tried(notified), plan),
+        Kind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
+        Kind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
+    }
+
+
+def _kept(lake: Lake, name: str, rows: DataFrame) -> DataFrame:
+    path = lake.path(f"{_MADE}/{name}")
+    rows.write.mode("overwrite").parquet(path)
+    return lake.spark.read.parquet(path)
+
+
+def write_raw(lake: Lake, kinds: dict[Kind, DataFrame], plan: Plan) -> None:
+    """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour late, some come twice."""
+    lines = reduce(DataFrame.unionByName, (_lines(rows, kind) for kind, rows in kinds.items()))
+    throw = plan.dice("arrival", "value")
+    soon = F.col("at") + _BUFFERED_MS
+    late = soon + _AN_HOUR_LATE_MS
+    arrivals = F.when(throw < 100, F.array(late)).when(throw < 200, F.array(soon, late)).otherwise(F.array(soon))
+    arrived = lines.select("value", F.explode(arrivals).alias("arrived"))
+    rows = arrived.select("value", *hour_columns(F.col("arrived"))).hint("rebalance", "day", "hour")
+    rows.write.mode("overwrite").partitionBy("day", "hour").option("compression", "gzip").text(lake.path(RAW))
+
+
+def _lines(rows: DataFrame, kind: Kind) -> DataFrame:
+    """As `clarion.events` writes them: what is null is left out."""
+    fields = [_as_json(F.col(field.name), field.name, rows).alias(field.name) for field in SCHEMAS[kind].fields]
+    line = F.to_json(F.struct(F.lit(VERSION).alias("version"), F.lit(str(kind)).alias("event"), *fields))
+    return rows.select(line.alias("value"), F.col("at").cast("long").alias("at"))
+
+
+def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
+    if name == "statement":
+        return F.translate(F.base64(value), "+/", "-_")
+    if name == "rules":
+        return F.transform(value, _rule_as_json)
+    return F.lower(F.hex(value)) if rows.schema[name].dataType.typeName() == "binary" else value
+
+
+def _rule_as_json(rule: Column) -> Column:
+    keys = [F.lower(F.hex(rule[name])).alias(name) for name in ("sender_pubkey", "topic")]
+    return F.struct(*keys, rule["push_type"].alias("push_type"))
+
+
+def _observed(shown: DataFrame) -> DataFrame:
+    at = F.col("observed_at").alias("at")
+    return shown.select(at, "receipt", "observed_at", "statement", F.lit(None).cast("string").alias("location"))
+
+
+def _fault(*names: str) -> Column:
+    return F.coalesce(F.col("fault").isin(*names), F.lit(False))
+
+
+def _as_told() -> Column:
+    limited, pushed = _fault("limited"), _fault("repeated", "overrun")
+    told = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
+    return told.otherwise(F.col("decision"))
+
+
+def _told(notified: DataFrame) -> DataFrame:
+    told = F.when(_fault("mistold"), StatementDecision.BAD_SIGNATURE).otherwise(StatementDecision.MATCHED)
+    return notified.groupBy("receipt").agg(F.min(told).alias("decision"))
+
+
+def _tried(notified: DataFrame) -> DataFrame:
+    tried = (F.col("decision") == _QUEUED) & ~_fault("lost", "undecided", "mistold")
+    delay = F.when(_fault("late"), faults.LATE_MS).otherwise(0)
+    return notified.where(tried).withColumn("delay", delay)

@@ -1,0 +1,178 @@
+"""The live system's part, played naively: who was told of what, and how their pushes went."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from pipeline.generator.people import topic_key
+from pipeline.generator.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+GENUINE = ("ordinary", "standing")
+LIMIT, WINDOW_MS, COOLDOWN_MS = 30, 60_000, 120_000
+_GONE_AFTER_MS = 400
+_DECIDED = "sender long, client long, m long, copy int, sub long, decision string, order long"
+_FATES = {
+    "malformed": StatementDecision.MALFORMED,
+    "foreign": StatementDecision.UNSUPPORTED_PROOF,
+    "expired": StatementDecision.EXPIRED,
+    "forged": StatementDecision.BAD_SIGNATURE,
+}
+
+
+def decided(shown: DataFrame, plan: Plan) -> DataFrame:
+    """The observations with `decided_at`, and whether they fell into the `outage` and so were not decided at all."""
+    begin, end = plan.faults.outage
+    outage = (F.col("observed_at") >= plan.moment(begin)) & (F.col("observed_at") < plan.moment(end))
+    delay = F.lit(20) + (F.lit(200) * plan.chance("delay", "receipt")).cast("long")
+    return shown.select("*", (F.col("observed_at") + delay).alias("decided_at"), outage.alias("outage"))
+
+
+def wants(shown: DataFrame, rules: DataFrame, people: DataFrame) -> DataFrame:
+    """Each observation with each subscription that has or had or will have a rule for it."""
+    of_rules = shown.join(rules, on=["sender", "topic"], how="inner")
+    return of_rules.join(people.drop("flips_at"), on="sub", how="inner").select(
+        "m", "copy", "receipt", "sender", "topic", "kind", "flood", "shown_twice", "outage", "observed_at", "decided_at",
+        "statement_hash", "sender_pubkey", "sub", "client", "subscription_id", "client_id", "notify_type", "dies_at",
+        "since", "until", "flips_at",
+    )  # fmt: skip
+
+
+def in_force() -> Column:
+    return (F.col("since") <= F.col("decided_at")) & (F.col("until").isNull() | (F.col("until") > F.col("decided_at")))
+
+
+def deaths(wanted: DataFrame) -> DataFrame:
+    """`sub, invalid_at`: a dead token shows with the first push after its death."""
+    seen = wanted.where(in_force() & F.col("kind").isin(*GENUINE) & ~F.col("outage"))
+    tried = seen.where(F.col("decided_at") >= F.col("dies_at"))
+    return tried.groupBy("sub").agg((F.min("decided_at") + _GONE_AFTER_MS).alias("invalid_at"))
+
+
+def notifications(wanted: DataFrame) -> DataFrame:
+    """The wants that were decided on, with `decision` and `order`."""
+    pair = Window.partitionBy("sender", "client")
+    same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
+    counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("place", F.row_number().over(same))
+    simple = F.when(F.col("place") == 1, NotificationDecision.QUEUED).otherwise(NotificationDecision.DUPLICATE)
+    quiet = counted.where(F.col("of_pair") <= LIMIT).select(
+        *wanted.columns, simple.alias("decision"), F.lit(None).cast("long").alias("order")
+    )
+    loud = counted.where(F.col("of_pair") > LIMIT)
+    asked = loud.select("sender", "client", "m", "copy", "sub", "decided_at")
+    told = asked.groupBy("sender", "client").applyInPandas(_limited, _DECIDED)
+    rest = loud.join(told, on=["sender", "client", "m", "copy", "sub"], how="inner")
+    columns = [*wanted.columns, "decision", "order"]
+    return quiet.select(columns).unionByName(rest.select(columns))
+
+
+def _limited(attempts: pd.DataFrame) -> pd.DataFrame:
+    ordered = attempts.sort_values(["decided_at", "m", "sub"])
+    told = list(_decide(ordered))
+    return ordered.assign(decision=[str(decision) for decision, _ in told], order=[order for _, order in told]).drop(
+        columns="decided_at"
+    )
+
+
+def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int]]:
+    admitted: list[int] = []
+    claims: set[tuple[Hashable, Hashable]] = set()
+    cooldown, version = 0, 0
+    for at, m, sub in zip(attempts["decided_at"], attempts["m"], attempts["sub"], strict=True):
+        if at < cooldown:
+            yield NotificationDecision.RATE_LIMITED, version
+            continue
+        if (m, sub) in claims:
+            yield NotificationDecision.DUPLICATE, version
+            continue
+        claims.add((m, sub))
+        version += 1
+        if sum(at - earlier < WINDOW_MS for earlier in admitted) >= LIMIT:
+            cooldown = at + COOLDOWN_MS
+            yield NotificationDecision.RATE_LIMITED, version
+        else:
+            admitted.append(at)
+            yield NotificationDecision.QUEUED, version
+
+
+def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
+    """The lake's kind `statement`; `told` are receipts with a `decision` that prevails over what the statement is."""
+    fate = F.lit(str(StatementDecision.UNMATCHED))
+    for kind, decision in _FATES.items():
+        fate = F.when(F.col("kind") == kind, decision).otherwise(fate)
+    fate = F.coalesce("decision", fate)
+    known = F.col("kind") != "malformed"
+    return (
+        shown.where(~F.col("outage"))
+        .join(told, on="receipt", how="left")
+        .select(
+            F.col("decided_at").alias("at"),
+            "receipt",
+            F.when(known, F.col("statement_hash")).alias("statement_hash"),
+            fate.alias("decision"),
+            "observed_at",
+            F.when(known, F.col("sender_pubkey")).alias("sender_pubkey"),
+            F.lit(None).cast("string").alias("reason"),
+        )
+    )
+
+
+def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
+    """The lake's kind `notification`."""
+    return notified.select(
+        F.col("decided_at").alias("at"),
+        "receipt",
+        "statement_hash",
+        "decision",
+        "subscription_id",
+        "client_id",
+        "notify_type",
+        "sender_pubkey",
+        topic_key(plan).alias("topic"),
+        "order",
+    )
+
+
+def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
+    """The lake's kind `push` for what was queued, one or two attempts each. `delay` comes on top, in milliseconds."""
+    who = ("receipt", "sub")
+    latency = 60 - 250 * F.log(1 - plan.chance("latency", *who)) + F.col("delay")
+    again = plan.dice("again", *who) < 300
+    steps = F.when(again, F.array(F.lit(1), F.lit(2))).otherwise(F.array(F.lit(1)))
+    took = (latency + F.when(F.col("attempt") == 2, 5_000).otherwise(0)).cast("long")
+    retry = again & (F.col("attempt") == 1)
+    gone = F.col("dies_at") <= F.col("decided_at")
+    decision = (
+        F.when(gone, PushDecision.TOKEN_GONE)
+        .when(retry, PushDecision.RETRY)
+        .when(plan.dice("refused", *who) < 5, PushDecision.REFUSED)
+        .otherwise(PushDecision.DELIVERED)
+    )
+    tried = queued.withColumn("attempt", F.explode(F.when(gone, F.array(F.lit(1))).otherwise(steps)))
+    outcomes = tried.select(
+        (F.col("decided_at") + took).alias("at"), "receipt", "statement_hash", decision.alias("decision"),
+        "subscription_id", "notify_type", "attempt",
+        (F.col("decided_at") - F.col("observed_at") + took).alias("latency_ms"),
+        plan.uuid("push", *who).alias("name"),
+    )  # fmt: skip
+    answer = F.create_map(*(F.lit(part) for told in _ANSWERS.items() for part in told))
+    return outcomes.select(
+        *(name for name in outcomes.columns if name != "name"),
+        F.split_part(answer[F.col("decision")], F.lit(" "), F.lit(1)).cast("int").alias("status"),
+        F.nullif(F.split_part(answer[F.col("decision")], F.lit(" "), F.lit(2)), F.lit("")).alias("reason"),
+        F.when(F.col("decision") == PushDecision.DELIVERED, F.col("name")).alias("provider_id"),
+    )
+
+
+_ANSWERS = {
+    str(PushDecision.DELIVERED): "200",
+    str(PushDecision.TOKEN_GONE): "410 Unregistered",
+    str(PushDecision.RETRY): "503 ServiceUnavailable",
+    str(PushDecision.REFUSED): "413 PayloadTooLarge",
+}

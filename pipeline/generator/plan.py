@@ -1,0 +1,107 @@
+"""What to make, and the dice: everything follows from the seed, except for the signatures, which are randomised."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from pipeline.lake import HOUR_MS, Period
+
+DICE = 10_000
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares are of 10,000. The outage is a span of the day, as fractions: what was observed in it was never decided.
+
+    `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
+    `mistold`: dropped, by a limit that wasn't reached or as badly signed though they weren't; `late`: delivered
+    minutes later. Pushed though they should not have been were `forged` statements, statements for rules that were
+    `outlived`, `repeated` duplicates, and, if `overrun`, one notification of each flood.
+    """
+
+    outage: tuple[float, float] = (0, 0)
+    lost: int = 0
+    undecided: int = 0
+    limited: int = 0
+    mistold: int = 0
+    late: int = 0
+    forged: int = 0
+    outlived: int = 0
+    repeated: int = 0
+    overrun: bool = False
+
+
+NO_FAULTS = Faults()
+SOME_OF_EACH = Faults(
+    outage=(0.60, 0.62),
+    lost=20,
+    undecided=20,
+    limited=20,
+    mistold=20,
+    late=20,
+    forged=500,
+    outlived=500,
+    repeated=1_000,
+    overrun=True,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`start` is a full hour in UNIX milliseconds; statements come from then on, for `hours`."""
+
+    start: int
+    statements: int
+    rules: int
+    hours: int = 24
+    floods: int = 3
+    seed: int = 1
+    faults: Faults = field(default=NO_FAULTS)
+
+    @cached_property
+    def senders(self) -> int:
+        return max(30, self.rules // 5)
+
+    @cached_property
+    def strangers(self) -> int:
+        """Senders that no rule names."""
+        return max(10, self.statements // 20)
+
+    @cached_property
+    def clients(self) -> int:
+        return max(4 * self.floods, self.rules // 6)
+
+    @property
+    def span(self) -> int:
+        return self.hours * HOUR_MS
+
+    @property
+    def period(self) -> Period:
+        return Period(self.start, self.start + self.span)
+
+    def moment(self, fraction: Column | float) -> Column:
+        """A time of the day, from 0 (its start) to 1."""
+        return (F.lit(self.start) + F.lit(self.span) * fraction).cast("long")
+
+    def dice(self, game: str, *what: str) -> Column:
+        """A throw from 0 to 9,999 for each `what`, in a game of its own."""
+        return F.pmod(F.xxhash64(F.lit(f"{self.seed}/{game}"), *(F.col(name) for name in what)), F.lit(DICE))
+
+    def chance(self, game: str, *what: str) -> Column:
+        """A number from 0 up to but without 1."""
+        fine = F.pmod(F.xxhash64(F.lit(f"{self.seed}/{game}"), *(F.col(name) for name in what)), F.lit(1 << 40))
+        return fine / float(1 << 40)
+
+    def key(self, kind: str, *what: str) -> Column:
+        """32 bytes."""
+        return F.unhex(F.sha2(F.concat_ws("/", F.lit(f"{self.seed}/{kind}"), *what), 256))
+
+    def uuid(self, kind: str, *what: str) -> Column:
+        digits = F.md5(F.concat_ws("/", F.lit(f"{self.seed}/{kind}"), *what))
+        parts = [F.substr(digits, F.lit(start), F.lit(size)) for start, size in _UUID_PARTS]
+        return F.concat_ws("-", *parts)
+
+
+_UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))

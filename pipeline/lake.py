@@ -1,0 +1,243 @@
+"""The lake: its kinds, their schemas, and how to read and write them. docs/lake.md describes it for people.
+
+    events/day=2026-11-20/hour=16/…gz   what Firehose wrote, by the hour of its arrival: JSON lines of every kind
+    <kind>/day=2026-11-20/hour=16/…     the same hour's lines of one kind as Parquet, made by `compact`
+    unreadable/day=…/hour=…/…            lines that are of no kind and version known here
+    replays/run=<id>/…                  what `replay` has handed back to the live system
+
+A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
+filter on the row's own time, and keep one row of each key.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from pyarrow import fs
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+VERSION = 1
+HOUR_MS = 3_600_000
+PARTITIONS = ("day", "hour")
+RAW = "events"
+UNREADABLE = "unreadable"
+REPLAYS = "replays"
+DIFFERENCES = "differences"
+
+
+class Kind(StrEnum):
+    """The word in a line's `event`, and the folder of its Parquet."""
+
+    OBSERVED = "observed"
+    STATEMENT = "statement"
+    NOTIFICATION = "notification"
+    PUSH = "push"
+    SUBSCRIPTION = "subscription"
+    RULES = "rules"
+
+
+def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
+    return StructField(name, kind, nullable=not needed)
+
+
+_TEXT, _LONG, _INT, _BYTES = StringType(), LongType(), IntegerType(), BinaryType()
+_RULE = StructType(
+    [StructField("sender_pubkey", _BYTES), StructField("topic", _BYTES), StructField("push_type", _TEXT)]
+)
+
+SCHEMAS: dict[Kind, StructType] = {
+    Kind.OBSERVED: StructType([
+        _field("at", _LONG),
+        _field("receipt", _TEXT),
+        _field("observed_at", _LONG),
+        _field("statement", _BYTES, needed=False),
+        _field("location", _TEXT, needed=False),
+    ]),
+    Kind.STATEMENT: StructType([
+        _field("at", _LONG),
+        _field("receipt", _TEXT),
+        _field("statement_hash", _BYTES, needed=False),
+        _field("decision", _TEXT),
+        _field("observed_at", _LONG),
+        _field("sender_pubkey", _BYTES, needed=False),
+        _field("reason", _TEXT, needed=False),
+    ]),
+    Kind.NOTIFICATION: StructType([
+        _field("at", _LONG),
+        _field("receipt", _TEXT),
+        _field("statement_hash", _BYTES),
+        _field("decision", _TEXT),
+        _field("subscription_id", _TEXT),
+        _field("client_id", _BYTES),
+        _field("notify_type", _TEXT),
+        _field("sender_pubkey", _BYTES),
+        _field("topic", _BYTES),
+        _field("order", _LONG, needed=False),
+    ]),
+    Kind.PUSH: StructType([
+        _field("at", _LONG),
+        _field("receipt", _TEXT),
+        _field("statement_hash", _BYTES),
+        _field("decision", _TEXT),
+        _field("subscription_id", _TEXT),
+        _field("notify_type", _TEXT),
+        _field("attempt", _INT),
+        _field("latency_ms", _LONG),
+        _field("status", _INT, needed=False),
+        _field("reason", _TEXT, needed=False),
+        _field("provider_id", _TEXT, needed=False),
+    ]),
+    Kind.SUBSCRIPTION: StructType([
+        _field("at", _LONG),
+        _field("subscription_id", _TEXT),
+        _field("client_id", _BYTES),
+        _field("notify_type", _TEXT),
+        _field("status", _TEXT),
+        _field("status_reason", _TEXT, needed=False),
+        _field("generation", _LONG),
+        _field("revision", _LONG),
+    ]),
+    Kind.RULES: StructType([
+        _field("at", _LONG),
+        _field("change", _TEXT),
+        _field("subscription_id", _TEXT),
+        _field("generation", _LONG),
+        _field("revision", _LONG),
+        _field("rules", ArrayType(_RULE)),
+    ]),
+}  # fmt: skip
+
+PLAN = StructType([
+    _field("run", _TEXT),
+    _field("place", _LONG),
+    _field("receipt", _TEXT),
+    _field("subscription_id", _TEXT),
+    _field("route", _TEXT),
+    _field("message", _TEXT, needed=False),
+])  # fmt: skip
+"""What `replay` hands back: a row for each notification. Those of one statement share one message: see `replay`."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """From `start` up to but without `end`, in UNIX milliseconds."""
+
+    start: int
+    end: int
+
+    def has(self, instant: Column) -> Column:
+        return (instant >= self.start) & (instant < self.end)
+
+    def has_hour(self) -> Column:
+        """For rows of the lake: whether their hour of arrival can hold something of this period."""
+        arrived = F.concat_ws("/", "day", "hour")
+        return arrived.between(F.lit(hour_path(self.start)), F.lit(hour_path(self.end - 1)))
+
+    def __str__(self) -> str:
+        return f"{instant_text(self.start)} to {instant_text(self.end)}"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A lake at `root`: a path, or a URI that Spark can read."""
+
+    spark: SparkSession
+    root: str
+
+    def path(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def read(self, kind: Kind, arrived: Period | None = None) -> DataFrame:
+        """The rows of a kind by hour of arrival, in its schema; duplicates included."""
+        schema = StructType([*SCHEMAS[kind].fields, _field("day", _TEXT), _field("hour", _TEXT)])
+        rows = self._parquet(kind, schema)
+        rows = rows if arrived is None else rows.where(arrived.has_hour())
+        return rows.select(*SCHEMAS[kind].names)
+
+    def plans(self) -> DataFrame:
+        """All that `replay` has planned to hand back, in `PLAN`."""
+        return self._parquet(REPLAYS, PLAN)
+
+    def differences_path(self, period: Period) -> str:
+        return self.path(f"{DIFFERENCES}/from={period.start}/to={period.end}")
+
+    def differences(self, period: Period) -> DataFrame | None:
+        """What `reconcile` has found for exactly this period; None if it has not been asked."""
+        try:
+            return self.spark.read.parquet(self.differences_path(period))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return None
+
+    def write(self, kind: Kind, rows: DataFrame) -> None:
+        """Replace the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
+        contract = [F.col(field.name).cast(field.dataType) for field in SCHEMAS[kind].fields]
+        write_hours(rows.select(*contract, *PARTITIONS), self.path(kind))
+
+    def _parquet(self, name: str, schema: StructType) -> DataFrame:
+        """A folder's rows; none if nothing has been written there yet."""
+        try:
+            return self.spark.read.schema(schema).parquet(self.path(name))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return self.spark.createDataFrame([], schema)
+
+
+def write_hours(rows: DataFrame, path: str) -> None:
+    """Write by hour, in files of the size that adaptive execution aims at, instead of one for each task and hour."""
+    rows.hint("rebalance", *PARTITIONS).write.mode("overwrite").partitionBy(*PARTITIONS).parquet(path)
+
+
+def write_text(target: str, text: str) -> None:
+    """To a path or URI, as one file."""
+    files, path = filesystem(target)
+    files.create_dir(path.rpartition("/")[0])
+    with files.open_output_stream(path) as stream:
+        stream.write(text.encode())
+
+
+def read_text(source: str) -> str | None:
+    """None if there is no such file."""
+    files, path = filesystem(source)
+    try:
+        with files.open_input_stream(path) as stream:
+            return str(stream.read(), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def filesystem(place: str) -> tuple[fs.FileSystem, str]:
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`."""
+    uri = place.replace("s3a://", "s3://", 1) if "://" in place else str(Path(place).absolute())
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+    return found
+
+
+def hour_columns(instant: Column) -> tuple[Column, Column]:
+    """`day` and `hour` for UNIX milliseconds."""
+    time = F.timestamp_millis(instant)
+    return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
+
+
+def hour_path(instant: int) -> str:
+    """Such as `2026-11-20/16`; sorts like time."""
+    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d/%H")
+
+
+def instant_text(instant: int) -> str:
+    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

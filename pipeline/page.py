@@ -1,0 +1,219 @@
+"""The report as one page that needs nothing else: no script, no font, no address to load anything from."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from string import Template
+from typing import Any
+
+from pipeline import charts
+from pipeline.charts import Series, number
+from pipeline.lake import HOUR_MS, Period, instant_text
+
+CHANNELS = {"apns": "c1", "voip": "c2", "fcm": "c3"}
+_COLOURS = {"p50": "c1", "p90": "c2", "p99": "c4"}
+_SHORT_KEY = 12
+
+type Row = Mapping[str, Any]
+type Tables = Mapping[str, Sequence[Row]]
+
+
+def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
+    """`tables` are those of `report`, collected, and optionally `differences`: `difference, count`."""
+    sections = [
+        _section("From statement to phone", _funnel(tables), "Every statement that was decided, and what came of it."),
+        _section("Delivered, by hour", _delivered(tables, period), "Pushes that a provider took, by channel."),
+        _section(
+            "From observed to delivered", _latency(tables, period), "Milliseconds, over all channels' deliveries."
+        ),
+        _section("Why the rest went no further", _drops(tables), "Unmatched is how it should be: nobody had asked."),
+        _section("Heaviest senders", _senders(tables), "By public key; in red what the limit held back."),
+        _section("Rules in force", _rules(tables), "At each full hour."),
+        _section("Dead tokens", _dead(tables, period), "Subscriptions whose provider declared the token dead."),
+        _section(
+            "What it cost", _cost(tables), "AWS requests at on-demand prices; without the fixed cost of standing by."
+        ),
+    ]
+    told = {
+        "title": escape(title),
+        "period": escape(str(period)),
+        "tiles": _tiles(tables),
+        "sections": "".join(sections),
+    }
+    return _PAGE.substitute(told, made=instant_text(int(datetime.now(UTC).timestamp() * 1000)))
+
+
+def _section(title: str, body: str, words: str) -> str:
+    return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{body}</section>"
+
+
+def _tiles(tables: Tables) -> str:
+    staged = _stages(tables)
+    p50, p99 = _overall(tables)
+    dollars = sum(row["dollars"] for row in tables["cost"])
+    delivered = staged["delivered"] or 1
+    tiles = [
+        ("statements", number(staged["statements"]), ""),
+        ("delivered", number(staged["delivered"]), f"{staged['delivered'] / (staged['queued'] or 1):.1%} of queued"),
+        ("median latency", f"{number(p50)} ms", f"99 % within {number(p99)} ms"),
+        ("cost", f"${dollars:,.2f}", f"${1_000_000 * dollars / delivered:,.2f} a million delivered"),
+    ]
+    if "differences" in tables:
+        found = {row["difference"]: row["count"] for row in tables["differences"]}
+        told = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
+        tiles.append(("differences", number(sum(found.values())), told or "all went as it should"))
+    cells = (f"<div><b>{value}</b><span>{name}</span><small>{words}</small></div>" for name, value, words in tiles)
+    return "".join(cells)
+
+
+def _funnel(tables: Tables) -> str:
+    return charts.funnel([(name, value) for name, value in _stages(tables).items()])
+
+
+def _stages(tables: Tables) -> dict[str, int]:
+    counts = dict.fromkeys(("statements", "wanted", "queued", "delivered"), 0)
+    for row in tables["funnel"]:
+        counts[row["stage"]] += row["count"]
+    return counts
+
+
+def _delivered(tables: Tables, period: Period) -> str:
+    rows = [row for row in tables["funnel"] if row["stage"] == "delivered"]
+    return _by_channel(rows, "count", period)
+
+
+def _dead(tables: Tables, period: Period) -> str:
+    if not tables["dead_tokens"]:
+        return '<p class="none">None.</p>'
+    return _by_channel(tables["dead_tokens"], "subscriptions", period)
+
+
+def _by_channel(rows: Iterable[Row], value: str, period: Period) -> str:
+    counts: dict[tuple[str, int], float] = defaultdict(float)
+    for row in rows:
+        counts[row["channel"], row["hour"]] += row[value]
+    hours = _hours(period)
+    stacks = [
+        Series(channel, colour, [counts[channel, hour] for hour in hours]) for channel, colour in CHANNELS.items()
+    ]
+    return _legend(CHANNELS) + charts.bars(_labels(hours), stacks)
+
+
+def _latency(tables: Tables, period: Period) -> str:
+    """Of each hour the worst channel, so that no average hides it."""
+    hours = [hour for hour in _hours(period) if any(row["hour"] == hour for row in tables["latency"])]
+    worst = [
+        Series(name, colour, [max(row[name] for row in tables["latency"] if row["hour"] == hour) for hour in hours])
+        for name, colour in _COLOURS.items()
+    ]
+    by_channel = "".join(
+        f"<tr><td>{row['channel']}</td><td>{number(row['p50'])}</td><td>{number(row['p90'])}</td>"
+        f"<td>{number(row['p99'])}</td><td>{number(row['count'])}</td></tr>"
+        for row in tables["latency_whole"]
+    )
+    head = "<tr><th>channel</th><th>p50 ms</th><th>p90 ms</th><th>p99 ms</th><th>delivered</th></tr>"
+    return _legend(_COLOURS) + charts.lines(_labels(hours), worst) + f"<table>{head}{by_channel}</table>"
+
+
+def _overall(tables: Tables) -> tuple[float, float]:
+    """The median of the busiest channel, and the worst channel's 99th percentile."""
+    rows = tables["latency_whole"]
+    if not rows:
+        return 0, 0
+    return max(rows, key=lambda row: row["count"])["p50"], max(row["p99"] for row in rows)
+
+
+def _drops(tables: Tables) -> str:
+    colours = {"statement": "c5", "notification": "c2", "push": "c4"}
+    items = [
+        (
+            row["decision"].replace("_", " ") + (f" · {row['reason']}" if row["reason"] else ""),
+            row["count"],
+            colours[row["stage"]],
+        )
+        for row in tables["drops"][:14]
+    ]
+    return _legend({"statement": "c5", "notification": "c2", "push": "c4"}) + charts.rows(items)
+
+
+def _senders(tables: Tables) -> str:
+    rows = [(f"{row['sender'][:_SHORT_KEY]}…", row) for row in tables["senders"]]
+    limited = {name: row["rate_limited"] for name, row in rows}
+    return charts.rows([(name, row["notifications"], "c1") for name, row in rows], limited)
+
+
+def _rules(tables: Tables) -> str:
+    rows = tables["rules"]
+    in_force = Series("rules", "c3", [row["rules"] for row in rows])
+    return charts.lines(_labels([row["hour"] for row in rows]), [in_force], from_zero=False)
+
+
+def _cost(tables: Tables) -> str:
+    rows = [row for row in tables["cost"] if row["dollars"] > 0]
+    body = "".join(
+        f"<tr><td>{row['stage']}</td><td>{row['decision'].replace('_', ' ')}</td><td>{number(row['count'])}</td>"
+        f"<td>${row['dollars']:,.4f}</td></tr>"
+        for row in rows
+    )
+    return f"<table><tr><th>stage</th><th>decision</th><th>count</th><th>dollars</th></tr>{body}</table>"
+
+
+def _hours(period: Period) -> list[int]:
+    return list(range(period.start - period.start % HOUR_MS, period.end, HOUR_MS))
+
+
+def _labels(hours: Iterable[int]) -> list[str]:
+    return [instant_text(hour)[11:16] for hour in hours]
+
+
+def _legend(colours: Mapping[str, str]) -> str:
+    entries = "".join(f'<span><i class="{colour}"></i>{escape(name)}</span>' for name, colour in colours.items())
+    return f'<div class="legend">{entries}</div>'
+
+
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title: $period</title>
+<style>
+:root { color-scheme: light dark; --paper: #f6f5f1; --card: #fff; --ink: #1d2327; --soft: #69727a; --rule: #e4e2dc;
+  --c1: #2f6fde; --c2: #e8a33d; --c3: #1f9d78; --c4: #d6493f; --c5: #8b95a1; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14181b; --card: #1d2327; --ink: #eceff1; --soft: #97a1a9;
+  --rule: #313a40; --c1: #6ea0ff; --c2: #f0b95f; --c3: #45c79d; --c4: #ff7a6e; --c5: #77828d; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1240px; padding: 40px 24px; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", sans-serif; }
+header { display: flex; justify-content: space-between; align-items: baseline; flex-wrap: wrap; gap: 8px; }
+h1 { font-size: 30px; letter-spacing: -0.02em; margin: 0; }
+header p, section p, footer { color: var(--soft); margin: 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(180px, 1fr)); gap: 16px; margin: 28px 0 16px; }
+.tiles div, section { background: var(--card); border: 1px solid var(--rule); border-radius: 12px; padding: 18px 20px; }
+.tiles b { display: block; font-size: 28px; letter-spacing: -0.02em; line-height: 1.15; }
+.tiles span { display: block; } .tiles small { color: var(--soft); }
+main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 16px; }
+section { min-width: 0; }
+h2 { font-size: 17px; margin: 0; }
+svg { display: block; width: 100%; height: auto; margin-top: 12px; font-size: 11px; }
+.c1 { fill: var(--c1); background: var(--c1); } .c2 { fill: var(--c2); background: var(--c2); }
+.c3 { fill: var(--c3); background: var(--c3); } .c4 { fill: var(--c4); background: var(--c4); }
+.c5 { fill: var(--c5); background: var(--c5); }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.line.c1 { stroke: var(--c1); } .line.c2 { stroke: var(--c2); } .line.c3 { stroke: var(--c3); } .line.c4 { stroke: var(--c4); }
+.line { background: none; } .grid { stroke: var(--rule); } .tick { fill: var(--soft); }
+.name { fill: var(--soft); font-size: 13px; } .value { fill: var(--ink); font-size: 13px; }
+.big { fill: var(--ink); font-size: 24px; font-weight: 600; }
+.legend { display: flex; gap: 16px; margin-top: 10px; color: var(--soft); font-size: 13px; }
+.legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 6px; }
+table { border-collapse: collapse; width: 100%; margin-top: 12px; font-size: 14px; }
+th { text-align: left; color: var(--soft); font-weight: 500; } td, th { padding: 5px 0; border-bottom: 1px solid var(--rule); }
+td:nth-child(n+3), th:nth-child(n+3) { text-align: right; font-variant-numeric: tabular-nums; }
+.none { padding-top: 12px; } footer { margin-top: 24px; font-size: 13px; }
+</style>
+<header><h1>$title</h1><p>$period UTC</p></header>
+<div class="tiles">$tiles</div>
+<main>$sections</main>
+<footer>Made $made UTC from the lake's events. Keys are public; no push token is in the lake.</footer>
+</html>
+""")

@@ -1,0 +1,186 @@
+"""`reconcile`: recompute from statements and rules what should have happened, and compare it with what did.
+
+    observed ──▶ verified ──▶ wanted ─┐
+    rules, subscriptions ──▶ in force ┘├──▶ attempts ──▶ replayed admission ──▶ missing, wrongly dropped, unexpected
+    statement and notification events ─┘
+    push events of what was queued ───────────────────────────────────────────▶ missing, late
+
+Only statements observed in the period are judged, by all events up to now. On a healthy period nothing differs.
+"""
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from clarion.decisions import NotificationDecision, PushDecision
+from clarion.limiter import Limit
+from pipeline.admit import contradictions
+from pipeline.differences import Difference
+from pipeline.lake import HOUR_MS, Kind, Lake, Period
+from pipeline.match import named, wanted
+from pipeline.rules import in_force, rule_changes
+from pipeline.verify import verified
+
+DIFFERENCES = (
+    "difference", "evidence", "receipt", "subscription_id", "statement_hash", "sender_pubkey", "client_id", "topic",
+    "notify_type", "push_type", "at",
+)  # fmt: skip
+_FINAL = (PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED)
+_WHO = ("receipt", "subscription_id")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What to judge by; spans are milliseconds.
+
+    `grace` is how far from a change of rules, or from its expiry, a statement may rightly be decided either way:
+    longer than the live path waits for an index to catch up. `lookback` is how far back claims are looked for.
+    """
+
+    grace: int = 15_000
+    late: int = 60_000
+    lookback: int = 24 * HOUR_MS
+    limit: Limit = field(default_factory=Limit)
+
+
+def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:
+    """The differences, in the columns `DIFFERENCES`; those that `replay` has repaired are no longer any."""
+    since = Period(period.start, now)
+    observed = lake.read(Kind.OBSERVED, since).where(period.has(F.col("observed_at")))
+    statements = dated(verified(observed), lake.read(Kind.STATEMENT, since)).persist(StorageLevel.DISK_ONLY)
+    asked = wanted(possible(statements, terms), rules_as_told(lake, statements, now), grace_ms=terms.grace)
+    before = Period(period.start - terms.lookback, now)
+    found = decisions(lake.read(Kind.NOTIFICATION, before), statements, period.start, terms)
+    tries = attempts(asked, found, statements, terms).persist(StorageLevel.DISK_ONLY)
+    pushes = outcomes(lake.read(Kind.PUSH, since))
+    astray = contradictions(tries, terms.limit).select(*DIFFERENCES)
+    return without_repaired(astray.unionByName(undelivered(tries, pushes, terms)), pushes, replays(lake))
+
+
+def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
+    """The verified statements with `told`, the last decision on each, and between which times it was decided."""
+    told = decided.groupBy("receipt").agg(
+        F.max_by("decision", "at").alias("told"), F.min("at").alias("first_at"), F.max("at").alias("last_at")
+    )
+    both = facts.join(told, on="receipt", how="left")
+    return both.select(
+        *facts.columns,
+        "told",
+        F.coalesce("first_at", "observed_at").alias("first_at"),
+        F.coalesce("last_at", "observed_at").alias("last_at"),
+    )
+
+
+def possible(statements: DataFrame, terms: Terms) -> DataFrame:
+    """Those that may rightly have been matched."""
+    alive = F.col("expires_at") * 1000 > F.col("first_at") - terms.grace
+    return statements.where(F.col("flaw").isNull() & alive)
+
+
+def rules_as_told(lake: Lake, statements: DataFrame, now: int) -> DataFrame:
+    """When the rules that name these statements were in force. The changes are read from the beginning of the lake."""
+    everything = Period(0, now)
+    genuine = statements.where(F.col("flaw").isNull())
+    changes = named(rule_changes(lake.read(Kind.RULES, everything)), genuine)
+    return in_force(changes, lake.read(Kind.SUBSCRIPTION, everything)).persist(StorageLevel.DISK_ONLY)
+
+
+def decisions(notified: DataFrame, statements: DataFrame, start: int, terms: Terms) -> DataFrame:
+    """One decision for each receipt and subscription; `judged` if the statement is one of `statements`.
+
+    The others set the scene: they filled a window shortly before, or hold a claim to one of the statements.
+    """
+    receipts = statements.select("receipt", F.lit(True).alias("judged"))
+    marked = notified.join(receipts, on="receipt", how="left")
+    recent = F.col("at") >= start - terms.limit.window - terms.limit.cooldown
+    hashes = statements.select("statement_hash").distinct().withColumn("known", F.lit(True))
+    near = marked.join(hashes, on="statement_hash", how="left").where(F.col("judged") | recent | F.col("known"))
+    queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
+    values = [name for name in notified.columns if name not in _WHO]
+    whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")
+    return near.groupBy(*_WHO).agg(whole).select(*_WHO, "whole.*")
+
+
+def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: Terms) -> DataFrame:
+    """What was wanted and what was decided, side by side: the columns of `admit.Attempt`, and `latest_at`."""
+    wish = asked.select(*_WHO, F.struct(*(name for name in asked.columns if name not in _WHO)).alias("wish"))
+    fact = found.select(*_WHO, F.struct(*(name for name in found.columns if name not in _WHO)).alias("fact"))
+    both = wish.join(fact, on=list(_WHO), how="full")
+    seen = statements.select("receipt", "flaw", "expires_at", "told", "first_at", "last_at")
+    known = both.join(seen, on="receipt", how="left")
+    unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
+    either = ("statement_hash", "sender_pubkey", "client_id", "topic", "notify_type")
+    return known.select(
+        *_WHO,
+        *(F.coalesce(f"fact.{name}", f"wish.{name}").alias(name) for name in either),
+        "wish.push_type",
+        F.coalesce("fact.at", "last_at").alias("at"),
+        "fact.order",
+        F.col("fact.decision").alias("found"),
+        _against().alias("against"),
+        F.coalesce(F.col("wish.certain") & unexpired, F.lit(False)).alias("sure"),
+        "told",
+        F.coalesce(F.col("fact.judged"), F.col("wish").isNotNull()).alias("judged"),
+    )
+
+
+def _against() -> Column:
+    """Why a subscription has no claim to a statement; null if it has."""
+    return (
+        F.when(F.col("wish").isNotNull(), None)
+        .when(F.col("flaw").isNotNull(), F.col("flaw"))
+        .when(F.col("expires_at") * 1000 <= F.col("first_at"), F.lit("expired"))
+        .otherwise(F.lit("no rule in force"))
+    )
+
+
+def outcomes(pushed: DataFrame) -> DataFrame:
+    """What came of each notification that was tried: the best of its outcomes, and its first delivery's latency.
+
+    It is `done` once a provider has taken or refused it, and `ended` as well once it was too old to be tried.
+    """
+    final = F.col("decision").isin(*(str(decision) for decision in _FINAL))
+    last = F.max_by(F.struct("decision", "reason", "attempt"), F.struct(final, "at"))
+    delivered = F.min(F.when(F.col("decision") == PushDecision.DELIVERED, F.col("latency_ms")))
+    ended = final | (F.col("decision") == PushDecision.STALE)
+    return pushed.groupBy(*_WHO).agg(
+        last.alias("last"), delivered.alias("latency_ms"), F.max(final).alias("done"), F.max(ended).alias("ended")
+    )
+
+
+def undelivered(tries: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
+    """What was queued and then lost on its way to the provider, or came late."""
+    queued = tries.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
+    after = queued.join(pushes, on=list(_WHO), how="left")
+    stale = F.col("last.decision") == PushDecision.STALE
+    given_up = F.concat(
+        F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision")
+    )
+    late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
+    told = (
+        F.when(F.col("last").isNull(), _told(Difference.MISSING, F.lit("queued, but never tried")))
+        .when(stale, _told(Difference.LATE, F.lit("too late to be of use")))
+        .when(~F.col("done"), _told(Difference.MISSING, given_up))
+        .when(F.col("latency_ms") > terms.late, _told(Difference.LATE, late))
+    )
+    return after.withColumn("it", told).where(F.col("it").isNotNull()).select("*", "it.*").select(*DIFFERENCES)
+
+
+def _told(difference: Difference, evidence: Column) -> Column:
+    return F.struct(F.lit(str(difference)).alias("difference"), evidence.alias("evidence"))
+
+
+def replays(lake: Lake) -> DataFrame:
+    """`receipt, subscription_id` of all that was handed back to the live system."""
+    return lake.plans().select(*_WHO).distinct()
+
+
+def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:
+    """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
+    ended = pushes.where(F.col("ended")).select(*_WHO)
+    repaired = replayed.join(ended, on=list(_WHO), how="leftsemi")
+    theirs = differences.where(F.col("difference") != Difference.UNEXPECTED)
+    rest = differences.where(F.col("difference") == Difference.UNEXPECTED)
+    return theirs.join(repaired, on=list(_WHO), how="leftanti").unionByName(rest)

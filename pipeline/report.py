@@ -1,0 +1,166 @@
+"""`report`: what happened in a period, as small tables that go to Parquet and onto one page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from clarion.decisions import NotificationDecision, PushDecision
+from pipeline.cost import PER_DECISION
+from pipeline.lake import HOUR_MS, Kind, Lake, Period
+from pipeline.rules import in_force, rule_changes
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+TOP = 10
+REPORTS = "reports"
+_ACCURACY = 10_000
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The report's tables, by name; each is small enough for a page."""
+
+    by_name: Mapping[str, DataFrame]
+
+    def write(self, lake: Lake, period: Period) -> str:
+        """Below one folder for the period; a later run replaces it."""
+        folder = f"{REPORTS}/from={period.start}/to={period.end}"
+        for name, table in self.by_name.items():
+            table.coalesce(1).write.mode("overwrite").parquet(lake.path(f"{folder}/{name}"))
+        return lake.path(folder)
+
+
+def report(lake: Lake, period: Period, now: int) -> Tables:
+    since = Period(period.start, now)
+    statements = once(lake.read(Kind.STATEMENT, since), "receipt").where(period.has(F.col("at"))).persist()
+    told = (
+        once(lake.read(Kind.NOTIFICATION, since), "receipt", "subscription_id").where(period.has(F.col("at"))).persist()
+    )
+    tried = lake.read(Kind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
+    pushes = tried.where(period.has(F.col("at"))).persist()
+    rules = in_force(
+        rule_changes(lake.read(Kind.RULES, since_ever(now))), lake.read(Kind.SUBSCRIPTION, since_ever(now))
+    )
+    return Tables({
+        "funnel": funnel(statements, told, pushes),
+        "latency": latency(pushes, "hour"),
+        "latency_whole": latency(pushes),
+        "drops": drops(statements, told, pushes),
+        "dead_tokens": dead_tokens(pushes),
+        "senders": senders(told),
+        "rules": rules_by_hour(rules, period),
+        "cost": cost(statements, told, pushes),
+    })  # fmt: skip
+
+
+def since_ever(now: int) -> Period:
+    return Period(0, now)
+
+
+def once(rows: DataFrame, *key: str) -> DataFrame:
+    """The last row of each key: a redelivered decision is one decision."""
+    whole = F.max_by(F.struct(*(F.col(name) for name in rows.columns)), "at").alias("last")
+    return rows.groupBy(*key).agg(whole).select("last.*")
+
+
+def funnel(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
+    """`hour, channel, stage, count`: statements seen, and by channel what was wanted, queued and delivered."""
+    delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
+    queued = told.where(F.col("decision") == NotificationDecision.QUEUED)
+    parts = (
+        _staged(statements, "statements", F.lit("all")),
+        _staged(told, "wanted", F.col("notify_type")),
+        _staged(queued, "queued", F.col("notify_type")),
+        _staged(delivered, "delivered", F.col("notify_type")),
+    )
+    return (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy("hour", "channel", "stage")
+        .count()
+        .orderBy("hour", "channel", "stage")
+    )
+
+
+def latency(pushes: DataFrame, *by: str) -> DataFrame:
+    """`p50, p90, p99, count` in milliseconds from observed to delivered, by `channel` and `by`."""
+    delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
+    values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
+    dated = delivered.select(_hour(), F.col("notify_type").alias("channel"), "latency_ms")
+    return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")
+
+
+def drops(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
+    """`stage, decision, reason, count` of all that went no further; `unmatched` is how it should be."""
+    parts = (
+        (statements, "statement", ["matched"]),
+        (told, "notification", [NotificationDecision.QUEUED]),
+        (pushes, "push", [PushDecision.DELIVERED, PushDecision.RETRY]),
+    )
+    ended = (_ended(rows, stage, [str(word) for word in passed]) for rows, stage, passed in parts)
+    return reduce(DataFrame.unionByName, ended).groupBy("stage", "decision", "reason").count().orderBy(F.desc("count"))
+
+
+def dead_tokens(pushes: DataFrame) -> DataFrame:
+    """`hour, channel, subscriptions` whose token turned out to be dead."""
+    gone = pushes.where(F.col("decision") == PushDecision.TOKEN_GONE)
+    dated = gone.select(_hour(), F.col("notify_type").alias("channel"), "subscription_id")
+    counted = dated.groupBy("hour", "channel").agg(F.countDistinct("subscription_id").alias("subscriptions"))
+    return counted.orderBy("hour", "channel")
+
+
+def senders(told: DataFrame) -> DataFrame:
+    """`sender, notifications, receivers, rate_limited`: the heaviest and the most limited, by key (hex)."""
+    limited = F.count_if(F.col("decision") == NotificationDecision.RATE_LIMITED).alias("rate_limited")
+    counted = told.groupBy("sender_pubkey").agg(
+        F.count("*").alias("notifications"), F.approx_count_distinct("client_id").alias("receivers"), limited
+    )
+    named = counted.select(
+        F.lower(F.hex("sender_pubkey")).alias("sender"), "notifications", "receivers", "rate_limited"
+    )
+    heaviest = named.orderBy(F.desc("notifications")).limit(TOP)
+    most_limited = named.where(F.col("rate_limited") > 0).orderBy(F.desc("rate_limited")).limit(TOP)
+    return heaviest.unionByName(most_limited).distinct().orderBy(F.desc("notifications"))
+
+
+def rules_by_hour(rules: DataFrame, period: Period) -> DataFrame:
+    """`hour, rules` in force at each full hour of the period."""
+    hours = rules.sparkSession.range(period.start, period.end, HOUR_MS).withColumnRenamed("id", "moment")
+    steps = rules.select(F.col("since").alias("moment"), F.lit(1).alias("step")).unionByName(
+        rules.select(F.col("until").alias("moment"), F.lit(-1).alias("step"))
+    )
+    # The first full hour at which a step shows: all before the period shows at its start.
+    shows = F.greatest(F.lit(period.start), F.ceil(F.col("moment") / HOUR_MS) * HOUR_MS)
+    net = steps.where(F.col("moment") < period.end).groupBy(shows.alias("shows")).agg(F.sum("step").alias("net"))
+    grown = hours.join(F.broadcast(net), on=F.col("shows") <= F.col("moment"), how="left")
+    counted = grown.groupBy("moment").agg(F.coalesce(F.sum("net"), F.lit(0)).alias("rules"))
+    return counted.select(F.col("moment").alias("hour"), "rules").orderBy("hour")
+
+
+def cost(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
+    """`stage, decision, count, dollars`, by what each decision costs: `pipeline.cost`."""
+    prices = F.create_map(*(F.lit(part) for price in PER_DECISION.items() for part in price))
+    stages = (("statement", statements), ("notification", told), ("push", pushes))
+    counts = [
+        rows.groupBy("decision").count().select(F.lit(stage).alias("stage"), "decision", "count")
+        for stage, rows in stages
+    ]
+    counted = reduce(DataFrame.unionByName, counts)
+    price = F.coalesce(prices[F.concat_ws("/", "stage", "decision")], F.lit(0.0))
+    return counted.withColumn("dollars", price * F.col("count")).orderBy(F.desc("dollars"))
+
+
+def _staged(rows: DataFrame, stage: str, channel: Column) -> DataFrame:
+    return rows.select(_hour(), channel.alias("channel"), F.lit(stage).alias("stage"))
+
+
+def _ended(rows: DataFrame, stage: str, passed: list[str]) -> DataFrame:
+    reason = F.col("reason") if stage == "push" else F.lit(None).cast("string")
+    ended = rows.where(~F.col("decision").isin(*passed))
+    return ended.select(F.lit(stage).alias("stage"), "decision", reason.alias("reason"))
+
+
+def _hour() -> Column:
+    """The full hour, in UNIX milliseconds."""
+    return (F.floor(F.col("at") / HOUR_MS) * HOUR_MS).alias("hour")

@@ -1,0 +1,89 @@
+"""`retire`: subscriptions that are of no use to anybody any more, listed, and removed as the API removes them.
+
+`dead`: their token died so long ago. `idle`: for so long they have matched nothing and nobody touched them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import batched, groupby
+from operator import itemgetter
+from uuid import UUID
+
+from pynamodb.connection import Connection
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.events import EventLog, SubscriptionChanged
+from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
+from clarion.tables import Subscription
+from pipeline.lake import Kind, Lake, Period
+from pipeline.rules import REMOVED, latest_subscriptions
+
+DAY_MS = 86_400_000
+SLACK_MS = 60_000
+"""An event may be dated a little before or after the write that it tells of."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Days that a subscription may be dead, or idle."""
+
+    dead: int = 30
+    idle: int = 180
+
+
+def listed(lake: Lake, now: int, patience: Patience) -> DataFrame:
+    """`subscription_id, client_id, status, why, since`: what to retire, and since when it has been of no use."""
+    everything = Period(0, now)
+    latest = latest_subscriptions(lake.read(Kind.SUBSCRIPTION, everything)).where(F.col("status") != REMOVED)
+    ruled = lake.read(Kind.RULES, everything).groupBy("subscription_id").agg(F.max("at").alias("ruled_at"))
+    told = lake.read(Kind.NOTIFICATION, Period(now - patience.idle * DAY_MS, now))
+    matched = told.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
+    whole = latest.join(ruled, on="subscription_id", how="left").join(matched, on="subscription_id", how="left")
+    used = F.greatest("at", "ruled_at", "matched_at")
+    dead = (F.col("status") == SubscriptionStatus.INVALID) & (F.col("at") <= now - patience.dead * DAY_MS)
+    why = F.when(dead, F.lit("dead")).when(used <= now - patience.idle * DAY_MS, F.lit("idle"))
+    since = F.when(dead, F.col("at")).otherwise(used)
+    judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))
+    return judged.where(F.col("why").isNotNull())
+
+
+def retire(retired: DataFrame, connection: Connection, events: EventLog, now: int, tell: Callable[[int], None]) -> int:
+    """Remove them, client by client; what has changed since the lake knew of it stays. Returns how many went."""
+    removed = 0
+    rows = retired.select("client_id", "subscription_id", "status", "since").orderBy("client_id").toLocalIterator()
+    for client_id, of_client in groupby(rows, key=itemgetter("client_id")):
+        for some in batched(of_client, TRANSACTION_SUBSCRIPTIONS, strict=False):
+            gone = _remove_unchanged(connection, some, bytes(client_id))
+            removed += len(gone)
+            for change in _told(gone, now):
+                events.add(change)
+        tell(removed)
+        events.flush()
+    return removed
+
+
+def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client_id: bytes) -> list[Subscription]:
+    known = {row["subscription_id"]: row for row in listed_rows}
+    rows = Subscription.batch_get(list(known), consistent_read=True)
+    same = [row.subscription_id for row in rows if _unchanged(row, known[row.subscription_id])]
+    return (remove(connection, same, client_id) or []) if same else []
+
+
+def _unchanged(row: Subscription, listed_row: Row) -> bool:
+    return bool(row.status == listed_row["status"] and row.updated_at <= listed_row["since"] + SLACK_MS)
+
+
+def _told(rows: Iterable[Subscription], at: int) -> Iterator[SubscriptionChanged]:
+    for row in rows:
+        yield SubscriptionChanged(
+            at=at,
+            subscription_id=UUID(row.subscription_id),
+            client_id=row.client_id,
+            notify_type=NotifyType(row.notify_type),
+            status="removed",
+            status_reason="retired",
+            generation=int(row.generation),
+            revision=int(row.revision) + 1,
+        )

@@ -1,0 +1,43 @@
+"""The Spark session: `local[*]` out of the box, and whatever spark-submit says where that started us."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+COMMON = {
+    "spark.sql.session.timeZone": "UTC",
+    # A job rewrites the hours that it worked on and no others.
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # Statements have up to 1 MB: a batch is bounded by its bytes as well as by its rows.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+}
+
+
+def session(
+    name: str, *, cores: int | None = None, shuffles: int | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each."""
+    builder = SparkSession.builder.appName(name)
+    settings = COMMON | dict(conf or {})
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which then has named the master as well
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(f"local[{cores or '*'}]")
+        partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
+        settings = LOCAL | {"spark.sql.shuffle.partitions": str(partitions)} | settings
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,63 @@
+"""One Spark session and one made-up day for all tests of the pipeline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.compact import compact
+from pipeline.generator.day import generate
+from pipeline.generator.plan import SOME_OF_EACH, Plan
+from pipeline.lake import HOUR_MS, Lake, Period
+from pipeline.reconcile import Terms, reconcile
+from pipeline.session import session
+
+DAY = 24 * HOUR_MS
+START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+NOW = START + DAY
+
+# Frames of a few rows: what counts is how fast a plan is made, not how fast it runs.
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "2g",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Py4J leaves the closing of its connections to the garbage collector.
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    spark = session("tests", cores=2, shuffles=2, conf=QUICK)
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    """An empty one."""
+    return Lake(spark, str(tmp_path / "lake"))
+
+
+@pytest.fixture(scope="session")
+def plan() -> Plan:
+    return Plan(START, statements=800, rules=500, hours=2, faults=SOME_OF_EACH)
+
+
+@pytest.fixture(scope="session")
+def day(spark: SparkSession, plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A day with faults, compacted; not to be written to."""
+    lake = Lake(spark, str(tmp_path_factory.mktemp("day")))
+    generate(lake, plan)
+    compact(lake, Period(START - 3 * DAY, NOW))
+    return lake
+
+
+@pytest.fixture(scope="session")
+def differences(day: Lake, plan: Plan) -> DataFrame:
+    return reconcile(day, plan.period, NOW, Terms()).persist()

@@ -1,0 +1,105 @@
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion.limiter import Limit
+from pipeline.admit import Attempt, in_order, replay
+from pipeline.differences import Difference
+
+LIMIT = Limit(count=3, window=60_000, cooldown=120_000)
+HOUR = 3_600_000
+
+
+def attempt(
+    number: int, at: int, found: str | None, *, order: int | None = None, receipt: str = "", against: str | None = None
+) -> Attempt:
+    return Attempt(
+        receipt=receipt or f"r{number}", subscription_id="s", statement_hash=number.to_bytes(32), sender_pubkey=b"a",
+        client_id=b"c", topic=b"t", notify_type="apns", push_type=None, at=at, order=order, found=found,
+        against=against, sure=against is None, told=None if found is None else "matched", judged=True,
+    )  # fmt: skip
+
+
+def lived(times: Sequence[int]) -> list[Attempt]:
+    """What a naive system decides that gets one statement at each of `times`, which rise."""
+    admitted: list[int] = []
+    cooldown = 0
+    attempts = []
+    for number, at in enumerate(times):
+        if at < cooldown:
+            found = "rate_limited"
+        elif sum(at - earlier < LIMIT.window for earlier in admitted) >= LIMIT.count:
+            cooldown, found = at + LIMIT.cooldown, "rate_limited"
+        else:
+            admitted.append(at)
+            found = "queued"
+        attempts.append(attempt(number, at, found))
+    return attempts
+
+
+def told(attempts: Sequence[Attempt]) -> list[tuple[str, Difference]]:
+    return [(one.receipt, verdict[0]) for one, verdict in replay(attempts, LIMIT)]
+
+
+times = st.lists(st.integers(0, 20 * 60_000), min_size=1, max_size=60, unique=True).map(sorted)
+
+
+@given(times)
+def test_a_healthy_history_contradicts_nothing(moments: list[int]) -> None:
+    assert told(lived(moments)) == []
+
+
+@given(times, st.data())
+def test_what_was_lost_is_missing_and_disturbs_nothing_else(moments: list[int], data: st.DataObject) -> None:
+    lost = data.draw(st.integers(0, len(moments)))
+    attempts = lived(moments)
+    attempts.insert(lost, attempt(1_000, moments[lost - 1] + 1 if lost else 0, None))
+    assert {receipt for receipt, _ in told(attempts)} <= {"r1000"}
+
+
+def test_a_drop_that_no_limit_bears_out_is_found_and_so_are_those_of_its_cooldown() -> None:
+    attempts = [attempt(number, number * HOUR, "queued") for number in range(4)]
+    attempts += [attempt(4, 4 * HOUR, "rate_limited"), attempt(5, 4 * HOUR + 1_000, "rate_limited")]
+    assert told(attempts) == [("r4", Difference.WRONGLY_DROPPED), ("r5", Difference.WRONGLY_DROPPED)]
+
+
+def test_what_went_over_the_limit_is_unexpected() -> None:
+    attempts = [attempt(number, number * 1_000, "queued") for number in range(5)]
+    assert told(attempts) == [("r3", Difference.UNEXPECTED), ("r4", Difference.UNEXPECTED)]
+
+
+def test_a_flood_that_was_swallowed_is_missed_only_up_to_the_limit() -> None:
+    attempts = [attempt(number, number * 1_000, None) for number in range(10)]
+    assert told(attempts) == [(f"r{number}", Difference.MISSING) for number in range(3)]
+
+
+def test_one_statement_by_two_receipts_is_pushed_once() -> None:
+    twice = [attempt(1, 0, "queued"), attempt(1, 9_000, "duplicate", receipt="again")]
+    assert told(twice) == []
+    assert told([twice[0], twice[1]._replace(found="queued")]) == [("again", Difference.UNEXPECTED)]
+    assert told([twice[0]._replace(found=None), twice[1]._replace(found="queued")]) == []
+    assert told([one._replace(found=None) for one in twice]) == [("r1", Difference.MISSING)]
+
+
+def test_what_nobody_asked_for_is_unexpected_only_if_it_was_pushed() -> None:
+    assert told([attempt(1, 0, "queued", against="bad_signature")]) == [("r1", Difference.UNEXPECTED)]
+    assert told([attempt(1, 0, "duplicate", against="bad_signature")]) == []
+
+
+def test_clocks_that_differ_by_a_second_make_no_difference() -> None:
+    raced = [attempt(number, 10_000 + number * 100, "queued", order=number + 1) for number in range(3)]
+    refused = attempt(3, 10_000 - 1_000, "rate_limited", order=4)
+    attempts = sorted([*raced, refused], key=lambda one: one.at)
+    assert in_order(attempts)[-1] == refused
+    assert told(attempts) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.none() | st.integers(0, 50)), max_size=40))
+def test_putting_into_order_loses_nothing_and_follows_the_versions(rows: list[tuple[int, int | None]]) -> None:
+    attempts = [attempt(number, at, "queued", order=order) for number, (at, order) in enumerate(sorted(rows, key=str))]
+    ordered = in_order(sorted(attempts, key=lambda one: one.at))
+    assert sorted(ordered) == sorted(attempts)
+    near = [one.order for one in ordered if one.order is not None and one.at < 60_000]
+    assert all(earlier <= later for earlier, later in pairwise(near))

@@ -1,0 +1,116 @@
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision, SubscriptionStatus
+from clarion.events import (
+    Event,
+    NotificationDecided,
+    PushTried,
+    RuleRef,
+    RulesChanged,
+    StatementDecided,
+    StatementObserved,
+    SubscriptionChanged,
+)
+from pipeline.compact import compact
+from pipeline.lake import HOUR_MS, RAW, SCHEMAS, UNREADABLE, Kind, Lake, Period, hour_path
+
+AT = 1_790_000_000_000
+ARRIVED = Period(AT, AT + 3 * HOUR_MS)
+WRITERS: dict[Kind, type[Event]] = {
+    Kind.OBSERVED: StatementObserved,
+    Kind.STATEMENT: StatementDecided,
+    Kind.NOTIFICATION: NotificationDecided,
+    Kind.PUSH: PushTried,
+    Kind.SUBSCRIPTION: SubscriptionChanged,
+    Kind.RULES: RulesChanged,
+}
+RECEIPT, SUBSCRIPTION = UUID(int=1), UUID(int=2)
+SENDER, TOPIC, CLIENT, HASH = (bytes([number]) * 32 for number in (1, 2, 3, 4))
+EVENTS: list[Event] = [
+    StatementObserved(at=AT, receipt=RECEIPT, observed_at=AT - 5, statement=bytes(range(256))),
+    StatementDecided(
+        at=AT, receipt=RECEIPT, statement_hash=None, decision=StatementDecision.MALFORMED, observed_at=AT, reason="empty"
+    ),
+    NotificationDecided(
+        at=AT, receipt=RECEIPT, statement_hash=HASH, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
+        client_id=CLIENT, notify_type=NotifyType.FCM, sender_pubkey=SENDER, topic=TOPIC, order=7,
+    ),
+    PushTried(
+        at=AT, receipt=RECEIPT, statement_hash=HASH, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
+        notify_type=NotifyType.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
+    ),
+    SubscriptionChanged(
+        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, notify_type=NotifyType.FCM,
+        status=SubscriptionStatus.ACTIVE, generation=3, revision=5,
+    ),
+    RulesChanged(
+        at=AT, change="added", subscription_id=SUBSCRIPTION, generation=3, revision=5,
+        rules=(RuleRef(sender_pubkey=SENDER, topic=TOPIC),),
+    ),
+]  # fmt: skip
+
+
+def arrive(lake: Lake, lines: Iterable[str], hour: int, name: str = "file") -> None:
+    date, of_day = hour_path(AT + hour * HOUR_MS).split("/")
+    folder = Path(lake.path(RAW)) / f"day={date}" / f"hour={of_day}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def lines_of(events: Iterable[Event]) -> list[str]:
+    return [event.model_dump_json(exclude_none=True) for event in events]
+
+
+@pytest.mark.parametrize(("kind", "writer"), WRITERS.items())
+def test_the_lake_keeps_every_field_that_is_written(kind: Kind, writer: type[Event]) -> None:
+    assert set(SCHEMAS[kind].names) == set(writer.model_fields) - {"version", "event"}
+    assert writer.model_fields["event"].default == kind
+
+
+def test_no_kind_has_room_for_a_push_token() -> None:
+    assert not any("token" in name for schema in SCHEMAS.values() for name in schema.names)
+
+
+def test_what_the_rooms_write_comes_out_as_it_went_in(lake: Lake) -> None:
+    arrive(lake, lines_of(EVENTS), hour=0)
+    assert compact(lake, ARRIVED).lines == dict.fromkeys(map(str, Kind), 1)
+    for event in EVENTS:
+        (row,) = lake.read(Kind(event.model_dump()["event"])).collect()
+        assert type(event).model_validate(row.asDict(recursive=True)) == event
+
+
+def test_late_and_repeated_files_are_taken_in_and_a_second_run_changes_nothing(lake: Lake) -> None:
+    arrive(lake, lines_of(EVENTS[:1]), hour=0)
+    compact(lake, ARRIVED)
+    arrive(lake, lines_of(EVENTS[1:2]), hour=0, name="late")
+    arrive(lake, lines_of(EVENTS[:1]), hour=1, name="repeated")
+    for _ in range(2):
+        compact(lake, ARRIVED)
+        assert lake.read(Kind.OBSERVED).count() == 2
+        assert lake.read(Kind.OBSERVED, Period(AT, AT + 1)).count() == 1
+        assert lake.read(Kind.STATEMENT).count() == 1
+
+
+def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: Lake) -> None:
+    good = lines_of(EVENTS[:1])
+    odd = [
+        "{",
+        '{"event": "observed", "version": 1}',
+        good[0].replace('"version":1', '"version":2'),
+        '{"event": "tea"}',
+    ]
+    arrive(lake, good + odd, hour=0)
+    compacted = compact(lake, ARRIVED)
+    assert compacted.unreadable == 4
+    assert compacted.lines[Kind.OBSERVED] == 1
+    kept = lake.spark.read.parquet(lake.path(UNREADABLE))
+    assert {row["value"] for row in kept.collect()} == set(odd)
+
+
+def test_a_lake_without_a_kind_reads_as_empty(lake: Lake) -> None:
+    assert lake.read(Kind.PUSH).count() == 0
+    assert lake.plans().count() == 0
