@@ -18,11 +18,11 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.decisions import Environment, NotifyType, SubscriptionStatus
 from clarion.events import EventLog
 from clarion.messages import PushMessage
-from clarion.payload import TITLE
 from clarion.providers.apns import ApnsApp
+from clarion.providers.apps import Apps
 from clarion.providers.credentials import ApnsCredential, ApnsKey
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret
@@ -54,14 +54,16 @@ class Deployment:
 
     def process(self, queue_url: str) -> Dispatcher:
         secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
+        credential = ApnsCredential(secret, clock=lambda: NOW)
+        app = ApnsApp(credential, name="the app", bundle_id=BUNDLE, url=self.apns.url)
         return Dispatcher(
-            app=ApnsApp(ApnsCredential(secret, clock=lambda: NOW), bundle_id=BUNDLE, url=self.apns.url),
+            apps=Apps(app.name, {(app.name, Environment.PRODUCTION): app}),
             transport=self.transport,
             connection=self.connection,
             queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url),
             events=EventLog(boto3.client("firehose"), "lake"),
-            title=TITLE,
             clock=lambda: NOW,
+            transactions=1,
         )
 
 
@@ -159,8 +161,8 @@ def _served(apns: Apns) -> Iterator[Apns]:
     try:
         asyncio.run_coroutine_threadsafe(apns.__aenter__(), loop).result()
         yield apns
-        asyncio.run_coroutine_threadsafe(apns.__aexit__(None, None, None), loop).result()
     finally:
+        asyncio.run_coroutine_threadsafe(apns.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -177,5 +179,7 @@ def scenario(folder: Path) -> Iterator[Scenario]:
     stand_in = Apns(localhost.server_context(), known=[key], topics=[BUNDLE], options=Options(now=lambda: NOW))
     with _served(stand_in) as apns:
         deployment = Deployment(apns, transport, tables.bind(PREFIX), dead_letter_url)
-        yield Scenario("dispatch", lambda: Dispatching(deployment))
-        transport.close()
+        try:
+            yield Scenario("dispatch", lambda: Dispatching(deployment))
+        finally:
+            transport.close()
