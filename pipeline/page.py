@@ -59,7 +59,11 @@ def _tiles(tables: Tables) -> str:
         ("statements", number(staged["statements"]), ""),
         ("delivered", number(staged["delivered"]), f"{staged['delivered'] / (staged['queued'] or 1):.1%} of queued"),
         ("median latency", f"{number(p50)} ms", f"99 % within {number(p99)} ms"),
-        ("cost", f"${dollars:,.2f}", f"${1_000_000 * dollars / delivered:,.2f} a million delivered"),
+        (
+            "cost",
+            f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}",
+            f"${1_000_000 * dollars / delivered:,.2f} a million delivered",
+        ),
     ]
     if "differences" in tables:
         found = {row["difference"]: row["count"] for row in tables["differences"]}
