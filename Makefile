@@ -35,6 +35,12 @@ $(UV): requirements-tools.txt tools/bootstrap.py
 	@$(UV) pip sync --quiet --python .venv-emulator/bin/python --require-hashes local/requirements-emulator.txt
 	@touch $@
 
+.venv-bench/.ready: $(UV) bench/requirements.txt .python-version
+	@echo "» what the benches compare with"
+	@$(UV) venv --quiet --allow-existing .venv-bench
+	@$(UV) pip sync --quiet --python .venv-bench/bin/python --require-hashes bench/requirements.txt
+	@touch $@
+
 .venv-pipeline/.ready: $(UV) pipeline/requirements-dev.txt pyproject.toml .python-version tools/java.py
 	@echo "» Spark"
 	@python3 tools/java.py
@@ -95,10 +101,34 @@ format: .venv/.ready ## Put the code into shape
 	@ruff check --fix .
 	@ruff format .
 
+.PHONY: soak-ingest
+soak-ingest: setup ## Kill, starve and flood ingest for some minutes (SOAK_SECONDS=60)
+	@$(PY) -m bench.soak_ingest
+
+.PHONY: bench-ingest
+bench-ingest: .venv/.ready ## Measure ingest on one core: intake, ten million rules, four million seen statements
+	@$(PY) -m bench.ingest
+
+.PHONY: crash
+crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in turn; all must come right
+	@$(PY) -m tests.crash
+
+.PHONY: ledger
+ledger: .venv/.ready ## What each path through match costs, in units and dollars
+	@$(PY) -m tests.match.ledger
+
+.PHONY: bench-match
+bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb
+	@$(PY) -m bench.match
+
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
 
+.PHONY: bench-dispatch
+bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
+	@$(PY) bench/dispatch.py
+
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .venv-pipeline .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

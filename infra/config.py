@@ -79,6 +79,24 @@ class Ingest(Part):
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
 
 
+class Limits(Part):
+    """Where alarms go off. Counts are over five minutes if not said otherwise."""
+
+    statement_age_s: Annotated[int, Field(ge=1)] = 60
+    push_age_s: Annotated[int, Field(ge=1)] = 300
+    call_age_s: Annotated[int, Field(ge=1)] = 30
+    delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
+    bad_signatures: Annotated[int, Field(ge=1)] = 100
+    node_faults: Annotated[int, Field(ge=1)] = 20
+    refused_pushes: Annotated[int, Field(ge=1)] = 10
+    dead_tokens_an_hour: Annotated[int, Field(ge=1)] = 100
+    function_errors: Annotated[int, Field(ge=1)] = 3
+    api_errors: Annotated[int, Field(ge=1)] = 5
+    api_p99_ms: Annotated[int, Field(ge=1)] = 3_000
+    lake_delay_s: Annotated[int, Field(ge=60)] = 900
+    writes_per_push: Annotated[float, Field(gt=0)] = 3.0
+
+
 class Stubs(Part):
     """Stand-ins for the providers, where an environment must not reach the real ones."""
 
@@ -126,7 +144,8 @@ class Environment(Part):
     lake_zipped: bool = True
     tracing: bool
     monitored: bool = True
-    alarm_email: str | None = None
+    alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
+    limits: Limits = Limits()
 
     @property
     def prefix(self) -> str:

@@ -19,6 +19,8 @@ from infra.findings import accept
 from infra.retention import log_group
 
 ROOT = Path(__file__).parents[1]
+START_PERIOD = Duration.seconds(120)
+"""Reading ten million rules takes a while."""
 IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
 
 
@@ -83,6 +85,7 @@ class IngestService(Construct):
                 stream_prefix="ingest",
                 log_group=log_group(self, "Log", name=name, environment=self._environment),
             ),
+            health_check=ecs.HealthCheck(command=["CMD", "python", "-m", "ingest.health"], start_period=START_PERIOD),
             readonly_root_filesystem=True,
             stop_timeout=Duration.seconds(60),
         )

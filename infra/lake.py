@@ -17,6 +17,9 @@ OVERSIZE_DAYS = 15
 
 ACCESS_LOG_DAYS = 90
 
+STATEMENTS, SEEN = "statements/", "ingest/seen/"
+"""Where ingest puts statements that are too large for a queue, and the record of those it has handled."""
+
 
 class Lake(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
@@ -25,7 +28,7 @@ class Lake(Construct):
         self._key = key
         self._access_logs = self._access_log_bucket()
         self.bucket = self._bucket("Bucket", environment.lake_days)
-        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
+        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS, of=STATEMENTS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
         )
@@ -73,7 +76,8 @@ class Lake(Construct):
         allow(role, "logs: PutLogEvents", self._log.log_group_arn)
         return role
 
-    def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
+    def _bucket(self, construct_id: str, days: int, *, of: str | None = None) -> s3.Bucket:
+        """Forgets after so many days, if only what lies under the prefix `of`."""
         return s3.Bucket(
             self,
             construct_id,
@@ -86,7 +90,7 @@ class Lake(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    expiration=Duration.days(days), abort_incomplete_multipart_upload_after=Duration.days(1)
+                    expiration=Duration.days(days), prefix=of, abort_incomplete_multipart_upload_after=Duration.days(1)
                 )
             ],
             removal_policy=removal(self._environment),

@@ -2,22 +2,25 @@
 
 from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from clarion.decisions import NotifyType
+from infra.alarms import Alarms
 from infra.api import HttpApi
 from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
-from infra.lake import Lake
+from infra.lake import SEEN, STATEMENTS, Lake
 from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
 from infra.retention import removal
 from infra.secrets import KeptSecret, Secrets
-from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
+from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables, stream_of
 
 
 class ClarionStack(Stack):
@@ -45,6 +48,8 @@ class ClarionStack(Stack):
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
+        if environment.monitored:
+            self._watch()
         self._tell()
 
     def _key(self) -> kms.Key:
@@ -149,12 +154,27 @@ class ClarionStack(Stack):
                 "table_prefix": self._environment.prefix,
             },
         )
-        role = service.task.task_role
-        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
-        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
-        allow_key(role, self.key, "s3")
+        self._allow_ingest(service.task.task_role)
         return service
+
+    def _allow_ingest(self, role: iam.IRole) -> None:
+        tables, oversize = self.tables, self.lake.oversize
+        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
+        allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
+        allow(role, "dynamodb: DescribeStream GetRecords GetShardIterator", stream_of(tables.rules))
+        allow(role, "s3: PutObject", oversize.arn_for_objects(f"{STATEMENTS}*"))
+        accept(role, objects_of(oversize, STATEMENTS), "Receipts name the objects")
+        allow(role, "s3: DeleteObject GetObject PutObject", oversize.arn_for_objects(f"{SEEN}*"))
+        accept(role, objects_of(oversize, SEEN), "The versions of the lease name the objects")
+        allow(role, "s3: ListBucket", oversize.bucket_arn)
+        allow_key(role, self.key, "dynamodb")
+        allow_key(role, self.key, "s3")
+
+    def _watch(self) -> None:
+        environment, api_id = self._environment, self.http.api.api_id
+        alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.key)
+        Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
 
     def _function(self, name: str, handler: str, size: Size, settings: dict[str, str]) -> RoomFunction:
         return RoomFunction(

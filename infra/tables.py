@@ -25,6 +25,8 @@ class Tables(Construct):
         )
         self.push_records = self._table("push_records", ("statement_hash", BYTES), ("subscription_id", TEXT), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("pair", BYTES), ttl="ttl")
+        self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
+        self.leases = self._table("leases", ("name", TEXT))
         self._add_indexes()
 
     def _add_indexes(self) -> None:
@@ -72,3 +74,10 @@ class Tables(Construct):
 def _attribute(key: Key) -> dynamodb.Attribute:
     name, kind = key
     return dynamodb.Attribute(name=name, type=kind)
+
+
+def stream_of(table: dynamodb.TableV2) -> str:
+    """The ARN of the stream that the table was given."""
+    if table.table_stream_arn is None:
+        raise TypeError(f"{table.node.path} has no stream")
+    return table.table_stream_arn

@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
                 self._transport.abort()
             case Misbehaviour.GO_AWAY:
-                self.go_away(b'{"reason":"Shutdown"}', last_stream=number - 1)
+                self.go_away(b'{"reason":"Shutdown"}', last_stream=max(0, number - 2))
             case Misbehaviour.SILENCE:
                 pass
 

@@ -30,6 +30,7 @@ LOCKS = (
     Lock("pipeline/requirements"),
     Lock("pipeline/requirements-dev"),
     Lock("local/requirements-emulator", held_to_dev=False),
+    Lock("bench/requirements"),
 )
 
 

@@ -6,6 +6,7 @@ through and says in its context who it is; here, whoever is nobody is refused be
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -17,11 +18,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from api import rules, subscriptions
+from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
 from api.room import Room
 from clarion.metrics import NAMESPACE, Metric
 
+OPEN = ("/v1/auth/", *openapi.PATHS)
+"""What needs no client: everything else does, whatever its address."""
 JSON = "application/json"
 ERRORS_TOLD = 20
 
@@ -40,17 +43,25 @@ def json_object(body: str | None) -> dict[str, Any]:
 
 
 app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
+app.include_router(auth.router)
 app.include_router(subscriptions.router)
 app.include_router(rules.router)
+app.include_router(notify.router)
+openapi.serve(app)
 
 
 def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
     """Answer one request of API Gateway (payload 2.0)."""
     try:
-        app.append_context(room=room, client_id=_caller(event))
+        client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
         _admissible(event, room.settings.body_bytes)
+        if client_id:
+            _within_allowance(client_id, room)
     except Problem as problem:
         return _built(problem)
+    except PynamoDBException as error:
+        return _built(_not_now(error))
+    app.append_context(room=room, client_id=client_id)
     answer = app.resolve(event, context)
     _tell_lake(room)
     return answer
@@ -70,9 +81,18 @@ def _tell_lake(room: Room) -> None:
 
 def _caller(event: Mapping[str, Any]) -> bytes:
     told = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}
+    if "unavailable" in told:
+        raise Problem(Kind.UNAVAILABLE, told["unavailable"], headers={"Retry-After": "2"})
     if "client_id" not in told:
         raise Problem(Kind.UNAUTHENTICATED, told.get("refusal"), headers={"WWW-Authenticate": "Bearer"})
     return bytes.fromhex(told["client_id"])
+
+
+def _within_allowance(client_id: bytes, room: Room) -> None:
+    limit = room.settings.requests_per_minute
+    wait = quotas.take(f"requests:{client_id.hex()}", limit=limit, seconds=60, now=room.now())
+    if wait:
+        raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} a minute", headers={"Retry-After": str(wait)})
 
 
 def _admissible(event: Mapping[str, Any], limit: int) -> None:
@@ -97,7 +117,17 @@ def _problem(problem: Problem) -> Response[str]:
 
 @app.not_found
 def _not_found(_: NotFoundError) -> Response[str]:
-    return Problem(Kind.NO_ROUTE).response()
+    allowed = _methods().get(app.current_event.path)
+    if allowed is None:
+        return Problem(Kind.NO_ROUTE).response()
+    return Problem(Kind.WRONG_METHOD, headers={"Allow": allowed}).response()
+
+
+@cache
+def _methods() -> dict[str, str]:
+    """The methods that each address takes, as `Allow` lists them."""
+    paths = openapi.document(app)["paths"]
+    return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
 
 
 @app.exception_handler(UnicodeDecodeError)
@@ -108,13 +138,19 @@ def _not_text(_: UnicodeDecodeError) -> Response[str]:
 @app.exception_handler(RequestValidationError)
 def _invalid(error: RequestValidationError) -> Response[str]:
     errors = [{"field": _path(told["loc"]), "rule": _rule(told)} for told in error.errors()[:ERRORS_TOLD]]
-    return Problem(Kind.INVALID, more={"errors": errors}).response()
+    kind = Kind.BAD_REQUEST if app.current_event.path == notify.PATH else Kind.INVALID
+    return Problem(kind, more={"errors": errors}).response()
 
 
-@app.exception_handler(PynamoDBException)
-def _unavailable(error: PynamoDBException) -> Response[str]:
-    logger.error("the tables do not answer", extra={"code": error.cause_response_code, "error": type(error).__name__})
-    return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"}).response()
+@app.exception_handler([PynamoDBException, BotoCoreError, ClientError])
+def _unavailable(error: PynamoDBException | BotoCoreError | ClientError) -> Response[str]:
+    return _not_now(error).response()
+
+
+def _not_now(error: PynamoDBException | BotoCoreError | ClientError) -> Problem:
+    code = error.cause_response_code if isinstance(error, PynamoDBException) else None
+    logger.error("AWS does not answer", extra={"error": type(error).__name__, "code": code})
+    return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"})
 
 
 def _path(location: tuple[str | int, ...]) -> str:

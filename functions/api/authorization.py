@@ -1,47 +1,63 @@
 """Who may pass: the authorizer of the HTTP API (payload 2.0, simple responses).
 
-It lets every request through and says in the context who sent it (`client_id`) or why that is unknown (`refusal`):
-API Gateway would answer a refusal itself, and not as problem details. The API function serves nobody without a
-`client_id`. The keys stay here: the function that reads and writes subscriptions can't vouch for anyone.
+It lets every request through and says in the context who sent it (`client_id`), why that is unknown (`refusal`), or
+that it can't be known now (`unavailable`): API Gateway would answer a refusal itself, and not as problem details. The
+API function serves nobody without a `client_id`. The keys of all issuers stay here.
 """
 
-import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from api.identity import Issuer, Refusal, bearer, identify
-from api.settings import AuthorizerSettings
+import jwt
+from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+
+from api.identity import Issuer, Refusal, SharedSecret, bearer, identify
+from api.login import issuer_name
+from api.settings import AuthorizerSettings, JwksIssuer
+from clarion.secrets import Secret
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-KEEP_SECONDS = 300
-"""How long a secret is kept: a rotated one counts from then on."""
+JWKS_TIMEOUT_SECONDS = 3
+JWKS_SECONDS = 300
+"""How long a set of public keys is kept; an unknown key id fetches it anew, at most every 30 s."""
+
+logger = Logger(service="authorizer")
 
 
 class Authorizer:
-    def __init__(
-        self,
-        settings: AuthorizerSettings,
-        secrets: "SecretsManagerClient",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._secrets = secrets
-        self._clock = clock
-        self._issuers: Mapping[str, Issuer] = {}
-        self._read_at = -float("inf")
+    def __init__(self, settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> None:
+        self._issuers = {issuer.name: issuer for issuer in _issuers(settings, secrets)}
 
     def __call__(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        found = identify(bearer(event.get("headers") or {}), self._current())
-        context = {"refusal": found.value} if isinstance(found, Refusal) else {"client_id": found.hex()}
-        return {"isAuthorized": True, "context": context}
+        return {"isAuthorized": True, "context": self._context(event.get("headers") or {})}
 
-    def _current(self) -> Mapping[str, Issuer]:
-        if self._clock() - self._read_at > KEEP_SECONDS:
-            secret = self._secrets.get_secret_value(SecretId=self._settings.jwt_secret_id)["SecretString"]
-            name = self._settings.jwt_issuer
-            self._issuers = {name: Issuer(name, ["HS256"], json.loads(secret)["secret"])}
-            self._read_at = self._clock()
-        return self._issuers
+    def _context(self, headers: Mapping[str, str]) -> dict[str, str]:
+        try:
+            found = identify(bearer(headers), self._issuers)
+        except (jwt.PyJWKClientConnectionError, BotoCoreError, ClientError):
+            logger.exception("the key of an issuer can't be had")
+            return {"unavailable": "the issuer's keys"}
+        return {"refusal": found.value} if isinstance(found, Refusal) else {"client_id": found.hex()}
+
+
+def _issuers(settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> Iterator[Issuer]:
+    if settings.jwt_secret_id:
+        yield _sharing(secrets, settings.jwt_secret_id, settings.jwt_issuer, settings.jwt_audience)
+    if settings.login_secret_id and settings.login_domain:
+        name = issuer_name(settings.login_domain)
+        yield _sharing(secrets, settings.login_secret_id, name, name)
+    for one in settings.issuers:
+        yield _publishing(one)
+
+
+def _sharing(secrets: "SecretsManagerClient", secret_id: str, name: str, audience: str | None) -> Issuer:
+    secret = Secret(secrets, secret_id, SharedSecret)
+    return Issuer(name, audience, {"HS256"}, lambda _: secret.get().secret.get_secret_value())
+
+
+def _publishing(one: JwksIssuer) -> Issuer:
+    keys = jwt.PyJWKClient(str(one.jwks_url), lifespan=JWKS_SECONDS, timeout=JWKS_TIMEOUT_SECONDS)
+    return Issuer(one.issuer, one.audience, one.algorithms, keys.get_signing_key_from_jwt)

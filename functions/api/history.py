@@ -23,10 +23,11 @@ def of_subscription(row: Subscription, at: int, *, removed: bool = False) -> Sub
     )
 
 
-def of_rules(changed: Changed, change: Literal["added", "removed"], at: int) -> Iterator[Event]:
+def of_rules(changed: Changed, at: int) -> Iterator[Event]:
     """A new generation's rules come before the subscription that puts them in force."""
     if changed.anew is None:
-        yield from _rules(changed.subscription, changed.rules, change, at)
+        yield from _rules(changed.subscription, changed.removed, "removed", at)
+        yield from _rules(changed.subscription, changed.added, "added", at)
     else:
         yield from _rules(changed.subscription, changed.anew, "added", at)
         yield of_subscription(changed.subscription, at)

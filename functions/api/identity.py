@@ -1,11 +1,12 @@
 """Bearer tokens: whose word counts, and which client it vouches for."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import jwt
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 PUBLIC_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 LEEWAY_SECONDS = 30
@@ -16,19 +17,32 @@ class Refusal(StrEnum):
     MISSING = "no bearer token"
     NOT_A_TOKEN = "not a JSON Web Token"  # noqa: S105 - says what is wrong with one
     UNKNOWN_ISSUER = "the token's issuer is not trusted here"
+    WRONG_AUDIENCE = "the token is for another service"
     EXPIRED = "the token has expired"
     NOT_YET = "the token is from the future"
     INVALID = "the token's signature or claims are not valid"
     NOT_A_CLIENT = "the token's subject is not an Sr25519 public key in hex"
 
 
+class SharedSecret(BaseModel):
+    """HS256 wants 32 bytes at least; https://www.rfc-editor.org/rfc/rfc7518#section-3.2"""
+
+    model_config = ConfigDict(frozen=True)
+
+    secret: SecretStr = Field(min_length=32)
+
+
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Which algorithms and key an issuer's tokens must show; one issuer never has keys of two kinds."""
+    """Whose tokens count, and what they must show. `key` finds the key for a token: a secret, or a public key.
+
+    The algorithms stand here and never in the token alone, so nobody can turn a public key into a shared secret.
+    """
 
     name: str
-    algorithms: Sequence[str]
-    key: str = field(repr=False)
+    audience: str | None
+    algorithms: Collection[str]
+    key: Callable[[str], jwt.PyJWK | str] = field(repr=False)
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
@@ -37,12 +51,17 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def identify(token: str | None, issuers: Mapping[str, Issuer]) -> bytes | Refusal:
-    """The client's public key, 32 bytes, if a trusted issuer vouches for it now."""
+    """The client's public key, 32 bytes, if a trusted issuer vouches for it now.
+
+    Raises `jwt.PyJWKClientConnectionError`, and what the client of a secret raises, when a key can't be had.
+    """
     if token is None:
         return Refusal.MISSING
     try:
         subject = _subject(token, issuers)
-    except jwt.InvalidTokenError as error:
+    except jwt.PyJWKClientConnectionError:
+        raise
+    except (jwt.InvalidTokenError, jwt.PyJWKClientError) as error:
         return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), Refusal.INVALID)
     found = PUBLIC_KEY.fullmatch(subject)
     return bytes.fromhex(found[1]) if found else Refusal.NOT_A_CLIENT
@@ -52,6 +71,7 @@ _REFUSALS = (
     (jwt.ExpiredSignatureError, Refusal.EXPIRED),
     (jwt.ImmatureSignatureError, Refusal.NOT_YET),
     (jwt.InvalidIssuerError, Refusal.UNKNOWN_ISSUER),
+    (jwt.InvalidAudienceError, Refusal.WRONG_AUDIENCE),
     (jwt.InvalidSignatureError, Refusal.INVALID),
     (jwt.DecodeError, Refusal.NOT_A_TOKEN),
 )
@@ -65,10 +85,11 @@ def _subject(token: str, issuers: Mapping[str, Issuer]) -> str:
         raise jwt.InvalidIssuerError
     claims = jwt.decode(
         token,
-        issuer.key,
+        issuer.key(token),
         algorithms=list(issuer.algorithms),
         issuer=issuer.name,
+        audience=issuer.audience,
         leeway=LEEWAY_SECONDS,
-        options={"require": ["exp", "iat", "iss", "sub"]},
+        options={"require": ["exp", "iat", "iss", "sub"], "verify_aud": issuer.audience is not None},
     )
     return str(claims["sub"])

@@ -16,9 +16,15 @@ class Kind(Enum):
     """The problem's name (the end of its `type`), its status and its title."""
 
     MALFORMED = ("malformed", HTTPStatus.BAD_REQUEST, "The body is not a JSON object")
+    BAD_REQUEST = ("bad-request", HTTPStatus.BAD_REQUEST, "The request breaks a rule")
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "A valid bearer token is required")
+    LOGIN_FAILED = ("login-failed", HTTPStatus.UNAUTHORIZED, "The challenge does not prove who you are")
+    DIRECT_PUSH_OFF = ("direct-push-off", HTTPStatus.FORBIDDEN, "This deployment takes no direct pushes")
+    LOGIN_OFF = ("login-off", HTTPStatus.NOT_FOUND, "This deployment's clients get their tokens elsewhere")
     NO_SUBSCRIPTION = ("no-subscription", HTTPStatus.NOT_FOUND, "You have no such subscription")
     NO_ROUTE = ("no-route", HTTPStatus.NOT_FOUND, "There is nothing at this address")
+    WRONG_METHOD = ("wrong-method", HTTPStatus.METHOD_NOT_ALLOWED, "The address does not take this method")
+    RULES_CHANGED = ("rules-changed", HTTPStatus.CONFLICT, "The rules changed between two pages")
     TOKEN_TAKEN = ("token-taken", HTTPStatus.CONFLICT, "The token is already registered")
     TOO_MANY_SUBSCRIPTIONS = (
         "too-many-subscriptions",
@@ -29,6 +35,7 @@ class Kind(Enum):
     TOO_LARGE = ("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be JSON")
     INVALID = ("invalid", HTTPStatus.UNPROCESSABLE_ENTITY, "The request breaks a rule")
+    TOO_MANY_REQUESTS = ("too-many-requests", HTTPStatus.TOO_MANY_REQUESTS, "You have sent too many requests")
     CONTENDED = ("contended", HTTPStatus.SERVICE_UNAVAILABLE, "Other requests kept changing the same rules")
     UNAVAILABLE = ("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "A part of the service does not answer")
 

@@ -9,9 +9,13 @@ import boto3
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pynamodb.connection import Connection
 
+from api.direct import DirectPush
+from api.identity import SharedSecret
+from api.problems import Kind, Problem
 from api.settings import ApiSettings
 from clarion.events import EventLog
 from clarion.rulesets import RuleSets
+from clarion.secrets import Secret
 from clarion.tables import bind
 
 
@@ -20,11 +24,25 @@ def milliseconds() -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """The standalone login: the name that clients know the service by, and the key of its challenges and tokens."""
+
+    domain: str
+    _secret: Secret[SharedSecret] = field(repr=False)
+
+    @property
+    def secret(self) -> str:
+        return self._secret.get().secret.get_secret_value()
+
+
+@dataclass(frozen=True, slots=True)
 class Room:
     settings: ApiSettings
     connection: Connection
     rule_sets: RuleSets
     events: EventLog
+    login: Login | None
+    direct_push: DirectPush | None
     now: Callable[[], int] = field(default=milliseconds)
 
     @classmethod
@@ -36,9 +54,27 @@ class Room:
             connection=connection,
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription),
             events=EventLog(boto3.client("firehose"), settings.events_stream),
+            login=_login(settings),
+            direct_push=_direct_push(settings),
         )
+
+
+def _login(settings: ApiSettings) -> Login | None:
+    if settings.login_secret_id is None or settings.login_domain is None:
+        return None
+    secret = Secret(boto3.client("secretsmanager"), settings.login_secret_id, SharedSecret)
+    return Login(settings.login_domain, secret)
+
+
+def _direct_push(settings: ApiSettings) -> DirectPush | None:
+    if settings.direct_push is None:
+        return None
+    return DirectPush.open(settings.direct_push, boto3.client("secretsmanager"))
 
 
 def of_request(router: APIGatewayHttpRouter) -> tuple[Room, bytes]:
     """The room, and the client that sent the request being answered."""
-    return router.context["room"], router.context["client_id"]
+    client_id = router.context["client_id"]
+    if client_id is None:
+        raise Problem(Kind.UNAUTHENTICATED)
+    return router.context["room"], client_id

@@ -1,46 +1,82 @@
 """`/v1/subscriptions/rules`: replace a subscription's rules, add some, remove some."""
 
 from http import HTTPStatus
-from typing import Literal, assert_never
+from typing import assert_never
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from api import history
+from api.described import BEARER, WITH_BODY, answers
 from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import Added, Removed, RulesChange
-from clarion.rulesets import Changed, Unchanged
+from clarion.rulesets import Changed, RuleSet, Unchanged
 
 router = APIGatewayHttpRouter()
+TAGS = ["rules"]
+PROBLEMS = [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION, Kind.TOO_MANY_RULES, Kind.CONTENDED]
 
 
-@router.put("/v1/subscriptions/rules", status_code=HTTPStatus.NO_CONTENT)
+@router.put(
+    "/v1/subscriptions/rules",
+    status_code=HTTPStatus.NO_CONTENT,
+    summary="Replace all rules of a subscription",
+    operation_id="replaceRules",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(HTTPStatus.NO_CONTENT, None, PROBLEMS),
+)
 def replace(body: RulesChange) -> Response[str]:
+    """At one moment: a statement meets the old rules or the new ones, never some of both."""
     room, client_id = of_request(router)
     now = room.now()
-    outcome = room.rule_sets.replace(str(body.subscription_id), client_id, body.as_set(), now=now)
+    outcome = room.rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now)
     if outcome is not Unchanged.SUPERSEDED:
-        _tell(room, _done(outcome, room), "added", now)
+        _tell(room, _done(outcome, room), now)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 
 
-@router.post("/v1/subscriptions/rules", status_code=HTTPStatus.CREATED)
+@router.post(
+    "/v1/subscriptions/rules",
+    status_code=HTTPStatus.CREATED,
+    summary="Add rules to a subscription",
+    operation_id="addRules",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(HTTPStatus.CREATED, Added, PROBLEMS),
+)
 def add(body: RulesChange) -> Added:
+    """All of them at one moment. Rules that are there already stay as they are and are not counted as added."""
     room, client_id = of_request(router)
     now = room.now()
-    changed = _done(room.rule_sets.add(str(body.subscription_id), client_id, body.as_set(), now=now), room)
-    _tell(room, changed, "added", now)
-    return Added(added=len(changed.rules), total_rules=changed.total)
+    changed = _done(room.rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now), room)
+    _tell(room, changed, now)
+    return Added(added=len(changed.added), total_rules=changed.total)
 
 
-@router.delete("/v1/subscriptions/rules")
+@router.delete(
+    "/v1/subscriptions/rules",
+    summary="Remove rules from a subscription",
+    operation_id="removeRules",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(HTTPStatus.OK, Removed, PROBLEMS),
+)
 def discard(body: RulesChange) -> Removed:
+    """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
     room, client_id = of_request(router)
     now = room.now()
-    changed = _done(room.rule_sets.discard(str(body.subscription_id), client_id, body.as_set(), now=now), room)
-    _tell(room, changed, "removed", now)
-    return Removed(removed=len(changed.rules), total_rules=changed.total)
+    changed = _done(room.rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now), room)
+    _tell(room, changed, now)
+    return Removed(removed=len(changed.removed), total_rules=changed.total)
+
+
+def _set(body: RulesChange, room: Room) -> RuleSet:
+    if len(body.rules) > room.settings.rules_per_request:
+        errors = [{"field": "rules", "rule": f"must be at most {room.settings.rules_per_request}"}]
+        raise Problem(Kind.INVALID, more={"errors": errors})
+    return body.as_set()
 
 
 def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
@@ -57,6 +93,6 @@ def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
             assert_never(outcome)
 
 
-def _tell(room: Room, changed: Changed, change: Literal["added", "removed"], at: int) -> None:
-    for event in history.of_rules(changed, change, at):
+def _tell(room: Room, changed: Changed, at: int) -> None:
+    for event in history.of_rules(changed, at):
         room.events.add(event)

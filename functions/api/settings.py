@@ -1,20 +1,97 @@
 """What the two functions read from their environment."""
 
-from pydantic import Field
+from typing import Literal, Self
 
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
+
+from clarion.decisions import Environment
+from clarion.payload import TITLE
+from clarion.providers import apns, fcm
 from clarion.settings import Settings
 
 
+class DirectPushSettings(BaseModel):
+    """What `POST /v1/notify` needs to reach the providers, as dispatch has it. `ca_file` replaces the public authorities."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    apns_secret_id: str
+    apns_sandbox_secret_id: str | None = None
+    fcm_secret_id: str
+    bundle_id: str
+    alert_title: str = TITLE
+    apns_url: str = apns.URLS[Environment.PRODUCTION]
+    apns_sandbox_url: str = apns.URLS[Environment.SANDBOX]
+    fcm_url: str = fcm.PRODUCTION
+    ca_file: str | None = None
+    pushes_per_minute: int = Field(default=60, gt=0)
+    """Of one client."""
+
+
 class ApiSettings(Settings):
+    """Limits have defaults.
+
+    The standalone login is on when `login_secret_id` and `login_domain` are set; direct push when `direct_push` is,
+    a JSON object (`DirectPushSettings`).
+    """
+
     table_prefix: str
     events_stream: str
-    subscriptions_per_client: int = Field(default=20, gt=0)
+
+    subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
+    rules_per_request: int = Field(default=10_000, gt=0)
+    rules_per_page: int = Field(default=10_000, gt=0, le=20_000)
     body_bytes: int = Field(default=4_000_000, gt=0)
+    requests_per_minute: int = Field(default=120, gt=0)
+    """Of one client."""
+
+    login_secret_id: str | None = None
+    login_domain: str | None = None
+    """The host name that clients know this service by; it is part of what they sign."""
+
+    direct_push: Json[DirectPushSettings | None] = None
+
+    @model_validator(mode="after")
+    def _login_is_whole(self) -> Self:
+        if (self.login_secret_id is None) != (self.login_domain is None):
+            raise ValueError("login_secret_id and login_domain go together")
+        return self
+
+
+class JwksIssuer(BaseModel):
+    """Another issuer of client tokens, whose public keys are at `jwks_url`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: str
+    audience: str
+    algorithms: frozenset[Literal["ES256", "EdDSA", "RS256"]] = Field(min_length=1)
+    jwks_url: HttpUrl
 
 
 class AuthorizerSettings(Settings):
-    """`jwt_secret_id` names the secret `{"secret": …}` shared with the issuer `jwt_issuer`."""
+    """Whose tokens count; each kind is there if it is configured, and at least one must be.
 
-    jwt_secret_id: str
+    `jwt_secret_id` names the secret `{"secret": …}` shared with the existing solution, whose tokens say
+    `jwt_issuer` and, if set, `jwt_audience`; `login_secret_id` that of the standalone login. `issuers` is a JSON
+    array of `JwksIssuer`.
+    """
+
+    jwt_secret_id: str | None = None
     jwt_issuer: str = "polkadot-app"
+    jwt_audience: str | None = None
+    login_secret_id: str | None = None
+    login_domain: str | None = None
+    issuers: Json[tuple[JwksIssuer, ...]] = ()
+
+    @model_validator(mode="after")
+    def _somebody_is_trusted(self) -> Self:
+        if (self.login_secret_id is None) != (self.login_domain is None):
+            raise ValueError("login_secret_id and login_domain go together")
+        if not (self.jwt_secret_id or self.login_secret_id or self.issuers):
+            raise ValueError("no issuer is configured")
+        names = [self.jwt_issuer, *(one.issuer for one in self.issuers)]
+        if len(set(names)) < len(names):
+            raise ValueError("an issuer is configured twice")
+        return self

@@ -1,8 +1,8 @@
 """The bodies of requests and answers. The apps in the field spell some fields differently: every spelling is accepted."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import (
@@ -18,32 +18,41 @@ from pydantic import (
     model_validator,
 )
 
-from clarion.decisions import NotifyType, PushType, SubscriptionStatus
+from clarion.decisions import Environment, NotifyType, PushType, SubscriptionStatus
 from clarion.rulesets import RuleSet
 from clarion.tables import KEY_BYTES
 
-HEX_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 APNS_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})")
 """Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
+DIRECT_DEVICE = r"^[a-zA-Z0-9_\-+/=:]{64,326}$"
+DIRECT_IPHONE = re.compile(r"[0-9a-fA-F]{64,200}")
+APP = "^[A-Za-z0-9._-]{1,64}$"
 FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
 
 
-def _key(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    found = HEX_KEY.fullmatch(value) if isinstance(value, str) else None
-    if not found:
-        raise ValueError("must be 32 bytes as 64 hex digits, with or without 0x")
-    return bytes.fromhex(found[1])
+type Platform = Literal["ios", "android"]
 
 
-Key = Annotated[
-    bytes,
-    BeforeValidator(_key),
-    PlainSerializer(bytes.hex, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{HEX_KEY.pattern}$"}, mode="validation"),
-    WithJsonSchema({"type": "string", "pattern": "^[0-9a-f]{64}$"}, mode="serialization"),
-]
+def _hex(size: int) -> Callable[[object], bytes]:
+    form = re.compile(rf"(?:0[xX])?([0-9a-fA-F]{{{2 * size}}})")
+
+    def parse(value: object) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        found = form.fullmatch(value) if isinstance(value, str) else None
+        if not found:
+            raise ValueError(f"must be {size} bytes as {2 * size} hex digits, with or without 0x")
+        return bytes.fromhex(found[1])
+
+    return parse
+
+
+def _hex_schema(size: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^(0[xX])?[0-9a-fA-F]{{{2 * size}}}$"})
+
+
+Key = Annotated[bytes, BeforeValidator(_hex(32)), PlainSerializer(bytes.hex, return_type=str), _hex_schema(32)]
+Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
 class Body(BaseModel):
@@ -62,11 +71,80 @@ class Body(BaseModel):
         return given
 
 
+class ChallengeRequest(Body):
+    client_id: Key
+
+
+class Challenge(BaseModel):
+    """`message` is what to sign; a careful client builds it itself. `expires_at` is in UNIX seconds."""
+
+    challenge: str
+    message: str
+    expires_at: int
+
+
+class SignedChallenge(Body):
+    client_id: Key
+    challenge: str = Field(max_length=200)
+    signature: Signature
+
+
+class Token(BaseModel):
+    """`expires_in` is in seconds."""
+
+    token: str = Field(repr=False)
+    token_type: Literal["Bearer"]
+    expires_in: int
+
+
+def _registration_schema(schema: dict[str, Any]) -> None:
+    """What a token looks like depends on its kind, and the kind's field has two spellings."""
+    fields, title = schema["properties"], schema["title"]
+    optional = {name: fields[name] for name in ("app", "environment")}
+    kinds = (([NotifyType.APNS.value, NotifyType.VOIP.value], APNS_TOKEN), ([NotifyType.FCM.value], FCM_TOKEN))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {
+                name: {"type": "string", "enum": kind},
+                "token": fields["token"] | {"pattern": f"^{token.pattern}$"},
+                **optional,
+            },
+            "required": [name, "token"],
+        }
+        for name in ("notificationType", "platform")
+        for kind, token in kinds
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
+def _rule_schema(schema: dict[str, Any]) -> None:
+    """The names are in snake case or in camel case; a mixture is accepted too."""
+    fields, title = schema["properties"], schema["title"]
+    sender, topic, how = (fields[name] for name in ("sender_pubkey", "topic", "notify_type"))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {sender_name: sender, "topic": topic, how_name: how},
+            "required": [sender_name, "topic"],
+        }
+        for sender_name, how_name in (("sender_pubkey", "notify_type"), ("senderPubkey", "notifyType"))
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
 class NewSubscription(Body):
+    model_config = ConfigDict(json_schema_extra=_registration_schema)
     spellings = (("notificationType", "platform"),)
 
     notify_type: NotifyType = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm")
+    app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
+    environment: Environment | None = Field(
+        default=None, description="where Apple made the token: sandbox for builds of developers"
+    )
 
     @field_validator("token")
     @classmethod
@@ -80,7 +158,8 @@ class NewSubscription(Body):
         return found[1].lower() if found and pattern is APNS_TOKEN else token
 
 
-class RuleShape(Body):
+class NewRule(Body):
+    model_config = ConfigDict(json_schema_extra=_rule_schema)
     spellings = (("sender_pubkey", "senderPubkey"), ("notify_type", "notifyType"))
 
     sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
@@ -91,14 +170,20 @@ class RuleShape(Body):
         description="how an Android phone is to present the push; iOS subscriptions pass it over",
     )
 
-    @classmethod
-    def of(cls, pair: bytes, push_type: PushType | None) -> Self:
-        return cls(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], notify_type=push_type)
-
 
 class RulesChange(Body):
     subscription_id: UUID
-    rules: list[RuleShape]
+    rules: list[NewRule]
+
+    @field_validator("rules")
+    @classmethod
+    def _not_both_ways(cls, rules: list[NewRule]) -> list[NewRule]:
+        """A pair may stand there twice, as some apps send it, but only with the same meaning."""
+        meant = {rule.sender_pubkey + rule.topic: rule.notify_type for rule in rules}
+        for number, rule in enumerate(rules):
+            if meant[rule.sender_pubkey + rule.topic] != rule.notify_type:
+                raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
+        return rules
 
     def as_set(self) -> RuleSet:
         return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}
@@ -122,12 +207,64 @@ class Removed(BaseModel):
     total_rules: int
 
 
+class RuleShape(BaseModel):
+    sender_pubkey: Key
+    topic: Key
+    notify_type: PushType | None = None
+
+    @classmethod
+    def of(cls, pair: bytes, push_type: PushType | None) -> Self:
+        return cls(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], notify_type=push_type)
+
+
 class SubscriptionShape(BaseModel):
     """`statusReason` is the provider's word for why it declared the token dead."""
 
     subscription_id: UUID
     notify_type: NotifyType = Field(serialization_alias="notificationType")
     token: str = Field(repr=False)
+    app: str | None = None
+    environment: Environment | None = None
     status: SubscriptionStatus
     status_reason: str | None = Field(default=None, serialization_alias="statusReason")
     rules: list[RuleShape]
+
+
+class Notification(Body):
+    """A direct push, in the words of the API that the apps know."""
+
+    device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
+    push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
+    platform: Platform | None = Field(default=None, description="told from the token where absent")
+    bundle_id: str | None = Field(
+        default=None,
+        validation_alias="bundlerId",
+        pattern="^[A-Za-z0-9.-]{1,256}$",
+        description="instead of this deployment's app, for an iPhone",
+    )
+    message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
+    voip: bool = False
+
+    @model_validator(mode="after")
+    def _token_of_its_platform(self) -> Self:
+        if self.platform == "ios" and not DIRECT_IPHONE.fullmatch(self.device_token):
+            raise ValueError("deviceToken of an iPhone is hex")
+        return self
+
+
+class DirectError(BaseModel):
+    """`status` and `response` are the provider's."""
+
+    device: str
+    environment: Literal["development", "production"] | None = None
+    status: int | str | None = None
+    response: Any = None
+
+
+class NotificationResult(BaseModel):
+    success: bool
+    platform: Platform
+    sent: int | None = None
+    failed: int | None = None
+    message_id: str | None = Field(default=None, serialization_alias="messageId")
+    errors: list[DirectError] | None = None

@@ -1,34 +1,54 @@
 """`/v1/subscriptions`: register a push token, list what is registered, remove it."""
 
 from http import HTTPStatus
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
 from api import history
+from api.described import BEARER, WITH_BODY, WITHOUT_BODY, answers
+from api.paging import CURSOR, Cursor
 from api.problems import Kind, Problem
-from api.room import of_request
+from api.room import Room, of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
 from clarion import subscriptions
-from clarion.decisions import NotifyType, SubscriptionStatus
-from clarion.rulesets import RuleSet
-from clarion.subscriptions import TokenTaken
+from clarion.decisions import Environment, NotifyType, SubscriptionStatus
+from clarion.rulesets import RuleSet, Unchanged
+from clarion.subscriptions import Registration, TokenTaken
 from clarion.tables import Subscription
 
 router = APIGatewayHttpRouter()
+TAGS = ["subscriptions"]
+JSON = "application/json"
 LISTING = TypeAdapter(list[SubscriptionShape])
 
 
-@router.post("/v1/subscriptions", status_code=HTTPStatus.CREATED)
+@router.post(
+    "/v1/subscriptions",
+    status_code=HTTPStatus.CREATED,
+    summary="Register a push token",
+    operation_id="registerSubscription",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(
+        HTTPStatus.CREATED,
+        Registered,
+        [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.TOKEN_TAKEN, Kind.TOO_MANY_SUBSCRIPTIONS],
+    ),
+)
 def register(body: NewSubscription) -> Registered:
+    """A token belongs to one subscription; its owner is told which one if it is registered already."""
     room, client_id = of_request(router)
     if len(subscriptions.of_client(client_id)) >= room.settings.subscriptions_per_client:
         raise Problem(Kind.TOO_MANY_SUBSCRIPTIONS, f"at most {room.settings.subscriptions_per_client}")
     now = room.now()
-    made = subscriptions.register(room.connection, client_id, body.notify_type, body.token, now=now)
+    wish = Registration(client_id, body.notify_type, body.token, body.app, body.environment)
+    made = subscriptions.register(room.connection, wish, now=now)
     if isinstance(made, TokenTaken):
         mine = {"subscription_id": made.subscription_id} if made.client_id == client_id else {}
         raise Problem(Kind.TOKEN_TAKEN, more=mine)
@@ -36,17 +56,38 @@ def register(body: NewSubscription) -> Registered:
     return Registered(subscription_id=UUID(made.subscription_id))
 
 
-@router.get("/v1/subscriptions")
-def listing() -> Response[Any]:
+@router.get(
+    "/v1/subscriptions",
+    summary="List your subscriptions and their rules",
+    operation_id="listSubscriptions",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(
+        HTTPStatus.OK,
+        list[SubscriptionShape],
+        [*WITHOUT_BODY, Kind.UNAUTHENTICATED, Kind.RULES_CHANGED, Kind.CONTENDED],
+    ),
+)
+def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
+    """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
     room, client_id = of_request(router)
-    found = [room.rule_sets.read(row.subscription_id, client_id) for row in subscriptions.of_client(client_id)]
-    shapes = [_shape(*told) for told in found if isinstance(told, tuple)]
+    shapes, following = _page(room, client_id, Cursor.parse(cursor) if cursor else None)
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
-    return Response(status_code=HTTPStatus.OK, content_type="application/json", body=body)
+    link = {"Link": f'</v1/subscriptions?cursor={following}>; rel="next"'} if following else {}
+    return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
 
 
-@router.delete("/v1/subscriptions", status_code=HTTPStatus.NO_CONTENT)
+@router.delete(
+    "/v1/subscriptions",
+    status_code=HTTPStatus.NO_CONTENT,
+    summary="Remove subscriptions and their rules",
+    operation_id="removeSubscriptions",
+    tags=TAGS,
+    security=BEARER,
+    responses=answers(HTTPStatus.NO_CONTENT, None, [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION]),
+)
 def remove(body: Removal) -> Response[str]:
+    """All of them or, if one is not yours, none."""
     room, client_id = of_request(router)
     ids = [str(subscription_id) for subscription_id in body.subscription_ids]
     removed = subscriptions.remove(room.connection, ids, client_id)
@@ -58,11 +99,55 @@ def remove(body: Removal) -> Response[str]:
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 
 
+class Part(NamedTuple):
+    """Some of a subscription's rules, and whether there are more after them."""
+
+    row: Subscription
+    rules: RuleSet
+    more: bool
+
+
+def _page(room: Room, client_id: bytes, begin: Cursor | None) -> tuple[list[SubscriptionShape], Cursor | None]:
+    """The subscriptions from `begin` on with as many rules as fit, and where the next page begins."""
+    left, shapes = room.settings.rules_per_page, list[SubscriptionShape]()
+    for subscription_id in (row.subscription_id for row in subscriptions.of_client(client_id)):
+        if begin and subscription_id < begin.subscription_id:
+            continue
+        if left == 0:
+            return shapes, Cursor(subscription_id)
+        here = begin if begin and subscription_id == begin.subscription_id else Cursor(subscription_id)
+        part = _part(room, client_id, here, left)
+        if part is None:
+            continue
+        shapes.append(_shape(part.row, part.rules))
+        if part.more:
+            return shapes, Cursor(subscription_id, int(part.row.revision), next(reversed(part.rules)))
+        left -= len(part.rules)
+    return shapes, None
+
+
+def _part(room: Room, client_id: bytes, here: Cursor, limit: int) -> Part | None:
+    """None if the subscription has meanwhile gone."""
+    found = room.rule_sets.read(here.subscription_id, client_id, after=here.after, limit=limit + 1)
+    match found:
+        case Unchanged.NOT_FOUND:
+            return None
+        case Unchanged():
+            raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
+        case row, rules:
+            if here.revision is not None and here.revision != row.revision:
+                raise Problem(Kind.RULES_CHANGED, "begin again without a cursor")
+            more = len(rules) > limit
+            return Part(row, dict(islice(rules.items(), limit)), more)
+
+
 def _shape(row: Subscription, rules: RuleSet) -> SubscriptionShape:
     return SubscriptionShape(
         subscription_id=UUID(row.subscription_id),
         notify_type=NotifyType(row.notify_type),
         token=row.token,
+        app=row.app,
+        environment=Environment(row.environment) if row.environment else None,
         status=SubscriptionStatus(row.status),
         status_reason=row.status_reason,
         rules=[RuleShape.of(pair, push_type) for pair, push_type in rules.items()],

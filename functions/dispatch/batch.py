@@ -1,80 +1,68 @@
 """One batch of a push queue: everything in it is sent at once, then each message is finished, delayed or buried."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from pynamodb.connection import Connection
-from pynamodb.exceptions import TransactWriteError
+from pynamodb.exceptions import PynamoDBException
 
 from clarion.decisions import PushDecision
-from clarion.events import EventLog, PushTried
-from clarion.messages import PushMessage
-from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
+from clarion.events import EventLog
+from clarion.providers.apps import Apps
+from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
-from dispatch import retries
-from dispatch.pushes import App, Stale, SubscriptionGone, build, obstacle, useful_until
+from dispatch.attempts import UNTRIED, Attempt, Sendable, ended, heed, settle, tried
+from dispatch.gate import Gate
+from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
-
-HOLD_SECONDS = 60.0
-"""How long a message rests that a misconfiguration holds back."""
-DEATHS_AT_ONCE = 8
-"""Transactions that mark subscriptions invalid; each takes some ten milliseconds."""
-
-type Verdict = Outcome | Stale | SubscriptionGone
-
-
-@dataclass(slots=True)
-class Attempt:
-    delivery: Delivery
-    message: PushMessage
-    subscription: Subscription | None
-    verdict: Verdict | None = None
-    rest: float | None = None
-    """Seconds until the message is tried again; None if it is finished."""
 
 
 @dataclass(slots=True)
 class Report:
-    """`unfinished` are the ids of messages that stay in the queue; `latencies` are of delivered pushes, in ms."""
+    """`unfinished` are the ids of messages that stay in the queue; `latencies` are those of delivered pushes, in ms."""
 
     unfinished: list[str] = field(default_factory=list)
     decisions: Counter[PushDecision] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
-    misconfigurations: set[str] = field(default_factory=set)
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many messages wait until somebody mends the app's fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    app: App
+    """`transactions` is how many run at once to end subscriptions; each takes some ten milliseconds."""
+
+    apps: Apps[App]
     transport: Transport
     connection: Connection
     queue: PushQueue
     events: EventLog
-    title: str
     clock: Callable[[], float] = time.time
+    transactions: int = 8
+    gates: dict[App, Gate] = field(default_factory=dict)
 
     def run(self, deliveries: Sequence[Delivery]) -> Report:
+        report = Report()
         attempts = self._attempts(deliveries)
-        self._send([attempt for attempt in attempts if attempt.verdict is None])
-        self._declare_dead([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
-        for attempt in attempts:
-            _settle(attempt, self.clock())
+        self._send(self._sendable(attempts))
+        self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
+        self._conclude(attempts, report)
         postponed = [(attempt.delivery, attempt.rest) for attempt in attempts if attempt.rest is not None]
+        self.queue.postpone(postponed)
         refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
         unreadable = [delivery for delivery in deliveries if delivery.message is None]
-        self.queue.postpone(postponed)
-        left = self.queue.bury(refused + unreadable)
-        report = self._report(attempts)
-        report.unfinished = [delivery.message_id for delivery, _ in postponed] + [one.message_id for one in left]
+        unburied = self.queue.bury(refused + unreadable)
+        report.unfinished = [delivery.message_id for delivery in [*(late for late, _ in postponed), *unburied]]
         return report
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
+        """Each message with its subscription as it is now, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
         wanted = {str(message.subscription_id) for _, message in readable}
         rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
@@ -82,76 +70,95 @@ class Dispatcher:
         attempts = []
         for delivery, message in readable:
             row = rows.get(str(message.subscription_id))
-            attempts.append(Attempt(delivery, message, row, obstacle(message, row, now)))
+            attempts.append(Attempt(delivery, message, row, obstacle(message, row, now) or UNTRIED))
         return attempts
 
-    def _send(self, attempts: Sequence[Attempt]) -> None:
-        now = self.clock()
-        pushes = [
-            build(attempt.message, attempt.subscription.token, self.app, title=self.title, now=now)
-            for attempt in attempts
-            if attempt.subscription is not None
-        ]
-        for attempt, outcome in zip(attempts, send(self.transport, pushes), strict=True):
-            attempt.verdict = outcome
-
-    def _declare_dead(self, attempts: Sequence[Attempt]) -> None:
-        if attempts:
-            with ThreadPoolExecutor(DEATHS_AT_ONCE) as pool:
-                list(pool.map(self._declare_one_dead, attempts))
-
-    def _declare_one_dead(self, attempt: Attempt) -> None:
-        if attempt.subscription is None or not isinstance(attempt.verdict, TokenGone):
-            return
-        gone, now = attempt.verdict, int(self.clock() * 1000)
-        try:
-            declare_dead(self.connection, attempt.subscription, reason=gone.reason, gone_since=gone.since, now=now)
-        except TransactWriteError:
-            attempt.verdict = RetryLater(status=gone.status, reason="the token's death was not recorded")
-
-    def _report(self, attempts: Sequence[Attempt]) -> Report:
-        report = Report()
-        now = int(self.clock() * 1000)
+    def _sendable(self, attempts: Iterable[Attempt]) -> dict[App, list[Sendable]]:
+        by_app: dict[App, list[Sendable]] = defaultdict(list)
         for attempt in attempts:
-            event = _event(attempt, now)
+            row = attempt.row
+            if row is None or attempt.verdict is not UNTRIED:
+                continue
+            app = self.apps.find(row.app, row.environment)
+            if app is None:
+                attempt.verdict = Misconfigured(status=None, reason="unknown app", whole_app=False)
+            else:
+                by_app[app].append(Sendable(attempt, row, app))
+        return by_app
+
+    def _send(self, by_app: dict[App, list[Sendable]]) -> None:
+        """Apps that are known to work go at once; the others send a scout ahead."""
+        going: list[Sendable] = []
+        behind_scout: list[Sendable] = []
+        for app, sendables in by_app.items():
+            gate = self._gate(app)
+            if gate.open:
+                going += sendables
+            elif gate.wants_scout():
+                going += sendables[:1]
+                behind_scout += sendables[1:]
+            else:
+                _hold(sendables, gate)
+        self._try(going)
+        self._try([one for one in behind_scout if self._gate(one.app).fault is None])
+        for one in behind_scout:
+            _hold([one], self._gate(one.app))
+
+    def _try(self, sendables: Sequence[Sendable]) -> None:
+        now = self.clock()
+        pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
+        faults: dict[App, Misconfigured] = {}
+        for one, outcome in zip(sendables, send(self.transport, pushes), strict=True):
+            one.attempt.verdict = heed(outcome, one.row)
+            if isinstance(outcome, Misconfigured) and outcome.whole_app:
+                faults[one.app] = outcome
+            elif outcome.status is not None:
+                self._gate(one.app).passed()
+        for app, fault in faults.items():
+            self._gate(app).shut(fault)
+
+    def _gate(self, app: App) -> Gate:
+        if app not in self.gates:
+            self.gates[app] = Gate(app.credential, self.clock)
+        return self.gates[app]
+
+    def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
+        if attempts:
+            with ThreadPoolExecutor(self.transactions) as pool:
+                for changed in pool.map(self._end_subscription, attempts):
+                    if changed is not None:
+                        self.events.add(ended(changed, self._milliseconds()))
+
+    def _end_subscription(self, attempt: Attempt) -> Subscription | None:
+        gone, row = attempt.verdict, attempt.row
+        if row is None or not isinstance(gone, TokenGone):
+            return None
+        try:
+            return declare_dead(
+                self.connection, row, reason=gone.reason, gone_since=gone.since, now=self._milliseconds()
+            )
+        except PynamoDBException:
+            attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
+            return None
+
+    def _conclude(self, attempts: Iterable[Attempt], report: Report) -> None:
+        now = self._milliseconds()
+        for attempt in attempts:
+            settle(attempt, now / 1000)
+            event = tried(attempt, now)
             self.events.add(event)
             report.decisions[event.decision] += 1
             if isinstance(attempt.verdict, Delivered):
                 report.latencies.append(event.latency_ms)
             if isinstance(attempt.verdict, Misconfigured):
-                report.misconfigurations.add(attempt.verdict.reason)
-        return report
+                app = attempt.row.app if attempt.row else None
+                report.faults[app or self.apps.first, attempt.verdict.reason] += 1
+
+    def _milliseconds(self) -> int:
+        return int(self.clock() * 1000)
 
 
-def _settle(attempt: Attempt, now: float) -> None:
-    """Decide how long the message rests. One that would come back too late to be of use is stale already."""
-    match attempt.verdict:
-        case RetryLater(after=after) as verdict:
-            rest = retries.delay(attempt.delivery.attempt, after)
-        case Misconfigured() as verdict:
-            rest = HOLD_SECONDS
-        case _:
-            return
-    if now + rest < useful_until(attempt.message):
-        attempt.rest = rest
-    else:
-        attempt.verdict = Stale(reason=verdict.reason, status=verdict.status)
-
-
-def _event(attempt: Attempt, now: int) -> PushTried:
-    message, verdict = attempt.message, attempt.verdict
-    if verdict is None:
-        raise AssertionError("an attempt without a verdict")
-    return PushTried(
-        at=now,
-        receipt=message.receipt,
-        statement_hash=message.statement_hash,
-        decision=verdict.decision,
-        subscription_id=message.subscription_id,
-        notify_type=message.notify_type,
-        attempt=attempt.delivery.attempt,
-        latency_ms=max(0, now - message.observed_at),
-        status=verdict.status,
-        reason=verdict.reason,
-        provider_id=verdict.provider_id if isinstance(verdict, Delivered) else None,
-    )
+def _hold(sendables: Iterable[Sendable], gate: Gate) -> None:
+    for one in sendables:
+        if gate.fault is not None and one.attempt.verdict is UNTRIED:
+            one.attempt.verdict = Misconfigured(status=None, reason=gate.fault.reason)

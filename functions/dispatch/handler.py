@@ -6,19 +6,18 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 
 from clarion import tables
-from clarion.decisions import NotifyType
+from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
 from clarion.metrics import NAMESPACE, Metric, decided
 from clarion.providers.apns import ApnsApp
-from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
+from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
-from clarion.secrets import Secret
 from dispatch.batch import Dispatcher, Report
-from dispatch.pushes import App
 from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
 
@@ -28,9 +27,11 @@ metrics = Metrics(service="dispatch", namespace=NAMESPACE)
 
 @metrics.log_metrics
 def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
+    """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
     dispatcher = _dispatcher()
     report = dispatcher.run([Delivery.of(record) for record in event["Records"]])
-    _measure(report, lost=dispatcher.events.flush())
+    _tell(report)
+    _flush(dispatcher.events)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.unfinished]}
 
 
@@ -40,30 +41,37 @@ def _dispatcher() -> Dispatcher:
     tables.bind(settings.table_prefix)
     transport = Transport(settings.ca_file)
     return Dispatcher(
-        app=_app(settings, transport),
+        apps=_apps(settings, transport),
         transport=transport,
         connection=Connection(),
         queue=PushQueue(boto3.client("sqs"), settings.queue_url, settings.dead_letter_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
-        title=settings.alert_title,
     )
 
 
-def _app(settings: DispatchSettings, transport: Transport) -> App:
+def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
     secrets = boto3.client("secretsmanager")
     if settings.notify_type is NotifyType.FCM:
-        account = Secret(secrets, settings.provider_secret_id, GoogleAccount)
-        return FcmApp(GoogleCredential(account, transport), url=settings.fcm_url)
-    key = Secret(secrets, settings.provider_secret_id, ApnsKey)
-    return ApnsApp(ApnsCredential(key), bundle_id=settings.bundle_id, url=settings.apns_url)
+        return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
+    urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
+    return apns_apps(settings.all_apps, secrets, urls)
 
 
-def _measure(report: Report, lost: int) -> None:
+def _tell(report: Report) -> None:
     for decision, count in report.decisions.items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
         metrics.add_metric(Metric.LATENCY, MetricUnit.Milliseconds, latency)
+    for (app, reason), waiting in report.faults.items():
+        logger.error("misconfigured", app=app, reason=reason, waiting=waiting)
+
+
+def _flush(events: EventLog) -> None:
+    """What has been pushed must not be pushed again because Firehose fails."""
+    try:
+        lost = events.flush()
+    except (BotoCoreError, ClientError) as error:
+        logger.warning("events lost", reason=type(error).__name__)
+        lost = 1
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
-    for reason in report.misconfigurations:
-        logger.error("misconfigured", reason=reason)

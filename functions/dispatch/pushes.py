@@ -1,8 +1,8 @@
 """From a message and its subscription to the push that the provider gets, if it is still of use."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import ClassVar
-from uuid import UUID, uuid5
 
 from clarion import payload
 from clarion.decisions import NotifyType, PushDecision, PushType, SubscriptionStatus
@@ -55,13 +55,13 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
     return None
 
 
-def build(message: PushMessage, token: str, app: App, *, title: str, now: float) -> Push:
+def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
     """The same message makes the same push every time, whoever builds it and however often."""
     if isinstance(app, FcmApp):
         ttl = min(int(useful_until(message) - now), MAX_TTL)
         return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
     call = message.notify_type is NotifyType.VOIP
-    body = (payload.voip(message) if call else payload.apns(message, title=title)).body
+    body = (payload.voip(message) if call else payload.apns(message, title=app.title)).body
     return ApnsPush(
         app=app,
         token=token,
@@ -73,9 +73,10 @@ def build(message: PushMessage, token: str, app: App, *, title: str, now: float)
     )
 
 
-def push_id(message: PushMessage) -> UUID:
-    """Names the notification of one statement for one subscription, also when it is repeated."""
-    return uuid5(message.subscription_id, message.statement_hash.hex())
+def push_id(message: PushMessage) -> str:
+    """Names the notification of one statement for one subscription, also when it is repeated: a UUID, version 8."""
+    name = sha256(message.subscription_id.bytes + message.statement_hash).hexdigest()
+    return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
 
 
 def _is_call(message: PushMessage) -> bool:

@@ -1,10 +1,11 @@
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Json, model_validator
 
-from clarion.decisions import NotifyType
+from clarion.decisions import Environment, NotifyType
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
+from clarion.providers.apps import AppSettings
 from clarion.settings import Settings
 
 Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
@@ -12,16 +13,41 @@ Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 
 
 class DispatchSettings(Settings):
-    """`ca_file` replaces the public authorities. Without `dead_letter_url` a refused push goes the queue's own way."""
+    """The first app is spelled out; `apps` is a JSON array of further ones (`AppSettings`).
+
+    `ca_file` replaces the public authorities. Without `dead_letter_url` a message that can never be pushed goes the
+    queue's own way to its dead-letter queue.
+    """
 
     table_prefix: str
     queue_url: str
     notify_type: NotifyType
     events_stream: str
     provider_secret_id: str
+    sandbox_secret_id: str | None = None
+    app_name: str = "first"
     bundle_id: str
     alert_title: str = TITLE
-    apns_url: Origin = apns.PRODUCTION
+    apps: Json[tuple[AppSettings, ...]] = ()
+    apns_url: Origin = apns.URLS[Environment.PRODUCTION]
+    apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]
     fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     dead_letter_url: str | None = None
+
+    @model_validator(mode="after")
+    def _apps_have_names_of_their_own(self) -> Self:
+        if len({app.name for app in self.all_apps}) < len(self.all_apps):
+            raise ValueError("two apps have the same name")
+        return self
+
+    @property
+    def all_apps(self) -> tuple[AppSettings, ...]:
+        first = AppSettings(
+            name=self.app_name,
+            secret_id=self.provider_secret_id,
+            bundle_id=self.bundle_id,
+            sandbox_secret_id=self.sandbox_secret_id,
+            alert_title=self.alert_title,
+        )
+        return (first, *self.apps)

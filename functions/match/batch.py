@@ -1,175 +1,145 @@
-"""One batch of statements on its way: each stage takes the cases that are still open one step further."""
+"""A batch of statements on its way: each stage takes the cases that are still open one step further."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import batched
-from uuid import UUID
 
-from clarion.decisions import NotificationDecision, StatementDecision
+from clarion.decisions import StatementDecision
 from clarion.messages import PushMessage, StatementMessage
-from clarion.payload import MAX_DATA_SIZE
-from clarion.statement import Statement
-from match import lookups
+from match import fan_out, lookups
 from match.admission import Admission, Notification, Ruling
-from match.faults import Fault, settle
-from match.matching import Match, Receiver, Wish, match
-from match.outbox import Outbox
+from match.case import Case
+from match.claims import Claims
+from match.fan_out import Page
+from match.faults import Fault, settle, sound
+from match.matching import Receiver, match
+from match.outbox import Letter, Outbox
+from match.settings import MatchSettings
 from match.source import Source
-from match.verdict import judge
+from match.verdict import Rejected, Verified, judge
+
+PAGES = 8
+"""How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
+YOUNG = 10_000
+"""Milliseconds. The index of the rules lags: one that was made just before its statement may not show in it yet."""
 
 
-@dataclass(slots=True)
-class Case:
-    """A statement in the batch, and what has been found out about it so far."""
-
-    message_id: str
-    message: StatementMessage
-    statement: Statement | None = None
-    decision: StatementDecision | None = None
-    reason: str | None = None
-    matches: Sequence[Match] = ()
-    rulings: list[tuple[Notification, Ruling]] = field(default_factory=list)
-    fault: str | None = None
-
-    @property
-    def sender(self) -> bytes:
-        """The verified signer."""
-        if self.statement is None or self.statement.signer is None:
-            raise ValueError("only a verified statement has a sender")
-        return self.statement.signer
-
-
+@dataclass(frozen=True)
 class Matcher:
-    def __init__(
-        self,
-        *,
-        source: Source,
-        admission: Admission,
-        outbox: Outbox,
-        pool: Executor,
-        clock: Callable[[], int],
-    ) -> None:
-        self._source = source
-        self._admission = admission
-        self._outbox = outbox
-        self._pool = pool
-        self._clock = clock
+    settings: MatchSettings
+    source: Source
+    claims: Claims
+    admission: Admission
+    outbox: Outbox
+    pool: Executor
+    clock: Callable[[], int]
 
     def decide(self, cases: Sequence[Case]) -> None:
-        """Take every case to its decision, or to the fault for which the queue is to bring it again."""
+        """Take every case to its end, as `Case` tells them."""
         self._judge(cases)
-        self._match([case for case in cases if not case.fault and not case.decision])
+        self._match(self._in_turn([case for case in cases if isinstance(case.verdict, Verified)]))
         self._admit([case for case in cases if case.matches])
-        self._queue([case for case in cases if case.matches and not case.fault])
+        self._post((case, self._letter(push)) for case in cases if not case.fault for push in case.pushes())
+        self._post((case, letter) for case in cases if not case.fault for letter in case.onward)
 
     def _judge(self, cases: Sequence[Case]) -> None:
-        now = self._clock()
-        for case, raw in settle(self._pool, self._read, cases):
+        now = self.clock()
+        for case, raw in settle(self.pool, lambda case: self.source.read(case.message), cases):
             if isinstance(raw, Fault):
                 case.fault = raw.reason
-            else:
-                case.statement, case.decision, case.reason = judge(raw, now)
+                continue
+            case.verdict = judge(raw, now)
+            if isinstance(case.verdict, Rejected):
+                case.decision = case.verdict.decision
 
-    def _read(self, case: Case) -> bytes:
-        return self._source.read(case.message)
+    def _in_turn(self, cases: Sequence[Case]) -> list[Case]:
+        """All but the pages of a fan-out that another message has; statements come before pages."""
+        going = [case for case in cases if not case.message.span]
+        for case, taken in settle(self.pool, self._take_page, [case for case in cases if case.message.span]):
+            if isinstance(taken, Fault):
+                case.fault = taken.reason
+            elif taken:
+                going.append(case)
+        return going
+
+    def _take_page(self, case: Case) -> bool:
+        now = self.clock()
+        return self.claims.take(fan_out.page_record(case.message, case.verified, now))
 
     def _match(self, cases: Sequence[Case]) -> None:
-        wishes = dict(settle(self._pool, lookups.wishes, {key for case in cases for key in _keys(case).values()}))
-        receivers = self._receivers(wishes.values())
-        for case in cases:
-            matches = _matches(case, wishes, receivers)
-            if isinstance(matches, Fault):
-                case.fault = matches.reason
-            else:
-                case.matches = matches
-                case.decision = StatementDecision.MATCHED if matches else StatementDecision.UNMATCHED
+        pages = self._pages(cases)
+        receivers = self._receivers({name for _, page in pages for name in page.subscription_ids})
+        for case, page in pages:
+            known = sound({name: receivers[name] for name in page.subscription_ids if name in receivers})
+            if isinstance(known, Fault):
+                case.fault = known.reason
+                continue
+            case.matches = match(page.wishes, known)
+            if not case.message.span:
+                self._decide(case)
 
-    def _receivers(self, found: Iterable[list[Wish] | Fault]) -> dict[str, Receiver | Fault]:
-        ids = {wish.subscription_id for wishes in found if not isinstance(wishes, Fault) for wish in wishes}
+    def _pages(self, cases: Sequence[Case]) -> list[tuple[Case, Page]]:
+        """What rules the batch has room for; the rest goes onward."""
+        size = self.settings.fan_out_page
+        questions = {question for case in cases for question in case.questions().values()}
+        found = dict(settle(self.pool, partial(lookups.rules, page=size), questions))
+        pages, room = [], PAGES * size
+        for case in cases:
+            wanted = sound({topic: found[question] for topic, question in case.questions().items()})
+            if isinstance(wanted, Fault):
+                case.fault = wanted.reason
+                continue
+            page = fan_out.cut(wanted, case.message.span, min(size, room))
+            room -= len(page.subscription_ids)
+            case.onward = [self._onward(message) for message in fan_out.successors(case.message, page)]
+            pages.append((case, page))
+        return pages
+
+    def _receivers(self, names: Iterable[str]) -> dict[str, Receiver | Fault]:
         receivers: dict[str, Receiver | Fault] = {}
-        for some, answer in settle(self._pool, lookups.receivers, batched(ids, lookups.BATCH_GET_KEYS, strict=False)):
-            receivers |= dict.fromkeys(some, answer) if isinstance(answer, Fault) else answer
+        for some, found in settle(self.pool, lookups.receivers, batched(names, lookups.BATCH_GET_KEYS, strict=False)):
+            receivers |= dict.fromkeys(some, found) if isinstance(found, Fault) else found
         return receivers
+
+    def _decide(self, case: Case) -> None:
+        message = case.message
+        if case.matches or case.onward:
+            case.decision = StatementDecision.MATCHED
+        elif message.second_look or self.clock() - message.observed_at >= YOUNG:
+            case.decision = StatementDecision.UNMATCHED
+        else:
+            again = message.model_copy(update={"second_look": True})
+            case.onward = [self._onward(again, delay=self.settings.second_look_seconds)]
 
     def _admit(self, cases: Sequence[Case]) -> None:
         of_pair: dict[bytes, list[tuple[Case, Notification]]] = defaultdict(list)
         for case in cases:
-            for notification in _notifications(case):
+            for notification in case.notifications():
                 of_pair[notification.pair].append((case, notification))
-        for some, rulings in settle(self._pool, self._rule, of_pair.values()):
-            for number, (case, notification) in enumerate(some):
-                if isinstance(rulings, Fault):
+        for asked, rulings in settle(self.pool, self._rule, of_pair.values()):
+            if isinstance(rulings, Fault):
+                for case, _ in asked:
                     case.fault = rulings.reason
-                else:
-                    case.rulings.append((notification, rulings[number]))
+                continue
+            for (case, notification), ruling in zip(asked, rulings, strict=True):
+                case.rulings.append((notification, ruling))
 
-    def _rule(self, of_pair: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
-        return self._admission.decide([notification for _, notification in of_pair])
+    def _rule(self, asked: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
+        return self.admission.decide([notification for _, notification in asked])
 
-    def _queue(self, cases: Sequence[Case]) -> None:
-        pushes = {_push(case, notification): case for case in cases for notification in _queued(case)}
-        for parcel, refused in settle(self._pool, self._outbox.send, self._outbox.parcels(pushes)):
-            failures = dict.fromkeys(parcel.pushes, refused.reason) if isinstance(refused, Fault) else refused
-            for push, reason in failures.items():
-                pushes[push].fault = reason
+    def _letter(self, push: PushMessage) -> Letter:
+        return Letter(self.settings.push_queues[push.notify_type], push.to_json())
 
+    def _onward(self, message: StatementMessage, delay: int = 0) -> Letter:
+        return Letter(self.settings.statements_queue_url, message.to_json(), delay)
 
-def _keys(case: Case) -> dict[bytes, bytes]:
-    """The index key for each of the statement's topics, in their order."""
-    topics = case.statement.topics if case.statement else ()
-    return {topic: case.sender + topic for topic in topics}
-
-
-def _matches(
-    case: Case, wishes: Mapping[bytes, list[Wish] | Fault], receivers: Mapping[str, Receiver | Fault]
-) -> list[Match] | Fault:
-    wanted: dict[bytes, list[Wish]] = {}
-    known: dict[str, Receiver] = {}
-    for topic, key in _keys(case).items():
-        found = wishes[key]
-        if isinstance(found, Fault):
-            return found
-        wanted[topic] = found
-        for wish in found:
-            receiver = receivers.get(wish.subscription_id)
-            if isinstance(receiver, Fault):
-                return receiver
-            if receiver:
-                known[wish.subscription_id] = receiver
-    return match(wanted, known)
-
-
-def _notifications(case: Case) -> list[Notification]:
-    if case.statement is None:
-        return []
-    statement_hash = case.statement.hash
-    return [
-        Notification(case.message.receipt, statement_hash, case.sender, case.statement.expires_at, match)
-        for match in case.matches
-    ]
-
-
-def _queued(case: Case) -> Iterator[Notification]:
-    return (notification for notification, ruling in case.rulings if ruling.decision is NotificationDecision.QUEUED)
-
-
-def _push(case: Case, notification: Notification) -> PushMessage:
-    data = case.statement.data if case.statement else None
-    truncated = data is not None and len(data) > MAX_DATA_SIZE
-    receiver = notification.match.receiver
-    return PushMessage(
-        receipt=notification.receipt,
-        observed_at=case.message.observed_at,
-        statement_hash=notification.statement_hash,
-        subscription_id=UUID(receiver.subscription_id),
-        client_id=receiver.client_id,
-        notify_type=receiver.notify_type,
-        push_type=notification.match.push_type,
-        sender_pubkey=notification.sender,
-        topic=notification.match.topic,
-        data=None if truncated else data,
-        truncated=truncated,
-        expires_at=notification.expires_at,
-    )
+    def _post(self, letters: Iterable[tuple[Case, Letter]]) -> None:
+        senders: dict[Letter, list[Case]] = defaultdict(list)
+        for case, letter in letters:
+            senders[letter].append(case)
+        for letter, reason in self.outbox.post(senders).items():
+            for case in senders[letter]:
+                case.fault = reason

@@ -1,6 +1,6 @@
 """Work that reaches AWS runs side by side; what fails is a value, so that the rest of a batch goes on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -27,4 +27,15 @@ def settle[Task, Result](
         except AWS_ERRORS as error:
             return task, Fault(f"{type(error).__name__}: {error}")
 
-    return list(pool.map(attempt, tasks))
+    waiting = list(tasks)
+    return list(pool.map(attempt, waiting) if len(waiting) > 1 else map(attempt, waiting))
+
+
+def sound[Key, Value](found: Mapping[Key, Value | Fault]) -> dict[Key, Value] | Fault:
+    """What was found, unless part of it could not be."""
+    values: dict[Key, Value] = {}
+    for key, value in found.items():
+        if isinstance(value, Fault):
+            return value
+        values[key] = value
+    return values

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from match.room import Room
+from match.room import Clients, Room
 from match.settings import MatchSettings
 
 
@@ -16,4 +16,5 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[s
 
 @cache
 def _room() -> Room:
-    return Room.open(MatchSettings.from_environment())
+    settings = MatchSettings.from_environment()
+    return Room.open(settings, Clients.make(settings.table_prefix))

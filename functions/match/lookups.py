@@ -1,18 +1,36 @@
 """What matching reads from DynamoDB. All reads are eventually consistent, at half a read unit each."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from clarion.decisions import NotifyType, PushType, SubscriptionStatus
-from clarion.tables import Rule, Subscription, split_rule_key
+from clarion.messages import Span
+from clarion.tables import BySenderTopic, Rule, Subscription, split_rule_key
+from match.fan_out import Found
 from match.matching import Receiver, Wish
 
 BATCH_GET_KEYS = 100
 _WITHOUT_TOKEN = ["subscription_id", "client_id", "notify_type", "status", "generation"]
 
 
-def wishes(sender_topic: bytes) -> list[Wish]:
-    """The rules that name this sender and topic (64 bytes), of whatever generation."""
-    return [_wish(rule) for rule in Rule.by_sender_topic.query(sender_topic)]
+class Question(NamedTuple):
+    """Which rules name this sender and topic (64 bytes); within `span`, if it is given."""
+
+    sender_topic: bytes
+    span: Span | None
+
+
+def rules(question: Question, page: int) -> Found:
+    """About a page of rules, of whatever generation."""
+    span = question.span
+    within = BySenderTopic.subscription_id.between(f"{span.after} ", span.until) if span else None
+    wishes: list[Wish] = []
+    for rule in Rule.by_sender_topic.query(question.sender_topic, within, page_size=page + 1):
+        wish = _wish(rule)
+        if len(wishes) >= page and wish.subscription_id != wishes[-1].subscription_id:
+            return Found(wishes, more=True)
+        wishes.append(wish)
+    return Found(wishes, more=False)
 
 
 def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver]:

@@ -6,10 +6,11 @@ from uuid import UUID
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from clarion.decisions import StatementDecision
 from clarion.events import EventLog, NotificationDecided, StatementDecided, StatementObserved
 from clarion.metrics import Metric, decided
 from match.admission import Notification, Ruling
-from match.batch import Case
+from match.case import Case
 
 
 class Report:
@@ -28,18 +29,20 @@ class Report:
 
     def case(self, case: Case, at: int) -> None:
         receipt = str(case.message.receipt)
-        if case.fault or not case.decision:
+        if case.fault:
             self._logger.warning("statement comes again", extra={"receipt": receipt, "reason": case.fault})
             return
-        self._counts[decided(case.decision)] += 1
-        self._events.add(StatementObserved.of(case.message, at))
-        self._events.add(_statement_event(case, at))
-        rulings = Counter(ruling.decision for _, ruling in case.rulings)
+        told: dict[str, object] = dict(Counter(ruling.decision for _, ruling in case.rulings))
+        if case.decision:
+            told |= {"decision": case.decision, "reason": case.reason}
+            self._counts[decided(case.decision)] += 1
+            self._events.add(StatementObserved.of(case.message, at))
+            self._events.add(_statement_event(case, case.decision, at))
         for notification, ruling in case.rulings:
             self._counts[decided(ruling.decision)] += 1
             self._events.add(_notification_event(notification, ruling, at))
-        told: dict[str, object] = {"receipt": receipt, "decision": case.decision, "reason": case.reason}
-        self._logger.info("statement decided", extra=told | dict(rulings))
+        if told:
+            self._logger.info("statement decided", extra={"receipt": receipt, **told})
 
     def close(self) -> None:
         self._counts[Metric.EVENTS_LOST] += self._events.flush()
@@ -49,13 +52,13 @@ class Report:
         self._metrics.flush_metrics()
 
 
-def _statement_event(case: Case, at: int) -> StatementDecided:
+def _statement_event(case: Case, decision: StatementDecision, at: int) -> StatementDecided:
     statement = case.statement
     return StatementDecided(
         at=at,
         receipt=case.message.receipt,
         statement_hash=statement.hash if statement else None,
-        decision=case.decision,
+        decision=decision,
         observed_at=case.message.observed_at,
         sender_pubkey=statement.signer if statement else None,
         reason=case.reason,

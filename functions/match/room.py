@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-import boto3
 from aws_lambda_powertools import Logger, Metrics
 from botocore.config import Config
 from pydantic import ValidationError
@@ -17,11 +16,20 @@ from clarion.events import EventLog
 from clarion.messages import StatementMessage
 from clarion.metrics import NAMESPACE
 from match.admission import Admission
-from match.batch import Case, Matcher
-from match.outbox import Outbox
+from match.batch import Matcher
+from match.case import Case
+from match.claims import Claims
+from match.outbox import Letter, Outbox
 from match.report import Report
 from match.settings import MatchSettings
 from match.source import Source
+from match.windows import Windows
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
 
 SERVICE = "match"
 WORKERS = 16
@@ -33,47 +41,93 @@ def now() -> int:
 
 
 @dataclass(frozen=True)
+class Clients:
+    """The ways to AWS; `pool` is where requests wait for their answers."""
+
+    dynamodb: "DynamoDBClient"
+    sqs: "SQSClient"
+    firehose: "FirehoseClient"
+    s3: Callable[[], "S3Client"]
+    pool: Executor
+
+    @classmethod
+    def make(cls, table_prefix: str) -> Self:
+        connection = tables.bind(table_prefix, pool=WORKERS)
+        # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
+        session = connection.session
+        return cls(
+            dynamodb=cast("DynamoDBClient", connection.client),
+            sqs=cast("SQSClient", session.create_client("sqs", config=Config(max_pool_connections=WORKERS))),
+            firehose=cast("FirehoseClient", session.create_client("firehose")),
+            s3=cache(lambda: cast("S3Client", session.create_client("s3"))),
+            pool=ThreadPoolExecutor(WORKERS),
+        )
+
+
+class Poison(NamedTuple):
+    """A message that can't be read."""
+
+    message_id: str
+    body: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Room:
     matcher: Matcher
     report: Report
-    clock: Callable[[], int] = now
 
     @classmethod
-    def open(cls, settings: MatchSettings, clock: Callable[[], int] = now) -> Self:
-        tables.bind(settings.table_prefix)
+    def open(cls, settings: MatchSettings, clients: Clients, clock: Callable[[], int] = now) -> Self:
+        claims = Claims(clients.dynamodb)
         matcher = Matcher(
-            source=Source(cache(lambda: boto3.client("s3")), settings.oversize_bucket),
-            admission=Admission(settings.limit, clock),
-            outbox=Outbox(boto3.client("sqs", config=Config(max_pool_connections=WORKERS)), settings.push_queues),
-            pool=ThreadPoolExecutor(WORKERS),
+            settings=settings,
+            source=Source(clients.s3, settings.oversize_bucket),
+            claims=claims,
+            admission=Admission(settings.limit, claims, Windows(clients.dynamodb), clock),
+            outbox=Outbox(clients.sqs, clients.pool),
+            pool=clients.pool,
             clock=clock,
         )
         report = Report(
-            events=EventLog(boto3.client("firehose"), settings.events_stream),
+            events=EventLog(clients.firehose, settings.events_stream),
             metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
             logger=Logger(service=SERVICE),
         )
-        return cls(matcher, report, clock)
+        return cls(matcher, report)
 
     def take(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
         """Decide on a batch of SQS records; returns the ids of the messages that are to come again."""
         cases, poisoned = self._opened(records)
+        unburied = self._bury(poisoned)
         self.matcher.decide(cases)
-        at = self.clock()
+        at = self.matcher.clock()
         for case in cases:
             self.report.case(case, at)
         self.report.close()
-        return [*poisoned, *(case.message_id for case in cases if case.fault)]
+        return [*unburied, *(case.message_id for case in cases if case.fault)]
 
-    def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[str]]:
-        cases, poisoned = [], []
+    def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[Poison]]:
+        cases: list[Case] = []
+        poisoned: list[Poison] = []
         for record in records:
+            message_id, body = record["messageId"], record["body"]
             try:
-                cases.append(Case(record["messageId"], StatementMessage.model_validate_json(record["body"])))
+                cases.append(Case(message_id, StatementMessage.model_validate_json(body)))
             except ValidationError as flaw:
-                poisoned.append(record["messageId"])
-                self.report.poison(record["messageId"], _reason(flaw))
+                poisoned.append(Poison(message_id, body, _reason(flaw)))
         return cases, poisoned
+
+    def _bury(self, poisoned: Sequence[Poison]) -> list[str]:
+        """Send what no retry makes readable to the dead-letter queue; returns those that must get there by retries."""
+        for poison in poisoned:
+            self.report.poison(poison.message_id, poison.reason)
+        url = self.matcher.settings.dead_letter_url
+        if not url:
+            return [poison.message_id for poison in poisoned]
+        letters = {poison.message_id: Letter(url, poison.body, reason=poison.reason) for poison in poisoned}
+        refused = self.matcher.outbox.post(letters.values())
+        return [message_id for message_id, letter in letters.items() if letter in refused]
 
 
 def _reason(flaw: ValidationError) -> str:

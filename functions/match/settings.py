@@ -8,6 +8,12 @@ from clarion.settings import Settings
 
 
 class MatchSettings(Settings):
+    """Without `dead_letter_url` an unreadable message goes the queue's own way, by its retries.
+
+    `fan_out_page` is how many subscriptions are told of one statement in one invocation; one that nobody wanted yet
+    is looked at again after `second_look_seconds`.
+    """
+
     table_prefix: str
     statements_queue_url: str
     apns_queue_url: str
@@ -15,6 +21,9 @@ class MatchSettings(Settings):
     fcm_queue_url: str
     events_stream: str
     oversize_bucket: str
+    dead_letter_url: str | None = None
+    fan_out_page: int = Field(default=250, gt=0)
+    second_look_seconds: int = Field(default=5, ge=0, le=900)
     rate_limit: int = Field(default=30, gt=0)
     rate_window_seconds: int = Field(default=60, gt=0)
     rate_cooldown_seconds: int = Field(default=120, ge=0)

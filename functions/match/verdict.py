@@ -7,24 +7,33 @@ from clarion.signature import verify
 from clarion.statement import MalformedStatement, ProofKind, Statement, decode
 
 
-class Verdict(NamedTuple):
-    """`rejected` says why the statement goes no further; without it there is a statement with a true signature."""
+class Verified(NamedTuple):
+    """A statement that `sender` did sign, and its hash."""
 
-    statement: Statement | None
-    rejected: StatementDecision | None = None
+    statement: Statement
+    hash: bytes
+    sender: bytes
+
+
+class Rejected(NamedTuple):
+    """A statement that goes no further; without one if it could not be decoded."""
+
+    decision: StatementDecision
     reason: str | None = None
+    statement: Statement | None = None
 
 
-def judge(raw: bytes, now: int) -> Verdict:
+def judge(raw: bytes, now: int) -> Verified | Rejected:
     """The cheap checks come first, the signature last. `now` is UNIX milliseconds."""
     try:
         statement = decode(raw)
     except MalformedStatement as flaw:
-        return Verdict(None, StatementDecision.MALFORMED, str(flaw))
+        return Rejected(StatementDecision.MALFORMED, str(flaw))
+    proof = statement.proof
     if statement.expires_at * 1000 <= now:
-        return Verdict(statement, StatementDecision.EXPIRED)
-    if statement.proof is None or statement.proof.kind is not ProofKind.SR25519:
-        return Verdict(statement, StatementDecision.UNSUPPORTED_PROOF)
+        return Rejected(StatementDecision.EXPIRED, statement=statement)
+    if proof is None or proof.kind is not ProofKind.SR25519:
+        return Rejected(StatementDecision.UNSUPPORTED_PROOF, statement=statement)
     if not verify(statement):
-        return Verdict(statement, StatementDecision.BAD_SIGNATURE)
-    return Verdict(statement)
+        return Rejected(StatementDecision.BAD_SIGNATURE, statement=statement)
+    return Verified(statement, statement.hash, proof.signer)

@@ -14,12 +14,17 @@ from api.app import handle
 from api.authorization import Authorizer
 from api.room import Room
 from api.settings import ApiSettings, AuthorizerSettings
-from clarion.tables import Rule, Subscription, Token
+from clarion.tables import Quota, Rule, Subscription, Token
+from local.gateway import Gateway
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECRET = "a secret shared with the existing solution, long enough for HS512"
+
+
+LOGIN_SECRET = "a secret that only the standalone login knows"
+DOMAIN = "push.example.org"
 
 
 @dataclass
@@ -88,8 +93,16 @@ def aws() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def room(aws: None) -> Room:
-    room = Room.open(ApiSettings(table_prefix="clarion-test-", events_stream="lake"))
-    for model in (Subscription, Token, Rule):
+    boto3.client("secretsmanager").create_secret(Name="login", SecretString=json.dumps({"secret": LOGIN_SECRET}))
+    settings = ApiSettings(
+        table_prefix="clarion-test-",
+        events_stream="lake",
+        requests_per_minute=100_000,
+        login_secret_id="login",
+        login_domain=DOMAIN,
+    )
+    room = Room.open(settings)
+    for model in (Subscription, Token, Rule, Quota):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("s3").create_bucket(Bucket="lake")
     boto3.client("firehose").create_delivery_stream(
@@ -103,10 +116,18 @@ def room(aws: None) -> Room:
 
 
 @pytest.fixture(scope="module")
-def authorizer(aws: None) -> Authorizer:
+def authorizer(room: Room) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
-    return Authorizer(AuthorizerSettings(jwt_secret_id="jwt"), secrets)
+    settings = AuthorizerSettings(jwt_secret_id="jwt", login_secret_id="login", login_domain=DOMAIN)
+    return Authorizer(settings, secrets)
+
+
+@pytest.fixture(scope="module")
+def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
+    """The API on a socket, its authorizer before it."""
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,11 +1,20 @@
+import hmac
+import json
 import time
-from collections.abc import Callable
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
+import boto3
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from pydantic import ValidationError
 
 from api.authorization import Authorizer
+from api.settings import AuthorizerSettings
 
 NOW = int(time.time())
 CLIENT = "ab" * 32
@@ -40,6 +49,8 @@ def test_a_token_of_the_existing_solution_says_who_the_client_is(
         ({"sub": CLIENT + "00"}, "public key"),
         ({"secret": "another secret of thirty-two bytes."}, "signature"),
         ({"algorithm": "HS512"}, "signature"),
+        ({"sub": 7}, "claims"),
+        ({"exp": "soon"}, "not a JSON Web Token"),
     ],
 )
 def test_a_token_that_fails_in_one_point_vouches_for_nobody(
@@ -59,3 +70,105 @@ def test_an_unsigned_token_vouches_for_nobody(authorizer: Authorizer) -> None:
     claims = {"iss": "polkadot-app", "sub": CLIENT, "iat": NOW, "exp": NOW + 60}
     unsigned = jwt.encode(claims, "", algorithm="none")
     assert set(context(authorizer, f"Bearer {unsigned}")) == {"refusal"}
+
+
+# ---- issuers with public keys -------------------------------------------------------------------------------
+
+ISSUER = "https://issuer.example"
+AUDIENCE = "clarion"
+KEYS: dict[str, Any] = {
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+    "RS256": rsa.generate_private_key(65537, 2048),
+}
+
+
+def jwk(algorithm: str) -> dict[str, Any]:
+    told: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(KEYS[algorithm].public_key(), as_dict=True)
+    return told | {"kid": algorithm, "use": "sig", "alg": algorithm}
+
+
+class Jwks(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps({"keys": [jwk(algorithm) for algorithm in KEYS]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def jwks_url() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Jwks) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/jwks"
+        server.shutdown()
+        thread.join()
+
+
+def trusting(url: str, *algorithms: str) -> Authorizer:
+    issuer = {"issuer": ISSUER, "audience": AUDIENCE, "algorithms": algorithms, "jwks_url": url}
+    settings = AuthorizerSettings.model_validate({"issuers": json.dumps([issuer])})
+    return Authorizer(settings, boto3.client("secretsmanager"))
+
+
+def issued(algorithm: str, key: Any = None, kid: str | None = None, **changes: Any) -> str:
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": CLIENT, "iat": NOW, "exp": NOW + 600} | changes
+    return jwt.encode(claims, key or KEYS[algorithm], algorithm=algorithm, headers={"kid": kid or algorithm})
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_an_issuers_public_key_vouches_for_a_client(aws: None, jwks_url: str, algorithm: str) -> None:
+    told = context(trusting(jwks_url, "ES256", "EdDSA", "RS256"), f"Bearer {issued(algorithm)}")
+    assert told == {"client_id": CLIENT}
+
+
+@pytest.mark.parametrize(
+    ("token", "refusal"),
+    [
+        (issued("ES256", aud="elsewhere"), "another service"),
+        (issued("ES256", aud=None), "claims"),
+        (issued("ES256", iss="https://other.example"), "issuer"),
+        (issued("ES256", exp=NOW - 60), "expired"),
+        (issued("ES256", iat=NOW + 600), "future"),
+        (issued("ES256", kid="unknown"), "claims"),
+        (issued("ES256", kid="RS256"), "claims"),
+        (issued("RS256"), "claims"),
+        (issued("ES256", key=ec.generate_private_key(ec.SECP256R1())), "signature"),
+        (jwt.encode({"iss": ISSUER}, KEYS["ES256"], algorithm="ES256"), "claims"),
+    ],
+)
+def test_a_public_key_vouches_only_for_what_it_signed(aws: None, jwks_url: str, token: str, refusal: str) -> None:
+    told = context(trusting(jwks_url, "ES256"), f"Bearer {token}")
+    assert set(told) == {"refusal"}
+    assert refusal in told["refusal"]
+
+
+@pytest.mark.parametrize("secret", [json.dumps(jwk("RS256")), jwk("RS256")["n"]])
+def test_a_public_key_is_never_taken_for_a_shared_secret(aws: None, jwks_url: str, secret: str) -> None:
+    header, claims, _ = issued("RS256").split(".")
+    header = base64url(json.dumps({"alg": "HS256", "kid": "RS256"}).encode())
+    seal = base64url(hmac.digest(secret.encode(), f"{header}.{claims}".encode(), "sha256"))
+    assert set(context(trusting(jwks_url, "RS256"), f"Bearer {header}.{claims}.{seal}")) == {"refusal"}
+
+
+def base64url(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(aws: None) -> None:
+    assert set(context(trusting("http://127.0.0.1:1/jwks", "ES256"), f"Bearer {issued('ES256')}")) == {"unavailable"}
+
+
+def test_no_issuer_at_all_stops_the_start() -> None:
+    with pytest.raises(ValidationError, match="no issuer"):
+        AuthorizerSettings()
+
+
+def test_one_issuer_with_two_kinds_of_keys_stops_the_start() -> None:
+    issuer = {"issuer": "polkadot-app", "audience": "a", "algorithms": ["ES256"], "jwks_url": "https://a.example"}
+    with pytest.raises(ValidationError, match="twice"):
+        AuthorizerSettings.model_validate({"jwt_secret_id": "jwt", "issuers": json.dumps([issuer])})

@@ -35,6 +35,7 @@ def tried(connection: Connection) -> Subscription:
         status="active",
         generation=1,
         rule_count=0,
+        revision=0,
         created_at=CREATED_AT,
         updated_at=CREATED_AT,
     )
@@ -56,6 +57,7 @@ def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
 
     tried.refresh()
     assert (tried.status, tried.status_reason, tried.updated_at) == (SubscriptionStatus.INVALID, "Unregistered", NOW)
+    assert tried.revision == 1
     assert not _token_is_taken(tried)
 
 

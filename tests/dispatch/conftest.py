@@ -1,26 +1,46 @@
 import asyncio
+import json
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast, override
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
+from pynamodb.connection import Connection
 
 from clarion import tables
-from clarion.decisions import NotifyType
+from clarion.decisions import Environment, NotifyType
+from clarion.events import EventLog
 from clarion.messages import PushMessage
+from clarion.providers.apns import ApnsApp
+from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
+from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
+from dispatch.batch import Dispatcher, Report
+from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
-from local.apns import Apns
+from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
-from local.provider import Options, StandIn
+from local.http2 import Misbehaviour
+from local.provider import Options, Trouble
+
+if TYPE_CHECKING:
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sqs import SQSClient
 
 NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
+APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
+SECOND = AppSettings(name="second", secret_id="second", bundle_id="io.pcf.second")
 
 
 class Clock:
@@ -36,9 +56,22 @@ class Clock:
         self.seconds += seconds
 
 
+class SteeredApns(Apns):
+    """Also down until an instant of its clock, and told which keys it is to know."""
+
+    down_until = 0.0
+
+    @override
+    def meet(self, token: str, trouble: Trouble) -> str | Misbehaviour | None:
+        return "ServiceUnavailable" if self.now() < self.down_until else super().meet(token, trouble)
+
+    def trust(self, *known: keys.ApnsKey) -> None:
+        self._provider_tokens = ProviderTokens(known, self.now)
+
+
 @contextmanager
-def _running(server: StandIn) -> Iterator[StandIn]:
-    """A stand-in in a thread of its own, as the transport blocks the one it is called in."""
+def _running(server: Any) -> Iterator[Any]:
+    """A server in a thread of its own, as the transport blocks the one it is called in."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -78,19 +111,34 @@ def account() -> keys.ServiceAccount:
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[[StandIn], StandIn]]:
-    """Start a stand-in that ends with the test."""
+def run() -> Iterator[Callable[..., Any]]:
+    """Start a server that ends with the test."""
     with ExitStack() as stack:
         yield lambda server: stack.enter_context(_running(server))
 
 
 @pytest.fixture
-def apns(run: Callable[[Apns], Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock) -> Apns:
-    return run(Apns(localhost.server_context(), known=[apns_key], topics=[BUNDLE], options=Options(now=clock)))
+def new_apns(
+    run: Callable[..., SteeredApns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock
+) -> Callable[[], SteeredApns]:
+    options = Options(now=clock)
+    return lambda: run(
+        SteeredApns(localhost.server_context(), known=[apns_key], topics=[BUNDLE, SECOND.bundle_id], options=options)
+    )
 
 
 @pytest.fixture
-def fcm(run: Callable[[Fcm], Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
+def apns(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
+    return new_apns()
+
+
+@pytest.fixture
+def sandbox(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
+    return new_apns()
+
+
+@pytest.fixture
+def fcm(run: Callable[..., Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
     return run(Fcm(localhost.server_context(), account=account, options=Options(now=clock)))
 
 
@@ -126,6 +174,7 @@ def register(aws: None) -> Callable[..., Subscription]:
             "status": "active",
             "generation": 1,
             "rule_count": 1,
+            "revision": 1,
             "created_at": made_at,
             "updated_at": made_at,
         }
@@ -161,11 +210,186 @@ def message() -> Callable[..., PushMessage]:
     return message
 
 
-def record(message: PushMessage, attempt: int = 1) -> dict[str, Any]:
-    """What Lambda gets of a message in SQS."""
-    return {
-        "messageId": str(message.receipt),
-        "receiptHandle": f"handle-{message.receipt}",
-        "body": message.to_json(),
-        "attributes": {"ApproximateReceiveCount": str(attempt)},
-    }
+class Secrets:
+    """Secrets Manager as far as we ask it."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.read = 0
+
+    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803 - as boto3 calls it
+        self.read += 1
+        if SecretId not in self.texts:
+            raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetSecretValue")
+        text = self.texts[SecretId]
+        return {"SecretString": text, "VersionId": sha256(text.encode()).hexdigest()}
+
+
+class Lake:
+    """Firehose as far as we tell it."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def put_record_batch(self, *, DeliveryStreamName: str, Records: list[dict[str, bytes]]) -> dict[str, Any]:  # noqa: N803
+        for record in Records:
+            self.events += [json.loads(line) for line in record["Data"].splitlines()]
+        return {"FailedPutCount": 0, "RequestResponses": []}
+
+
+class Queue:
+    """SQS in steered time, with its dead-letter queue."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.dead: list[str] = []
+        self._clock = clock
+        self._bodies: dict[str, str] = {}
+        self._visible_at: dict[str, float] = {}
+        self._receives: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def put(self, *messages: PushMessage) -> None:
+        for message in messages:
+            self.put_text(str(message.receipt), message.to_json())
+
+    def put_text(self, name: str, body: str) -> None:
+        self._bodies[name] = body
+
+    def wait(self, message: PushMessage) -> float:
+        """Seconds until the message is visible again."""
+        return self._visible_at[str(message.receipt)] - self._clock()
+
+    def receive(self) -> list[Delivery]:
+        visible = [name for name in self._bodies if self._visible_at.get(name, 0) <= self._clock()]
+        self._receives.update(visible)
+        self._visible_at.update((name, self._clock() + 180) for name in visible)
+        return [Delivery.of(self._record(name)) for name in visible]
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self._bodies[name]
+
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> None:  # noqa: N803
+        for entry in Entries:
+            self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.dead += [entry["MessageBody"] for entry in Entries]
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+    def _record(self, name: str) -> dict[str, Any]:
+        return {
+            "messageId": name,
+            "receiptHandle": name,
+            "body": self._bodies[name],
+            "attributes": {"ApproximateReceiveCount": str(self._receives[name])},
+        }
+
+
+class Worker:
+    """A dispatch Lambda beside its queue."""
+
+    def __init__(self, apps: Apps[Any], transport: Transport, queue: Queue, lake: Lake, clock: Clock) -> None:
+        events = EventLog(cast("FirehoseClient", lake), "events")
+        self._queue = queue
+        self.dispatcher = Dispatcher(
+            apps=apps,
+            transport=transport,
+            connection=Connection(),
+            queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters"),
+            events=events,
+            clock=clock,
+            transactions=1,  # moto loses its head when there are several
+        )
+
+    def work(self) -> Report:
+        """One invocation with all that is visible."""
+        deliveries = self._queue.receive()
+        if not deliveries:
+            return Report()
+        report = self.dispatcher.run(deliveries)
+        self.dispatcher.events.flush()
+        self._queue.delete({delivery.message_id for delivery in deliveries} - {*report.unfinished})
+        return report
+
+
+@pytest.fixture
+def secrets(apns_key: keys.ApnsKey) -> Secrets:
+    secrets = Secrets()
+    secrets.texts["apns"] = secret_of(apns_key)
+    return secrets
+
+
+@pytest.fixture
+def apns_app(apns: Apns, secrets: Secrets, clock: Clock) -> ApnsApp:
+    app = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock).find(None, None)
+    assert app is not None
+    return app
+
+
+@pytest.fixture
+def fcm_app(fcm: Fcm, account: keys.ServiceAccount, secrets: Secrets, transport: Transport, clock: Clock) -> FcmApp:
+    secrets.texts["fcm"] = account.as_json(fcm.token_uri)
+    settings = AppSettings(name="first", secret_id="fcm")
+    app = fcm_apps([settings], cast("SecretsManagerClient", secrets), transport, fcm.url, clock).find(None, None)
+    assert app is not None
+    return app
+
+
+@pytest.fixture
+def queue(clock: Clock) -> Queue:
+    return Queue(clock)
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+@pytest.fixture
+def worker(
+    aws: None, apns: Apns, secrets: Secrets, transport: Transport, queue: Queue, lake: Lake, clock: Clock
+) -> Worker:
+    apps = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def fleet(
+    aws: None,
+    apns: Apns,
+    sandbox: Apns,
+    secrets: Secrets,
+    transport: Transport,
+    queue: Queue,
+    lake: Lake,
+    clock: Clock,
+) -> Worker:
+    """A worker for two apps in both environments."""
+    secrets.texts["second"] = secrets.texts["apns"]
+    apps = apns_apps([APP, SECOND], cast("SecretsManagerClient", secrets), urls_of(apns, sandbox), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def cut_off(
+    aws: None, secrets: Secrets, transport: Transport, queue: Queue, lake: Lake, clock: Clock
+) -> Iterator[Worker]:
+    """A worker whose provider can't be reached."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{unused.getsockname()[1]}"
+        urls = dict.fromkeys(Environment, url)
+        yield Worker(
+            apns_apps([APP], cast("SecretsManagerClient", secrets), urls, clock), transport, queue, lake, clock
+        )
+
+
+def secret_of(key: keys.ApnsKey) -> str:
+    return json.dumps({"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key})
+
+
+def urls_of(production: Apns, sandbox: Apns | None = None) -> dict[Environment, str]:
+    return {Environment.PRODUCTION: production.url, Environment.SANDBOX: (sandbox or production).url}

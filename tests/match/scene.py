@@ -1,23 +1,66 @@
 """One match room with its tables and queues, and those who send and receive through it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 import boto3
 import sr25519
 
+from clarion import tables
 from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import PushMessage, StatementMessage
 from clarion.signature import Keypair, sign
 from clarion.statement import Statement, encode
 from clarion.tables import Rule, Subscription, rule_key
-from match.room import Room
+from match.room import Clients, Room
+from match.settings import MatchSettings
 
 NOW = 1_800_000_000_000
 NEVER = 0xFFFF_FFFF
 TOPIC = b"\x01" * 32
+PREFIX = "clarion-test-"
+PAGE = 10
 OTHER = b"\x02" * 32
+
+
+class InTurn(Executor):
+    """Does one thing after the other, so that the calls come in the same order in every run."""
+
+    def map(self, fn: Callable[..., Any], *tasks: Iterable[Any], **_: object) -> Iterator[Any]:
+        return map(fn, *tasks)
+
+
+def credentials() -> dict[str, str]:
+    """What the SDK wants to find in the environment, though the emulation ignores it."""
+    return {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def deploy() -> dict[str, str]:
+    """Make what the room needs, and say so as the room's environment would."""
+    tables.bind(PREFIX)
+    for model in tables.MODELS:
+        model.create_table(billing_mode="PAY_PER_REQUEST")
+    for bucket in ("lake", "oversize"):
+        boto3.client("s3").create_bucket(Bucket=bucket)
+    lake = {"RoleARN": "arn:aws:iam::123456789012:role/lake", "BucketARN": "arn:aws:s3:::lake"}
+    boto3.client("firehose").create_delivery_stream(
+        DeliveryStreamName="lake",
+        ExtendedS3DestinationConfiguration=lake,  # type: ignore[arg-type] # the stub's TypedDict
+    )
+    queues = {
+        name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*NotifyType, "statements")
+    }
+    return {
+        "CLARION_TABLE_PREFIX": PREFIX,
+        "CLARION_EVENTS_STREAM": "lake",
+        "CLARION_OVERSIZE_BUCKET": "oversize",
+        "CLARION_FAN_OUT_PAGE": str(PAGE),
+        "CLARION_SECOND_LOOK_SECONDS": "0",  # the queues' clock is not the scene's
+        **{f"CLARION_{name.upper()}_QUEUE_URL": url for name, url in queues.items()},
+    }
 
 
 class Clock:
@@ -53,6 +96,11 @@ class Queues:
 
     urls: Mapping[str, str]
 
+    @classmethod
+    def of(cls, settings: MatchSettings) -> Self:
+        pushes = {str(name): url for name, url in settings.push_queues.items()}
+        return cls(pushes | {"statements": settings.statements_queue_url})
+
     def drain(self, name: str) -> list[str]:
         sqs = boto3.client("sqs")
         bodies = []
@@ -66,16 +114,27 @@ class Queues:
         return [PushMessage.model_validate_json(body) for name in NotifyType for body in self.drain(name)]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Scene:
-    room: Room
-    clock: Clock
-    queues: Queues
+    """`room` is one sandbox; a second scene with the same sender is another."""
+
+    settings: MatchSettings
+    clients: Clients
+    clock: Clock = field(default_factory=Clock)
     sender: Sender = field(default_factory=Sender)
+
+    def __post_init__(self) -> None:
+        self.room = Room.open(self.settings, self.clients, self.clock)
+        self.queues = Queues.of(self.settings)
+
+    def elsewhere(self) -> "Scene":
+        """The same, in another sandbox."""
+        return Scene(self.settings, self.clients, self.clock, self.sender)
 
     def subscribe(
         self,
         *topics: bytes,
+        subscription_id: str | None = None,
         client_id: bytes | None = None,
         notify_type: NotifyType = NotifyType.APNS,
         status: SubscriptionStatus = SubscriptionStatus.ACTIVE,
@@ -85,7 +144,7 @@ class Scene:
     ) -> Subscription:
         """A subscription as the API makes it, that wants the sender's statements."""
         subscription = Subscription(
-            str(uuid4()),
+            subscription_id or str(uuid4()),
             client_id=client_id or uuid4().bytes * 2,
             notify_type=notify_type.value,
             token="a-token",
@@ -118,3 +177,7 @@ class Scene:
     def pushes(self) -> list[PushMessage]:
         """Those queued since the last look."""
         return self.queues.pushes()
+
+    def again(self) -> list[StatementMessage]:
+        """What match has sent itself since the last look, delays aside."""
+        return [StatementMessage.model_validate_json(body) for body in self.queues.drain("statements")]

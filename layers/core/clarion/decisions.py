@@ -18,6 +18,13 @@ class PushType(StrEnum):
     VOIP = "voip"
 
 
+class Environment(StrEnum):
+    """Where Apple made a device token: builds for development get theirs in the sandbox. FCM makes no difference."""
+
+    PRODUCTION = "production"
+    SANDBOX = "sandbox"
+
+
 class SubscriptionStatus(StrEnum):
     """An `invalid` subscription keeps its rules but gets no push: its provider has declared the token dead."""
 

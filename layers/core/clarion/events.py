@@ -167,8 +167,14 @@ class EventLog:
         return lost
 
     def _put(self, records: list[bytes]) -> int:
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the pipeline reads events without it
+
         entries = [{"Data": record} for record in records]
-        answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        try:
+            answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        except (BotoCoreError, ClientError):
+            # What was decided has been done. To fail now would do it again, with a push for each time.
+            return sum(record.count(b"\n") for record in records)
         if not answer["FailedPutCount"]:
             return 0
         failed = [

@@ -1,13 +1,13 @@
 """Rule sets: up to thousands of (sender, topic) pairs that change as one.
 
 A subscription's rules in force are those of its current `generation`. Whoever changes them reads the subscription,
-works out the change, and commits it on condition that `revision` has not moved:
+works out what is to be added and removed, and commits that on condition that `revision` has not moved:
 
-    change                    commit                                                        in force
-    up to 99 rules            one transaction: the rules, `rule_count`, `revision` + 1      at once
-    more, or the whole set    claim a generation (`revision` + 1), write the set under it,  with the flip
-                              flip `generation` and `rule_count` by one conditional write,
-                              erase the earlier generations
+    change           commit                                                                 in force
+    up to 99 rules   one transaction: the rules, `rule_count`, `revision` + 1               at once
+    more             claim a generation (`revision` + 1), write the whole set under it,     with the flip
+                     flip `generation` and `rule_count` by one conditional write,
+                     erase the earlier generations
 
 What a crash leaves behind lies under a generation that is not in force, and the next flip erases it. Claims only
 grow, and only a younger claim flips, so every generation below the current one is dead and safe to erase.
@@ -55,13 +55,15 @@ class Unchanged(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change in force: the subscription as it is since, and the rules that were added or removed.
+    """A change in force: the subscription as it is since, what was added and what was removed.
 
-    `anew` are all rules in force, if the change wrote them under a new generation.
+    A rule that is now presented otherwise is in both. `anew` are all rules in force, if the change wrote them under
+    a new generation.
     """
 
     subscription: Subscription
-    rules: RuleSet
+    added: RuleSet
+    removed: RuleSet
     anew: RuleSet | None = None
 
     @property
@@ -83,10 +85,12 @@ class RuleSets:
         self._limit = limit
         self._sleep = sleep
 
-    def read(self, subscription_id: str, client_id: bytes) -> tuple[Subscription, RuleSet] | Unchanged:
-        """A subscription with all its rules, as both were at one moment."""
+    def read(
+        self, subscription_id: str, client_id: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> tuple[Subscription, RuleSet] | Unchanged:
+        """A subscription with its rules, as both were at one moment; at most `limit` of those that follow `after`."""
         for row in self._attempts(subscription_id, client_id):
-            rules = _in_generation(row)
+            rules = _in_generation(row, after, limit)
             if _still(row):
                 return row, rules
         return _given_up(subscription_id, client_id)
@@ -95,23 +99,29 @@ class RuleSets:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         if len(rules) > self._limit:
             return Unchanged.TOO_MANY
+        row = owned(subscription_id, client_id)
+        if row is None:
+            return Unchanged.NOT_FOUND
+        known = _in_generation(row)
+        added, removed = _difference(rules, known), _difference(known, rules)
+        if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
+            return Changed(after, added, removed)
         claim = _claim(subscription_id, Subscription.client_id == client_id)
         if claim is None:
             return Unchanged.NOT_FOUND
-        flipped = self._rewrite(subscription_id, claim, rules, now, only_if=Subscription.generation < claim)
-        if flipped:
-            return Changed(flipped, rules, rules)
+        if after := self._rewrite(subscription_id, claim, rules, now, Subscription.generation < claim):
+            return Changed(after, added, removed, anew=rules)
         return Unchanged.SUPERSEDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
 
     def add(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force beside the others; those that are in force already stay as they are."""
         for row in self._attempts(subscription_id, client_id):
             known = _in_force(row, rules)
-            new = {pair: push_type for pair, push_type in rules.items() if pair not in known}
-            if row.rule_count + len(new) > self._limit:
+            added = {pair: push_type for pair, push_type in rules.items() if pair not in known}
+            if row.rule_count + len(added) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, put=new, delete={}, now=now):
+            elif changed := self._commit(row, added, {}, now):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -120,8 +130,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
         for row in self._attempts(subscription_id, client_id):
-            known = _in_force(row, pairs)
-            if changed := self._commit(row, put={}, delete=known, now=now):
+            if changed := self._commit(row, {}, _in_force(row, pairs), now):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -134,23 +143,22 @@ class RuleSets:
             yield row
             self._sleep(_back_off(attempt))
 
-    def _commit(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Changed | None:
+    def _commit(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Changed | None:
         """Change the rules, unless they have changed since `row` was read."""
-        delta = {**put, **delete}
-        if not delta:
-            return Changed(row, delta) if _still(row) else None
-        if len(delta) <= TRANSACTION_RULES:
-            after = self._transact(row, put=put, delete=delete, now=now)
-            return Changed(after, delta) if after else None
+        if len(added | removed) <= TRANSACTION_RULES:
+            after = self._transact(row, added, removed, now)
+            return Changed(after, added, removed) if after else None
         claim = _claim(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
-        kept = {pair: push_type for pair, push_type in _in_generation(row).items() if pair not in delete}
-        after = self._rewrite(row.subscription_id, claim, kept | put, now, only_if=Subscription.revision == claim)
-        return Changed(after, delta, kept | put) if after else None
+        anew = {pair: how for pair, how in _in_generation(row).items() if pair not in removed} | added
+        after = self._rewrite(row.subscription_id, claim, anew, now, Subscription.revision == claim)
+        return Changed(after, added, removed, anew) if after else None
 
-    def _transact(self, row: Subscription, *, put: RuleSet, delete: RuleSet, now: int) -> Subscription | None:
-        revision, rule_count = row.revision, row.rule_count + len(put) - len(delete)
+    def _transact(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Subscription | None:
+        if not added and not removed:
+            return row if _still(row) else None
+        revision, rule_count = row.revision, row.rule_count + len(added) - len(removed)
         changes: list[Action] = [
             Subscription.revision.set(revision + 1),
             Subscription.rule_count.set(rule_count),
@@ -159,9 +167,9 @@ class RuleSets:
         try:
             with TransactWrite(connection=self._connection) as write:
                 write.update(row, actions=changes, condition=Subscription.revision == revision)
-                for pair, push_type in put.items():
+                for pair, push_type in added.items():
                     write.save(_rule(row.subscription_id, row.generation, pair, push_type))
-                for pair in delete:
+                for pair in removed.keys() - added.keys():
                     write.delete(Rule(row.subscription_id, _rule_key(row.generation, pair)))
         except TransactWriteError as error:
             if any(told and told.code in LOST_RACE for told in error.cancellation_reasons):
@@ -171,22 +179,30 @@ class RuleSets:
         return row
 
     def _rewrite(
-        self, subscription_id: str, claim: int, rules: RuleSet, now: int, *, only_if: Condition
+        self, subscription_id: str, claim: int, rules: RuleSet, now: int, only_if: Condition
     ) -> Subscription | None:
         """Write the whole set under its claimed generation, then flip to it; what is dead after that is erased."""
         for batch in batched(rules.items(), BATCH, strict=False):
             rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
             _batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
-        flipped = _update(
-            subscription_id,
-            Subscription.generation.set(claim),
-            Subscription.rule_count.set(len(rules)),
-            Subscription.revision.add(1),
-            Subscription.updated_at.set(now),
-            condition=only_if,
-        )
+        flipped = _flip(subscription_id, claim, len(rules), now, only_if)
         erase(self._connection, subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
         return flipped
+
+
+def _flip(subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition) -> Subscription | None:
+    flipped = _update(
+        subscription_id,
+        Subscription.generation.set(claim),
+        Subscription.rule_count.set(rule_count),
+        Subscription.revision.add(1),
+        Subscription.updated_at.set(now),
+        condition=only_if,
+    )
+    # The SDK repeats a write whose answer it missed: a condition that fails may have met its own success.
+    return flipped or _update(
+        subscription_id, Subscription.updated_at.set(now), condition=Subscription.generation == claim
+    )
 
 
 def erase(
@@ -202,6 +218,10 @@ def erase(
     return True
 
 
+def _difference(rules: RuleSet, others: RuleSet) -> RuleSet:
+    return dict(rules.items() - others.items())
+
+
 def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
     return Unchanged.CONTENDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
 
@@ -211,10 +231,12 @@ def _still(row: Subscription) -> bool:
     return now is not None and now.revision == row.revision
 
 
-def _in_generation(row: Subscription) -> RuleSet:
+def _in_generation(row: Subscription, after: bytes | None = None, limit: int | None = None) -> RuleSet:
     """The rules of the generation that `row` names; all of them only if `row` is still current afterwards."""
-    which = _generations(row.generation, row.generation + 1)
-    found = Rule.query(row.subscription_id, which, consistent_read=True)
+    first, end = _prefix(row.generation), _prefix(row.generation + 1)
+    if after is not None:
+        first += after + b"\0"
+    found = Rule.query(row.subscription_id, Rule.rule_key.between(first, end), consistent_read=True, limit=limit)
     return {rule.sender_topic: _push_type(rule) for rule in found}
 
 
@@ -274,9 +296,13 @@ def _rule_key(generation: float, pair: bytes) -> bytes:
     return rule_key(int(generation), pair[:KEY_BYTES], pair[KEY_BYTES:])
 
 
-def _generations(first: float, end: float) -> Condition:
+def _generations(first: int, end: int) -> Condition:
     """From `first` up to, but without, `end`: no key is as short as a bare generation."""
-    return Rule.rule_key.between(*(int(generation).to_bytes(GENERATION_BYTES) for generation in (first, end)))
+    return Rule.rule_key.between(_prefix(first), _prefix(end))
+
+
+def _prefix(generation: float) -> bytes:
+    return int(generation).to_bytes(GENERATION_BYTES)
 
 
 def _push_type(rule: Rule) -> PushType | None:

@@ -3,6 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Secret[Value: BaseModel]:
         client: "SecretsManagerClient",
         secret_id: str,
         model: type[Value],
-        clock: "Callable[[], float]" = time.monotonic,
+        clock: "Callable[[], float]" = time.time,
     ) -> None:
         self._client = client
         self._secret_id = secret_id
@@ -34,20 +35,31 @@ class Secret[Value: BaseModel]:
         self._clock = clock
         self._value: Value | None = None
         self._read_at = 0.0
+        self.version: str | None = None
 
     def get(self) -> Value:
-        """At most `MAX_AGE` seconds old."""
-        if self._value is None or self._clock() - self._read_at > MAX_AGE:
+        """At most `MAX_AGE` seconds old, or what was last good if it can't be read or used now."""
+        if self._value is not None and self._clock() - self._read_at <= MAX_AGE:
+            return self._value
+        try:
             return self.reread()
-        return self._value
+        except (SecretError, BotoCoreError, ClientError):
+            if self._value is None:
+                raise
+            return self._value
 
     def reread(self) -> Value:
         """As it is now."""
-        text = self._client.get_secret_value(SecretId=self._secret_id)["SecretString"]
+        answer = self._client.get_secret_value(SecretId=self._secret_id)
+        if self._value is None or answer["VersionId"] != self.version:
+            self._value = self._parse(answer["SecretString"])
+            self.version = answer["VersionId"]
+        self._read_at = self._clock()
+        return self._value
+
+    def _parse(self, text: str) -> Value:
         try:
-            self._value = self._model.model_validate_json(text)
+            return self._model.model_validate_json(text)
         except ValidationError as error:
             faults = ", ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in error.errors())
             raise SecretError(f"{self._secret_id} is no {self._model.__name__} ({faults})") from None
-        self._read_at = self._clock()
-        return self._value

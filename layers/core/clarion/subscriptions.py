@@ -1,20 +1,31 @@
 """Registering and removing subscriptions; a token belongs to one subscription, whose row and its own live together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.decisions import Environment, NotifyType, SubscriptionStatus
 from clarion.rulesets import LOST_RACE, erase
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 
 TRANSACTION_SUBSCRIPTIONS = 50
 """A transaction takes 100 items; a subscription and its token are two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a client asks for. Without `app` and `environment`, it is the first app in production."""
+
+    client_id: bytes
+    notify_type: NotifyType
+    token: str = field(repr=False)
+    app: str | None = None
+    environment: Environment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +36,11 @@ class TokenTaken:
     client_id: bytes
 
 
-def register(
-    connection: Connection, client_id: bytes, notify_type: NotifyType, token: str, *, now: int
-) -> Subscription | TokenTaken:
+def register(connection: Connection, wish: Registration, *, now: int) -> Subscription | TokenTaken:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
-    row = _new(client_id, notify_type, token, now)
-    owner = Token(token_hash(notify_type, token), subscription_id=row.subscription_id, client_id=client_id)
+    row = _new(wish, now)
+    key = token_hash(wish.notify_type, wish.token)
+    owner = Token(key, subscription_id=row.subscription_id, client_id=wish.client_id)
     while True:
         try:
             with TransactWrite(connection=connection) as write:
@@ -69,12 +79,14 @@ def remove(connection: Connection, subscription_ids: Sequence[str], client_id: b
     return rows
 
 
-def _new(client_id: bytes, notify_type: NotifyType, token: str, now: int) -> Subscription:
+def _new(wish: Registration, now: int) -> Subscription:
     return Subscription(
         str(uuid4()),
-        client_id=client_id,
-        notify_type=notify_type.value,
-        token=token,
+        client_id=wish.client_id,
+        notify_type=wish.notify_type.value,
+        token=wish.token,
+        app=wish.app,
+        environment=wish.environment and wish.environment.value,
         status=SubscriptionStatus.ACTIVE.value,
         generation=0,
         rule_count=0,

@@ -9,7 +9,8 @@ from pynamodb.transactions import TransactWrite
 from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.tables import Subscription, Token
 
-CONDITION_FAILED = "ConditionalCheckFailed"
+ATTEMPTS = 3
+LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
 def token_hash(notify_type: NotifyType, token: str) -> bytes:
@@ -18,33 +19,47 @@ def token_hash(notify_type: NotifyType, token: str) -> bytes:
 
 
 def declare_dead(
-    connection: Connection, subscription: Subscription, *, reason: str, gone_since: int | None, now: int
-) -> bool:
-    """Mark `subscription`, as it was read for the attempt, invalid and free its token for a new registration.
+    connection: Connection, tried: Subscription, *, reason: str, gone_since: int | None, now: int
+) -> Subscription | None:
+    """Mark a subscription invalid and free its token for a new registration; returns the row as it is after that.
 
-    Returns False, and changes nothing, if the subscription has meanwhile gone, another token, or become invalid
-    already, or if it was made after `gone_since`: the provider then speaks of an earlier life of the same token.
+    Returns None, and changes nothing, if the subscription has gone, has another token than the one that was tried, is
+    invalid already, or was made after `gone_since`: then the provider speaks of an earlier life of the same token.
     `gone_since` and `now` are UNIX milliseconds.
     """
-    still_tried = (Subscription.token == subscription.token) & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-    if gone_since is not None:
-        still_tried &= Subscription.created_at <= gone_since
-    key = token_hash(NotifyType(subscription.notify_type), subscription.token)
-    its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == subscription.subscription_id)
+    for _ in range(ATTEMPTS):
+        row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
+        if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
+            return None
+        if gone_since is not None and row.created_at > gone_since:
+            return None
+        if _end(connection, row, reason, now):
+            return row
+    return None
+
+
+def _end(connection: Connection, row: Subscription, reason: str, now: int) -> bool:
+    """False if the row, or the token's owner, is no longer what it was."""
+    revision = row.revision
+    token = Token(token_hash(NotifyType(row.notify_type), row.token))
     try:
         with TransactWrite(connection=connection) as write:
             write.update(
-                subscription,
+                row,
                 actions=[
                     Subscription.status.set(SubscriptionStatus.INVALID.value),
                     Subscription.status_reason.set(reason),
+                    Subscription.revision.set(revision + 1),
                     Subscription.updated_at.set(now),
                 ],
-                condition=still_tried,
+                condition=(Subscription.revision == revision) & (Subscription.token == row.token),
             )
-            write.delete(Token(key), condition=its_own)
+            its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
+            write.delete(token, condition=its_own)
     except TransactWriteError as error:
-        if any(told and told.code == CONDITION_FAILED for told in error.cancellation_reasons):
+        if any(told and told.code in LOST_RACE for told in error.cancellation_reasons):
             return False
         raise
+    row.status, row.status_reason = SubscriptionStatus.INVALID.value, reason
+    row.revision, row.updated_at = revision + 1, now
     return True

@@ -5,10 +5,10 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 """
 
 import json
-from dataclasses import dataclass, field
-from uuid import UUID
+from dataclasses import KW_ONLY, dataclass, field
 
-from clarion.decisions import PushType
+from clarion.decisions import Environment, PushType
+from clarion.payload import TITLE
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
     CredentialRejected,
@@ -21,8 +21,10 @@ from clarion.providers.outcomes import (
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
 
-PRODUCTION = "https://api.push.apple.com"
-SANDBOX = "https://api.sandbox.push.apple.com"
+URLS = {
+    Environment.PRODUCTION: "https://api.push.apple.com",
+    Environment.SANDBOX: "https://api.sandbox.push.apple.com",
+}
 
 TOKEN_GONE = {(400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken")}
 REJECTED = {
@@ -56,26 +58,30 @@ RETRY = {
     (503, "Shutdown"),
 }
 
+UNREADABLE = "unreadable answer"
 
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ApnsApp:
     """An app in one of Apple's two environments. Keys belong to an environment, so connections do as well."""
 
-    def __init__(self, credential: Credential, *, bundle_id: str, url: str = PRODUCTION) -> None:
-        self.credential = credential
-        self.bundle_id = bundle_id
-        self.url = url
-        self.lane = f"{url} {bundle_id}"
+    credential: Credential
+    _: KW_ONLY
+    name: str
+    bundle_id: str
+    title: str = TITLE
+    url: str = URLS[Environment.PRODUCTION]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApnsPush:
-    """`topic` overrides the app's bundle id; `expiration` is in UNIX seconds, and 0 means: now or never."""
+    """`push_id` is a UUID; `topic` overrides the app's bundle id; `expiration` is in UNIX seconds, 0: now or never."""
 
     app: ApnsApp
     token: str = field(repr=False)
     body: bytes = field(repr=False)
     push_type: PushType
-    push_id: UUID
+    push_id: str
     collapse_id: str | None = None
     expiration: int = 0
     topic: str | None = None
@@ -96,13 +102,13 @@ class ApnsPush:
         ]
         if self.collapse_id is not None:
             headers.append(f"apns-collapse-id: {self.collapse_id}")
-        return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.lane)
+        return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.name)
 
     def outcome(self, result: Result) -> FirstOutcome:
         if isinstance(result, Fault):
             return RetryLater(status=None, reason=result.reason)
         if result.status == 200:
-            return Delivered(status=200, provider_id=str(self.push_id))
+            return Delivered(status=200, provider_id=self.push_id)
         return refusal(result)
 
 
@@ -125,6 +131,11 @@ def refusal(answer: Answer) -> FirstOutcome:
 def _read(body: bytes) -> tuple[str, int | None]:
     try:
         told = json.loads(body)
-        return str(told["reason"]), told.get("timestamp")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "unreadable answer", None
+    except ValueError:
+        return UNREADABLE, None
+    match told:
+        case {"reason": str(reason), "timestamp": int(timestamp)}:
+            return reason, timestamp
+        case {"reason": str(reason)} if "timestamp" not in told:
+            return reason, None
+    return UNREADABLE, None

@@ -9,12 +9,13 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import BotoCoreError, ClientError
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from clarion.providers.outcomes import Misconfigured, RetryLater
+from clarion.providers.outcomes import CredentialRejected, Misconfigured, RetryLater
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from clarion.secrets import Secret, SecretError
 
@@ -24,25 +25,33 @@ GOOGLE_SPARE = 300
 """Seconds before its end from which an access token is no longer used."""
 FIREBASE_SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 
+FORBIDDEN = {"AccessDeniedException", "DecryptionFailure", "InvalidRequestException", "ResourceNotFoundException"}
+"""https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html#API_GetSecretValue_Errors"""
 SECRET_FAULTS = (SecretError, ClientError, BotoCoreError)
 
-type Unavailable = RetryLater | Misconfigured
+type Unavailable = RetryLater | Misconfigured | CredentialRejected
 type Clock = Callable[[], float]
 """UNIX seconds."""
 
 
-def _p256(pem: str) -> ec.EllipticCurvePrivateKey:
-    key = load_pem_private_key(pem.encode(), password=None)
+def _p256(pem: object) -> ec.EllipticCurvePrivateKey:
+    key = _private_key(pem)
     if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
         return key
     raise ValueError("not a P-256 key")
 
 
-def _rsa(pem: str) -> rsa.RSAPrivateKey:
-    key = load_pem_private_key(pem.encode(), password=None)
+def _rsa(pem: object) -> rsa.RSAPrivateKey:
+    key = _private_key(pem)
     if isinstance(key, rsa.RSAPrivateKey):
         return key
     raise ValueError("not an RSA key")
+
+
+def _private_key(pem: object) -> PrivateKeyTypes:
+    if not isinstance(pem, str) or "ENCRYPTED" in pem:
+        raise ValueError("not an unencrypted PEM text")
+    return load_pem_private_key(pem.encode(), password=None)
 
 
 class ApnsKey(BaseModel):
@@ -69,10 +78,14 @@ class GoogleAccount(BaseModel):
 class Credential(Protocol):
     """The bearer token of one app at one provider."""
 
+    @property
+    def key_version(self) -> str | None:
+        """Tells the key in use from its successor."""
+
     def bearer(self) -> str | Unavailable: ...
 
     def renew(self) -> bool:
-        """Forget what was cached, the key included. False if the same would come out again."""
+        """Forget what was cached, the key included. False if that can't change the provider's mind."""
 
 
 class ApnsCredential:
@@ -88,6 +101,10 @@ class ApnsCredential:
         self._clock = clock
         self._made_of: tuple[ApnsKey, int] | None = None
         self._token = ""
+
+    @property
+    def key_version(self) -> str | None:
+        return self._secret.version
 
     def bearer(self) -> str | Unavailable:
         try:
@@ -118,30 +135,37 @@ class GoogleCredential:
         self._secret = secret
         self._transport = transport
         self._clock = clock
+        self._granted_to: GoogleAccount | None = None
         self._token = ""
         self._good_until = 0.0
-        self.project_id = ""
+
+    @property
+    def key_version(self) -> str | None:
+        return self._secret.version
+
+    @property
+    def project_id(self) -> str:
+        return self._granted_to.project_id if self._granted_to else ""
 
     def bearer(self) -> str | Unavailable:
-        if self._clock() < self._good_until:
-            return self._token
         try:
             account = self._secret.get()
         except SECRET_FAULTS as error:
             return _without_secret(error)
-        (answer,) = self._transport.send([_exchange(account, int(self._clock()))])
-        self.project_id = account.project_id
-        return self._take(answer)
+        if account is not self._granted_to or self._clock() >= self._good_until:
+            (answer,) = self._transport.send([_exchange(account, int(self._clock()))])
+            return self._take(account, answer)
+        return self._token
 
     def renew(self) -> bool:
-        self._good_until = 0.0
+        self._granted_to = None
         try:
             self._secret.reread()
         except SECRET_FAULTS:
             return False
         return True
 
-    def _take(self, answer: Answer | Fault) -> str | Unavailable:
+    def _take(self, account: GoogleAccount, answer: Answer | Fault) -> str | Unavailable:
         if isinstance(answer, Fault):
             return RetryLater(status=None, reason=f"oauth: {answer.reason}")
         if answer.status != 200:
@@ -149,6 +173,7 @@ class GoogleCredential:
         granted = json.loads(answer.body)
         self._token = granted["access_token"]
         self._good_until = self._clock() + granted["expires_in"] - GOOGLE_SPARE
+        self._granted_to = account
         return self._token
 
 
@@ -183,15 +208,20 @@ def _not_granted(answer: Answer) -> Unavailable:
         reason = json.loads(answer.body)["error"]
     except (ValueError, KeyError, TypeError):
         reason = "unreadable answer"
-    return Misconfigured(status=answer.status, reason=f"oauth: {reason}")
+    return CredentialRejected(status=answer.status, reason=f"oauth: {reason}")
 
 
 def _without_secret(error: SecretError | ClientError | BotoCoreError) -> Unavailable:
-    if isinstance(error, ClientError):
-        return Misconfigured(status=None, reason=f"secret: {error.response['Error']['Code']}")
     if isinstance(error, SecretError):
         return Misconfigured(status=None, reason=f"secret: {error}")
-    return RetryLater(status=None, reason=f"secret: {type(error).__name__}")
+    if isinstance(error, ClientError):
+        code = error.response["Error"]["Code"]
+        return Misconfigured(status=None, reason=f"secret: {code}") if code in FORBIDDEN else _later(code)
+    return _later(type(error).__name__)
+
+
+def _later(reason: str) -> RetryLater:
+    return RetryLater(status=None, reason=f"secret: {reason}")
 
 
 def _jws_input(header: dict[str, str], claims: Mapping[str, str | int]) -> bytes:

@@ -5,7 +5,7 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple, Self
 
 from clarion.payload import FcmMessage
@@ -35,16 +35,14 @@ MAYBE_THE_TOKENS_FAULT = {"SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"}
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FcmApp:
     """One Firebase project: the one whose service account we hold."""
 
-    def __init__(self, credential: GoogleCredential, *, url: str = PRODUCTION) -> None:
-        self.credential = credential
-        self.url = url
-
-    @property
-    def lane(self) -> str:
-        return f"{self.url} {self.credential.project_id}"
+    credential: GoogleCredential
+    _: KW_ONLY
+    name: str
+    url: str = PRODUCTION
 
     @property
     def send_url(self) -> str:
@@ -72,7 +70,7 @@ class FcmPush:
         android = {**self.message["android"], "ttl": f"{self.ttl}s"}
         body = {"message": {"token": self.token, "data": self.message["data"], "android": android}}
         headers = [f"authorization: Bearer {bearer}", "content-type: application/json"]
-        return Request(self.app.send_url, headers, _json(body).encode(), self.app.lane)
+        return Request(self.app.send_url, headers, _json(body).encode(), self.app.name)
 
     def outcome(self, result: Result) -> FirstOutcome:
         if isinstance(result, Fault):

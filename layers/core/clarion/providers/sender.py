@@ -33,8 +33,8 @@ def send(transport: Transport, pushes: Sequence[Push]) -> list[Outcome]:
 
 def _attempt(transport: Transport, pushes: Sequence[Push]) -> list[FirstOutcome]:
     bearers = {credential: credential.bearer() for credential in {push.credential for push in pushes}}
-    requests = [push.request(bearer) for push in pushes if isinstance(bearer := bearers[push.credential], str)]
-    results = iter(transport.send(requests))
+    ready = [(push, bearer) for push in pushes if isinstance(bearer := bearers[push.credential], str)]
+    results = iter(transport.send(push.request(bearer) for push, bearer in ready))
     return [
         push.outcome(next(results)) if isinstance(bearer := bearers[push.credential], str) else bearer
         for push in pushes

@@ -5,20 +5,35 @@ the number of streams, and repeats by itself what a GOAWAY or REFUSED_STREAM say
 different lanes never share a connection or wait for each other. https://curl.se/libcurl/c/libcurl-multi.html
 """
 
+import select
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import certifi
 import pycurl
 
-WINDOW = 1000
+WINDOW = 2000
 """Requests in flight at once in one lane."""
+SLICE = 200
+"""Requests that are started before the next look at what has been answered."""
 CONNECTIONS = 4
-CONNECT_TIMEOUT_MS = 3_000
-ANSWER_TIMEOUT_MS = 10_000
+"""of one lane, if the server allows fewer streams than are wanted"""
+MAX_WAIT = 0.1
+"""Seconds after which we look again at the latest, whatever libcurl says."""
 IDLE_SECONDS = 240
-"""Routers forget connections that are idle for some 350 s: one that may be forgotten is not used again."""
+"""Routers forget a connection that is idle for some 350 s: one that may be forgotten is not used again."""
+
+# https://curl.se/libcurl/c/libcurl-errors.html
+BROKEN = {
+    pycurl.E_SEND_ERROR,
+    pycurl.E_RECV_ERROR,
+    pycurl.E_GOT_NOTHING,
+    pycurl.E_PARTIAL_FILE,
+    pycurl.E_HTTP2,
+}
 
 
 class Request(NamedTuple):
@@ -42,111 +57,195 @@ class Answer(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """No answer came; whether the server acted on the request is unknown."""
+    """No answer came; whether the server acted on the request is unknown. `code` is libcurl's."""
 
+    code: int
     reason: str
 
 
+class Timeouts(NamedTuple):
+    """Seconds. An answer takes 10 to 100 ms."""
+
+    connect: float = 3.0
+    answer: float = 5.0
+
+
 type Result = Answer | Fault
+type Position = int
 
 
 class Transport:
-    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once."""
+    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once.
 
-    def __init__(self, ca_file: str | None = None) -> None:
+    `clock` is in UNIX seconds, since others may stand still during a freeze.
+    """
+
+    def __init__(
+        self,
+        ca_file: str | None = None,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._ca_file = ca_file or certifi.where()
+        self._timeouts = timeouts or Timeouts()
+        self._clock = clock
+        self._used_at = 0.0
         self._lanes: dict[str, _Lane] = {}
 
-    def send(self, requests: Sequence[Request]) -> list[Result]:
-        """The results in the order of the requests. A fault is tried once more, over new connections."""
-        results = self._round(requests)
-        failed = [at for at, result in enumerate(results) if isinstance(result, Fault)]
-        if failed:
-            for lane in {requests[at].lane for at in failed}:
-                self._lanes.pop(lane).close()
-            again = self._round([requests[at] for at in failed])
-            for at, result in zip(failed, again, strict=True):
-                results[at] = result
-        return results
+    def send(self, requests: Iterable[Request]) -> list[Result]:
+        """The results in the order of the requests, which are taken as they can be sent.
+
+        Requests that were lost with a connection are sent once more at once, over a new one.
+        """
+        if self._clock() - self._used_at > IDLE_SECONDS:
+            self.close()
+        sent: list[Request] = []
+        results: dict[Position, Result] = {}
+        self._round(_noted(requests, sent), results)
+        lost = [at for at, result in results.items() if isinstance(result, Fault) and self._lane(sent[at]).lost(result)]
+        for name in {sent[at].lane for at in lost}:
+            if self._lanes[name].silent:
+                self._lanes.pop(name).close()
+        self._round(((at, sent[at]) for at in lost), results)
+        self._used_at = self._clock()
+        return [results[at] for at in range(len(sent))]
 
     def close(self) -> None:
         while self._lanes:
             self._lanes.popitem()[1].close()
 
-    def _round(self, requests: Sequence[Request]) -> list[Result]:
-        results: list[Result] = [Fault("not sent")] * len(requests)
+    def _round(self, requests: Iterator[tuple[Position, Request]], results: dict[Position, Result]) -> None:
         busy: set[_Lane] = set()
-        for at, request in enumerate(requests):
-            lane = self._lanes.get(request.lane)
-            if lane is None:
-                lane = self._lanes[request.lane] = _Lane(self._ca_file)
-            lane.waiting.append((at, request))
-            busy.add(lane)
-        while busy:
+        for lane in self._lanes.values():
+            lane.begin_round()
+        while True:
+            following = list(islice(requests, SLICE))
+            for at, request in following:
+                lane = self._lane(request)
+                lane.waiting.append((at, request))
+                busy.add(lane)
             busy = {lane for lane in busy if lane.advance(results)}
-        return results
+            if not following and not busy:
+                return
+            if not following and not any(lane.has_room for lane in busy):
+                _wait(busy)
+
+    def _lane(self, request: Request) -> "_Lane":
+        lane = self._lanes.get(request.lane)
+        if lane is None:
+            lane = self._lanes[request.lane] = _Lane(self._ca_file, self._timeouts)
+        return lane
 
 
 class _Lane:
-    """The connections to one provider as one app, and the requests that wait for or travel on them."""
+    """The connections to one provider as one app, and the requests that wait for or travel on them.
 
-    def __init__(self, ca_file: str) -> None:
-        self.waiting: deque[tuple[int, Request]] = deque()
-        self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_PIPELINING, 2)
-        self._multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, WINDOW)
-        self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, CONNECTIONS)
-        self._idle: list[pycurl.Curl] = []
-        self._travelling: dict[pycurl.Curl, tuple[int, list[bytes]]] = {}
+    `answers` counts those of the current round.
+    """
+
+    def __init__(self, ca_file: str, timeouts: Timeouts) -> None:
+        self.waiting: deque[tuple[Position, Request]] = deque()
+        self.answers = 0
+        self._proven = False
         self._ca_file = ca_file
+        self._timeouts = timeouts
+        self._idle: list[pycurl.Curl] = []
+        self._bodies: dict[pycurl.Curl, list[bytes]] = {}
+        self._travelling: dict[pycurl.Curl, Position] = {}
+        self.multi = pycurl.CurlMulti()
+        self.multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
+        self.multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, WINDOW)
+        self.multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, CONNECTIONS)
 
-    def advance(self, results: list[Result]) -> bool:
+    def begin_round(self) -> None:
+        self._proven = self._proven or self.answers > 0
+        self.answers = 0
+
+    def advance(self, results: dict[Position, Result]) -> bool:
         """Move whatever can move; True while there is more to do."""
-        while self.waiting and len(self._travelling) < WINDOW:
+        for _ in range(min(SLICE, len(self.waiting), WINDOW - len(self._travelling))):
             self._start(*self.waiting.popleft())
-        self._multi.perform()
+        self.multi.perform()
         self._collect(results)
-        if self._travelling:
-            self._multi.select(0.1)
         return bool(self._travelling or self.waiting)
 
-    def close(self) -> None:
-        self._multi.close()
+    @property
+    def has_room(self) -> bool:
+        """Whether something waits that could travel already."""
+        return bool(self.waiting) and len(self._travelling) < WINDOW
 
-    def _start(self, at: int, request: Request) -> None:
+    @property
+    def silent(self) -> bool:
+        """Whether connections that had worked brought no answer in this round, as after a Lambda's freeze."""
+        return self._proven and not self.answers
+
+    def lost(self, fault: Fault) -> bool:
+        """Whether it was the connection that failed, and not the server."""
+        return self.silent if fault.code == pycurl.E_OPERATION_TIMEDOUT else fault.code in BROKEN
+
+    def close(self) -> None:
+        self.multi.close()
+
+    def _start(self, at: Position, request: Request) -> None:
         handle = self._idle.pop() if self._idle else self._new_handle()
-        body: list[bytes] = []
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
         handle.setopt(pycurl.POSTFIELDS, request.body)
-        handle.setopt(pycurl.WRITEFUNCTION, body.append)
-        self._travelling[handle] = (at, body)
-        self._multi.add_handle(handle)
+        self._travelling[handle] = at
+        self.multi.add_handle(handle)
 
     def _new_handle(self) -> pycurl.Curl:
         handle = pycurl.Curl()
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
         handle.setopt(pycurl.CAINFO, self._ca_file)
+        handle.setopt(pycurl.PROXY, "")
         handle.setopt(pycurl.PIPEWAIT, 1)
         handle.setopt(pycurl.NOSIGNAL, 1)
-        handle.setopt(pycurl.CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS)
-        handle.setopt(pycurl.TIMEOUT_MS, ANSWER_TIMEOUT_MS)
+        handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
+        handle.setopt(pycurl.TIMEOUT_MS, round(1000 * self._timeouts.answer))
         handle.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
+        self._bodies[handle] = []
+        handle.setopt(pycurl.WRITEFUNCTION, self._bodies[handle].append)
         return handle
 
-    def _collect(self, results: list[Result]) -> None:
+    def _collect(self, results: dict[Position, Result]) -> None:
         left = 1
         while left:
-            left, answered, failed = self._multi.info_read()
+            left, answered, failed = self.multi.info_read()
+            self.answers += len(answered)
             for handle in answered:
                 at, body = self._arrived(handle)
-                after = handle.getinfo(pycurl.RETRY_AFTER) or None
-                results[at] = Answer(handle.getinfo(pycurl.RESPONSE_CODE), b"".join(body), after)
-            for handle, _, message in failed:
+                status = handle.getinfo(pycurl.RESPONSE_CODE)
+                after = handle.getinfo(pycurl.RETRY_AFTER) if status != 200 else 0
+                results[at] = Answer(status, body, after or None)
+            for handle, code, reason in failed:
                 at, _ = self._arrived(handle)
-                results[at] = Fault(message)
+                results[at] = Fault(code, reason)
 
-    def _arrived(self, handle: pycurl.Curl) -> tuple[int, list[bytes]]:
-        self._multi.remove_handle(handle)
+    def _arrived(self, handle: pycurl.Curl) -> tuple[Position, bytes]:
+        self.multi.remove_handle(handle)
         self._idle.append(handle)
-        return self._travelling.pop(handle)
+        parts = self._bodies[handle]
+        body = b"".join(parts)
+        parts.clear()
+        return self._travelling.pop(handle), body
+
+
+def _wait(lanes: Iterable[_Lane]) -> None:
+    """Until any connection has news or libcurl is due to look at the time."""
+    reading: list[int] = []
+    writing: list[int] = []
+    patience = MAX_WAIT
+    for lane in lanes:
+        readable, writable, _ = lane.multi.fdset()
+        reading += readable
+        writing += writable
+        due = lane.multi.timeout()
+        patience = min(patience, due / 1000) if due >= 0 else patience
+    select.select(reading, writing, [], patience)
+
+
+def _noted(requests: Iterable[Request], sent: list[Request]) -> Iterator[tuple[Position, Request]]:
+    for at, request in enumerate(requests):
+        sent.append(request)
+        yield at, request

@@ -1,0 +1,148 @@
+"""Match against its anchors, each a ratio within one run: `make bench-match`.
+
+All are timed in short turns, and a ratio is the median of the turns' ratios, so that whatever else the machine does
+hits both sides alike; the times are the best ones.
+"""
+
+import os
+import subprocess
+import sys
+import timeit
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from resource import RUSAGE_CHILDREN, getrusage
+from statistics import median
+from time import process_time
+from typing import Any
+
+import botocore.handlers
+import sr25519
+from moto import mock_aws
+
+from clarion.signature import sign
+from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.tables import PushRecord
+from match.claims import Claims
+from match.room import Clients
+from match.settings import MatchSettings
+from match.verdict import judge
+from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
+
+NOW = 1_800_000_000_000
+TURNS = 200
+CALLS = 40
+NOTIFICATIONS = 100
+SDK = "import botocore.session; botocore.session.get_session().create_client('dynamodb')"
+ROOM = "import match.handler; from match.room import Clients; Clients.make('x-')"
+
+
+def main() -> None:
+    os.environ |= credentials() | {"POWERTOOLS_LOG_LEVEL": "CRITICAL"}
+    judging()
+    with mock_aws():
+        deployed = deploy()
+        own_time(deployed)
+        claiming()
+    cold_start()
+
+
+def judging() -> None:
+    """Decode, hash and verify; the aim is at most 1.15 of the bare verification."""
+    pair = sr25519.pair_from_seed(b"a made-up sender".ljust(32))
+    statement = sign(Statement(0xFFFF_FFFF << 32, (bytes(32), bytes([1] * 32)), bytes(600)), pair)
+    raw, payload, proof = (
+        encode(statement),
+        statement.signing_payload,
+        statement.proof or Proof(ProofKind.SR25519, b"", b""),
+    )
+    ratio, ours, bare = compare(lambda: judge(raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer))
+    print(f"judging a statement      {ours:7.1f} µs   {ratio:.3f} of sr25519.verify alone ({bare:.1f} µs; aim: 1.15)")
+
+
+def own_time(deployed: dict[str, str]) -> None:
+    """What the room's own code takes of the processor, for a batch of statements that are each delivered to one."""
+    clients = replace(Clients.make(PREFIX), pool=InTurn())
+    settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
+    best = min(_own_milliseconds(Scene(settings, clients)) for _ in range(3))
+    print(
+        f"own time outside AWS     {best * 1000 / NOTIFICATIONS:7.1f} µs   a delivered notification, signature included"
+    )
+
+
+def _own_milliseconds(scene: Scene) -> float:
+    messages = []
+    for _ in range(NOTIFICATIONS):
+        scene = Scene(scene.settings, scene.clients)
+        scene.subscribe()
+        messages += scene.observe_new(1)
+    calls.spent = 0.0
+    started = process_time()
+    with redirect_stdout(StringIO()):
+        scene.take(*messages)
+    return (process_time() - started - calls.spent) * 1000
+
+
+def claiming() -> None:
+    """One conditional put without the network: as it is done here, and as pynamodb's `save` does it."""
+    clients = Clients.make(PREFIX)
+    claims = Claims(clients.dynamodb)
+    clients.dynamodb.meta.events.register_first("before-call.dynamodb", answer)
+    record = PushRecord(
+        bytes(32), "s" * 36, receipt="r" * 36, sender_pubkey=bytes(32), topic=bytes(32), claimed_at=1, ttl=1
+    )
+    free = PushRecord.receipt.does_not_exist() | (PushRecord.ttl <= 1) | (PushRecord.receipt == record.receipt)
+    ratio, ours, theirs = compare(lambda: claims.take(record), lambda: record.save(free))
+    print(f"a claim, without the wait{ours:7.1f} µs   {ratio:.3f} of the same by pynamodb's save ({theirs:.1f} µs)")
+
+
+def cold_start() -> None:
+    """Importing the handler and making its clients, against the SDK's session and one client."""
+    turns = [(_child_seconds(ROOM), _child_seconds(SDK)) for _ in range(7)]
+    ours, bare = (min(times) * 1000 for times in zip(*turns, strict=True))
+    ratio = median(one / other for one, other in turns)
+    print(f"cold start               {ours:7.0f} ms   {ratio:.3f} of botocore and one client ({bare:.0f} ms)")
+
+
+def compare(one: Callable[[], object], other: Callable[[], object]) -> tuple[float, float, float]:
+    """The median ratio, and the best times in microseconds."""
+    turns = [(timeit.timeit(one, number=CALLS), timeit.timeit(other, number=CALLS)) for _ in range(TURNS)]
+    best = (min(times) / CALLS * 1e6 for times in zip(*turns, strict=True))
+    return (median(a / b for a, b in turns), *best)
+
+
+def _child_seconds(code: str) -> float:
+    before = getrusage(RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = getrusage(RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def answer(**_: object) -> Any:
+    """Stands for DynamoDB's yes."""
+    return Yes, {}
+
+
+class Yes:
+    status_code = 200
+
+
+class Calls:
+    """The processor's time spent in botocore, and in the emulation behind it."""
+
+    spent = 0.0
+    _since = 0.0
+
+    def begin(self, **_: object) -> None:
+        self._since = process_time()
+
+    def end(self, **_: object) -> None:
+        self.spent += process_time() - self._since
+
+
+calls = Calls()
+botocore.handlers.BUILTIN_HANDLERS += [("provide-client-params", calls.begin), ("after-call", calls.end)]
+
+if __name__ == "__main__":
+    main()

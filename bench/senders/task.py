@@ -1,0 +1,51 @@
+"""What every sender of the bench is given and how it is measured."""
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+TOPIC = "io.pcf.polkadotapp"
+IN_FLIGHT = 2000
+WARM_UP = 200
+
+
+class Task(NamedTuple):
+    port: int
+    folder: Path
+    pushes: int
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def ca_file(self) -> Path:
+        return self.folder / "ca.pem"
+
+    @property
+    def key(self) -> str:
+        return (self.folder / "AuthKey_LOCALKEY00.p8").read_text()
+
+
+def given() -> Task:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("pushes", type=int)
+    chosen = parser.parse_args()
+    return Task(chosen.port, chosen.folder, chosen.pushes)
+
+
+def measure(count: int, send: Callable[[int], Counter[int]]) -> None:
+    """Warm up, then print how fast `send` brought `count` pushes to their outcome and what statuses they got."""
+    send(WARM_UP)
+    wall, cpu = time.perf_counter(), time.process_time()
+    statuses = send(count)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    if statuses.total() != count:
+        raise SystemExit(f"{statuses.total()} outcomes of {count} pushes")
+    print(json.dumps({"pushes_per_second": count / wall, "cpu_us": cpu / count * 1e6, "statuses": statuses}))

@@ -1,0 +1,55 @@
+"""The API's description: at `/openapi.json`, as a page at `/docs`, and in docs/openapi.json."""
+
+import json
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import aws_lambda_powertools.event_handler.openapi.swagger_ui as swagger
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server
+
+TITLE = "Clarion"
+VERSION = "1"
+DESCRIPTION = (
+    "Push notifications for messengers on decentralised networks. Register a push token, whitelist pairs of sender "
+    "and topic, and the statements that these senders sign wake the phone. Everything that goes wrong is told as "
+    "problem details (RFC 9457)."
+)
+PATHS = ("/docs", "/openapi.json")
+
+
+def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
+    text = app.get_openapi_json_schema(
+        title=TITLE,
+        version=VERSION,
+        description=DESCRIPTION,
+        servers=[Server(url="/")],
+        security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
+    )
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def serve(app: APIGatewayHttpResolver) -> None:
+    """Add the page and the description to the app itself."""
+
+    @cache
+    def spec() -> str:
+        return json.dumps(document(app))
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def described() -> Response[str]:
+        return Response(status_code=HTTPStatus.OK, content_type="application/json", body=spec())
+
+    @app.get("/docs", include_in_schema=False, compress=True)
+    def page() -> Response[str]:
+        return Response(status_code=HTTPStatus.OK, content_type="text/html", body=_page(spec()))
+
+
+def _page(spec: str) -> str:
+    """Everything the page needs is in it: it loads nothing from elsewhere."""
+    folder = Path(swagger.__file__).parent
+    script, style = ((folder / name).read_text() for name in ("swagger-ui-bundle.min.js", "swagger-ui.min.css"))
+    return swagger.generate_swagger_html(spec.replace("</", "<\\/"), script, style, "", None)

@@ -1,0 +1,35 @@
+"""Allowances, counted in DynamoDB: one conditional write each, exact whatever races."""
+
+from pynamodb.exceptions import UpdateError
+
+from clarion.tables import Quota
+
+SPARE_SECONDS = 60
+"""How long a used-up allowance outlives its window: clocks differ."""
+
+
+def take(what: str, *, limit: int, seconds: int, now: int) -> int | None:
+    """Use one of `limit` in the current window of so many seconds; the seconds left in it if there is none.
+
+    `now` is in UNIX milliseconds.
+    """
+    second = now // 1000
+    window, into = divmod(second, seconds)
+    left = seconds - into
+    return None if _count(f"{what}:{window}", limit, second + left) else left
+
+
+def once(what: str, *, until: int) -> bool:
+    """Whether this is the first time. `until`, in UNIX seconds, is when `what` stops to matter."""
+    return _count(what, 1, until)
+
+
+def _count(quota: str, limit: int, until: int) -> bool:
+    room_left = Quota.quota.does_not_exist() | (Quota.used < limit)
+    try:
+        Quota(quota).update([Quota.used.add(1), Quota.ttl.set(until + SPARE_SECONDS)], condition=room_left)
+    except UpdateError as error:
+        if error.cause_response_code == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True

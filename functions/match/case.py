@@ -1,0 +1,80 @@
+"""A statement in a batch, and what has been found out about it so far."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from clarion.decisions import NotificationDecision, StatementDecision
+from clarion.messages import PushMessage, StatementMessage
+from clarion.payload import MAX_DATA_SIZE
+from clarion.statement import Statement
+from match.admission import Notification, Ruling
+from match.lookups import Question
+from match.matching import Match
+from match.outbox import Letter
+from match.verdict import Rejected, Verified
+
+
+@dataclass(slots=True)
+class Case:
+    """It ends with a `decision`, or with a `fault`, for which the queue brings it again, or with neither.
+
+    The last is one that is decided elsewhere: at its second look, or by another message of its fan-out.
+    """
+
+    message_id: str
+    message: StatementMessage
+    verdict: Verified | Rejected | None = None
+    decision: StatementDecision | None = None
+    matches: Sequence[Match] = ()
+    rulings: list[tuple[Notification, Ruling]] = field(default_factory=list)
+    onward: list[Letter] = field(default_factory=list)
+    fault: str | None = None
+
+    @property
+    def verified(self) -> Verified:
+        if not isinstance(self.verdict, Verified):
+            raise TypeError("no sender has been verified")
+        return self.verdict
+
+    @property
+    def statement(self) -> Statement | None:
+        return self.verdict.statement if self.verdict else None
+
+    @property
+    def reason(self) -> str | None:
+        return self.verdict.reason if isinstance(self.verdict, Rejected) else None
+
+    def questions(self) -> dict[bytes, Question]:
+        """What to ask for each topic, in the statement's order."""
+        sender, span = self.verified.sender, self.message.span
+        return {topic: Question(sender + topic, span) for topic in self.verified.statement.topics}
+
+    def notifications(self) -> Iterator[Notification]:
+        statement, statement_hash, sender = self.verified
+        for match in self.matches:
+            yield Notification(self.message.receipt, statement_hash, sender, statement.expires_at, match)
+
+    def pushes(self) -> Iterator[PushMessage]:
+        for notification, ruling in self.rulings:
+            if ruling.decision is NotificationDecision.QUEUED:
+                yield self._push(notification)
+
+    def _push(self, notification: Notification) -> PushMessage:
+        data = self.verified.statement.data
+        truncated = data is not None and len(data) > MAX_DATA_SIZE
+        receiver, topic, push_type = notification.match
+        return PushMessage(
+            receipt=notification.receipt,
+            observed_at=self.message.observed_at,
+            statement_hash=notification.statement_hash,
+            subscription_id=UUID(receiver.subscription_id),
+            client_id=receiver.client_id,
+            notify_type=receiver.notify_type,
+            push_type=push_type,
+            sender_pubkey=notification.sender,
+            topic=topic,
+            data=None if truncated else data,
+            truncated=truncated,
+            expires_at=notification.expires_at,
+        )

@@ -1,0 +1,179 @@
+"""The alarms and where they are heard. Each has an entry in docs/operations.md: what it means and what to do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aws_cdk import Aws
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from clarion.decisions import PushDecision, StatementDecision
+from clarion.metrics import Metric, decided
+from infra.config import Environment
+from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, of_stream, of_table
+
+RUNBOOK = "docs/operations.md"
+CONSUMERS = ("match", "apns", "voip", "fcm")
+TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits")
+QUIET = 100
+"""Pushes in five minutes below which a ratio to them says nothing."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Goes off when `metric` is at `limit` or beyond for so many `periods`; `entry` is its place in the runbook.
+
+    With `below` it goes off under the limit, or when nothing is told at all.
+    """
+
+    entry: str
+    metric: cloudwatch.IMetric
+    limit: float
+    periods: int = 1
+    subject: str = ""
+    below: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.entry}-{self.subject}" if self.subject else self.entry
+
+
+class Alarms(Construct):
+    def __init__(
+        self, scope: Construct, construct_id: str, *, environment: Environment, api_id: str, key: kms.Key
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self.topic = self._topic(key)
+        self.alarms = [self._alarm(watch) for watch in watches(environment, api_id)]
+
+    def _topic(self, key: kms.Key) -> sns.Topic:
+        """CloudWatch itself needs the key, to tell an encrypted topic of an alarm."""
+        cloudwatch_of_this_account = iam.PolicyStatement(
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["kms:Decrypt", "kms:GenerateDataKey"],
+            resources=["*"],
+            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        )
+        key.add_to_resource_policy(cloudwatch_of_this_account)
+        name = f"{self._environment.prefix}alarms"
+        topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+        if self._environment.alarm_email:
+            topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_email))
+        return topic
+
+    def _alarm(self, watch: Watch) -> cloudwatch.Alarm:
+        more, less = (
+            cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+        )
+        missing = cloudwatch.TreatMissingData
+        alarm = cloudwatch.Alarm(
+            self,
+            watch.name,
+            alarm_name=f"{self._environment.prefix}{watch.name}",
+            alarm_description=f"What it means and what to do: {RUNBOOK}#{watch.entry}",
+            metric=watch.metric,
+            threshold=watch.limit,
+            evaluation_periods=watch.periods,
+            comparison_operator=less if watch.below else more,
+            treat_missing_data=missing.BREACHING if watch.below else missing.NOT_BREACHING,
+        )
+        action = actions.SnsAction(self.topic)
+        alarm.add_alarm_action(action)
+        alarm.add_ok_action(action)
+        return alarm
+
+
+def watches(environment: Environment, api_id: str) -> Iterator[Watch]:
+    yield from _on_queues(environment)
+    yield from _on_ingest(environment)
+    yield from _on_decisions(environment)
+    yield from _on_functions(environment)
+    yield from _on_tables(environment)
+    yield from _on_the_api(environment, api_id)
+    yield from _on_the_lake(environment)
+    yield Watch("spend-above-ledger", writes_per_push(environment), environment.limits.writes_per_push, 3)
+
+
+def _on_queues(environment: Environment) -> Iterator[Watch]:
+    limits = environment.limits
+    ages = {
+        "statements": limits.statement_age_s,
+        "apns": limits.push_age_s,
+        "voip": limits.call_age_s,
+        "fcm": limits.push_age_s,
+    }
+    for queue, seconds in ages.items():
+        name = f"{environment.prefix}{queue}"
+        yield Watch("queue-old", of_queue(name, "ApproximateAgeOfOldestMessage"), seconds, 3, queue)
+        yield Watch("dead-letters", of_queue(f"{name}-dead", "ApproximateNumberOfMessagesVisible"), 1, 1, queue)
+
+
+def _on_ingest(environment: Environment) -> Iterator[Watch]:
+    connected = counted(Metric.NODES_CONNECTED, "ingest", statistic=MAXIMUM, minutes=1)
+    yield Watch("ingest-disconnected", connected, 1, 3, below=True)
+    yield Watch("node-faults", counted(Metric.NODE_FAULTS, "ingest"), environment.limits.node_faults)
+
+
+def _on_decisions(environment: Environment) -> Iterator[Watch]:
+    limits = environment.limits
+    forged, bad = decided(StatementDecision.BAD_SIGNATURE), limits.bad_signatures
+    misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
+    gone = decided(PushDecision.TOKEN_GONE)
+    latency = counted(Metric.LATENCY, "dispatch", statistic=P99)
+    yield Watch("signatures-failing", counted(forged, "match"), bad)
+    yield Watch("provider-misconfigured", counted(misconfigured, "dispatch"), 1)
+    yield Watch("pushes-refused", counted(refused, "dispatch"), limits.refused_pushes)
+    yield Watch("dead-tokens", counted(gone, "dispatch", minutes=60), limits.dead_tokens_an_hour)
+    yield Watch("deliveries-slow", latency, limits.delivery_p99_ms, 3)
+
+
+def _on_functions(environment: Environment) -> Iterator[Watch]:
+    limit = environment.limits.function_errors
+    for function in (*CONSUMERS, "api", "authorizer"):
+        name = f"{environment.prefix}{function}"
+        yield Watch("function-throttled", of_function(name, "Throttles"), 1, 1, function)
+        if function == "authorizer":
+            yield Watch("authorizer-failing", of_function(name, "Errors"), limit)
+        else:
+            yield Watch("function-failing", of_function(name, "Errors"), limit, 1, function)
+
+
+def _on_tables(environment: Environment) -> Iterator[Watch]:
+    for table in TABLES:
+        name = f"{environment.prefix}{table}"
+        yield Watch("table-throttled", of_table(name, "ReadThrottleEvents"), 1, 1, f"{table}-reads")
+        yield Watch("table-throttled", of_table(name, "WriteThrottleEvents"), 1, 1, f"{table}-writes")
+
+
+def _on_the_api(environment: Environment, api_id: str) -> Iterator[Watch]:
+    limits = environment.limits
+    yield Watch("api-failing", of_api(api_id, "5xx"), limits.api_errors)
+    yield Watch("api-slow", of_api(api_id, "Latency", P99), limits.api_p99_ms, 3)
+
+
+def _on_the_lake(environment: Environment) -> Iterator[Watch]:
+    late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
+    yield Watch("lake-late", late, environment.limits.lake_delay_s)
+    for room in ("match", "dispatch", "api"):
+        yield Watch("events-lost", counted(Metric.EVENTS_LOST, room), 1, 1, room)
+
+
+def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
+    """Write units of match's tables for each delivered push: the ledger's largest item, measured live."""
+    used = {
+        table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
+        for table in ("push_records", "rate_limits")
+    }
+    delivered = counted(decided(PushDecision.DELIVERED), "dispatch")
+    return cloudwatch.MathExpression(
+        expression=f"IF(delivered >= {QUIET}, ({' + '.join(used)}) / delivered, 0)",
+        label="write units for each push",
+        using_metrics={**used, "delivered": delivered},
+    )

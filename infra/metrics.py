@@ -1,0 +1,48 @@
+"""CloudWatch metrics by the names that the rooms and AWS give them, for alarms and the dashboard."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from clarion.metrics import NAMESPACE
+
+SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
+
+
+def counted(name: str, service: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
+    """What a room counts itself; names are in `clarion.metrics`."""
+    return _metric(NAMESPACE, name, {"service": service}, statistic, minutes)
+
+
+def of_queue(queue: str, name: str) -> cloudwatch.Metric:
+    """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
+    return _metric("AWS/SQS", name, {"QueueName": queue}, MAXIMUM, 1)
+
+
+def of_function(function: str, name: str) -> cloudwatch.Metric:
+    """https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html"""
+    return _metric("AWS/Lambda", name, {"FunctionName": function}, SUM, 5)
+
+
+def of_table(table: str, name: str) -> cloudwatch.Metric:
+    """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html"""
+    return _metric("AWS/DynamoDB", name, {"TableName": table}, SUM, 5)
+
+
+def of_api(api_id: str, name: str, statistic: str = SUM) -> cloudwatch.Metric:
+    """https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-metrics.html"""
+    return _metric("AWS/ApiGateway", name, {"ApiId": api_id}, statistic, 5)
+
+
+def of_stream(stream: str, name: str) -> cloudwatch.Metric:
+    """https://docs.aws.amazon.com/firehose/latest/dev/monitoring-with-cloudwatch-metrics.html"""
+    return _metric("AWS/Firehose", name, {"DeliveryStreamName": stream}, MAXIMUM, 5)
+
+
+def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: str, minutes: int) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=namespace,
+        metric_name=name,
+        dimensions_map=dimensions,
+        statistic=statistic,
+        period=Duration.minutes(minutes),
+    )

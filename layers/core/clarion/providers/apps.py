@@ -1,0 +1,91 @@
+"""Which apps there are, and which of them a subscription's token belongs to."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from clarion.decisions import Environment
+from clarion.payload import TITLE
+from clarion.providers import apns, fcm
+from clarion.providers.apns import ApnsApp
+from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, GoogleAccount, GoogleCredential
+from clarion.providers.fcm import FcmApp
+from clarion.providers.transport import Transport
+from clarion.secrets import Secret
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+
+class AppSettings(BaseModel):
+    """An app at one provider. A subscription names it by `name`.
+
+    `secret_id` holds an `ApnsKey` or a `GoogleAccount`. Apple's newer keys are good in one environment only, so the
+    sandbox may have a key of its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    secret_id: str
+    bundle_id: str = ""
+    sandbox_secret_id: str | None = None
+    alert_title: str = TITLE
+
+
+class Apps[App]:
+    """Apps by name and environment; the first is the one meant by a subscription that names none."""
+
+    def __init__(self, first: str, apps: Mapping[tuple[str, str], App]) -> None:
+        self.first = first
+        self._apps = apps
+
+    def find(self, name: str | None, environment: str | None) -> App | None:
+        return self._apps.get((name or self.first, environment or Environment.PRODUCTION))
+
+
+def apns_apps(
+    settings: Sequence[AppSettings],
+    secrets: "SecretsManagerClient",
+    urls: Mapping[Environment, str] = apns.URLS,
+    clock: Clock = time.time,
+) -> Apps[ApnsApp]:
+    def make(one: AppSettings, environment: Environment) -> ApnsApp:
+        sandboxed = environment is Environment.SANDBOX and one.sandbox_secret_id
+        secret = Secret(secrets, sandboxed or one.secret_id, ApnsKey, clock)
+        name = f"{one.name} {environment}"
+        return ApnsApp(
+            ApnsCredential(secret, clock),
+            name=name,
+            bundle_id=one.bundle_id,
+            title=one.alert_title,
+            url=urls[environment],
+        )
+
+    return Apps(
+        settings[0].name,
+        {(one.name, environment): make(one, environment) for one in settings for environment in Environment},
+    )
+
+
+def fcm_apps(
+    settings: Sequence[AppSettings],
+    secrets: "SecretsManagerClient",
+    transport: Transport,
+    url: str = fcm.PRODUCTION,
+    clock: Clock = time.time,
+) -> Apps[FcmApp]:
+    made = {
+        one.name: FcmApp(
+            GoogleCredential(Secret(secrets, one.secret_id, GoogleAccount, clock), transport, clock),
+            name=one.name,
+            url=url,
+        )
+        for one in settings
+    }
+    return Apps(
+        settings[0].name,
+        {(name, environment): app for name, app in made.items() for environment in Environment},
+    )

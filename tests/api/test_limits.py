@@ -1,0 +1,126 @@
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from api.room import Room
+from clarion.rulesets import RuleSets
+from clarion.tables import Subscription
+from clarion.tokens import declare_dead
+
+RULES = "/v1/subscriptions/rules"
+SUBSCRIPTIONS = "/v1/subscriptions"
+
+
+def rules(first: int, end: int) -> list[dict[str, str]]:
+    return [{"sender_pubkey": "ab" * 32, "topic": f"{n:064x}"} for n in range(first, end)]
+
+
+def limited(room: Room, **limits: int) -> Room:
+    settings = room.settings.model_copy(update=limits)
+    rule_sets = RuleSets(room.connection, limit=settings.rules_per_subscription)
+    return replace(room, settings=settings, rule_sets=rule_sets)
+
+
+def pages(client: Any) -> list[list[dict[str, Any]]]:
+    found, path = [], SUBSCRIPTIONS
+    while path:
+        answer = client("GET", path)
+        assert answer.status == 200, answer.text
+        found.append(answer.json)
+        link = re.fullmatch(r'<(.+)>; rel="next"', answer.headers.get("Link", ""))
+        path = link[1] if link else ""
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
+def test_pages_together_are_the_whole_list(client: Any, register: Any, room: Room, size: int) -> None:
+    wanted: dict[str, list[dict[str, str]]] = {}
+    for count in (0, 3, 2, 0):
+        sid = register(client)
+        wanted[sid] = rules(0, count)
+        client("PUT", RULES, {"subscription_id": sid, "rules": wanted[sid]})
+    client.room = limited(room, rules_per_page=size)
+    found: dict[str, list[dict[str, str]]] = {}
+    for page in pages(client):
+        assert sum(len(each["rules"]) for each in page) <= size
+        for each in page:
+            found.setdefault(each["subscription_id"], []).extend(each["rules"])
+    assert found == wanted
+
+
+def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: Any, room: Room) -> None:
+    sid = register(client)
+    client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 4)})
+    client.room = limited(room, rules_per_page=2)
+    following = client("GET", SUBSCRIPTIONS).headers["Link"].partition(">")[0].removeprefix("<")
+    client("POST", RULES, {"subscription_id": sid, "rules": rules(9, 10)})
+    answer = client("GET", following)
+    assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:rules-changed")
+
+
+def test_a_cursor_shows_nobody_elses_subscription(new_client: Callable[[], Any], register: Any, room: Room) -> None:
+    owner, other = new_client(), new_client()
+    sid = register(owner)
+    owner("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 2)})
+    owner.room = limited(room, rules_per_page=1)
+    following = owner("GET", SUBSCRIPTIONS).headers["Link"].partition(">")[0].removeprefix("<")
+    assert other("GET", following).json == []
+
+
+def test_a_request_has_only_so_many_rules(client: Any, register: Any, room: Room) -> None:
+    sid = register(client)
+    client.room = limited(room, rules_per_request=3)
+    assert client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 204
+    answer = client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 4)})
+    assert (answer.status, answer.json["errors"]) == (422, [{"field": "rules", "rule": "must be at most 3"}])
+
+
+def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, room: Room) -> None:
+    sid = register(client)
+    client.room = limited(room, rules_per_subscription=3)
+    assert client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 201
+    for method, more in (("POST", rules(3, 4)), ("PUT", rules(0, 4))):
+        answer = client(method, RULES, {"subscription_id": sid, "rules": more})
+        assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:too-many-rules")
+    assert client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).json == {"added": 0, "total_rules": 3}
+
+
+def test_a_client_has_only_so_many_requests_a_minute(client: Any, new_client: Callable[[], Any], room: Room) -> None:
+    minute = 60_000 * 29_000_000
+    client.room = replace(limited(room, requests_per_minute=2), now=lambda: minute + 45_000)
+    assert [client("GET", SUBSCRIPTIONS).status for _ in range(3)] == [200, 200, 429]
+    refused = client("GET", SUBSCRIPTIONS)
+    assert (refused.headers["Retry-After"], refused.json["type"]) == ("15", "urn:clarion:problem:too-many-requests")
+    other = new_client()
+    other.room = client.room
+    assert other("GET", SUBSCRIPTIONS).status == 200
+    client.room = replace(client.room, now=lambda: minute + 60_000)
+    assert client("GET", SUBSCRIPTIONS).status == 200
+
+
+def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, room: Room) -> None:
+    token = uuid4().hex * 2
+    sid = register(client, notificationType="apns", token=token)
+    assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=1)
+    [told] = client("GET", SUBSCRIPTIONS).json
+    assert (told["status"], told["statusReason"]) == ("invalid", "Unregistered")
+    again = register(client, notificationType="apns", token=token)
+    assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
+    taken = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": token})
+    assert (taken.status, taken.json["subscription_id"]) == (409, again)
+
+
+def test_a_pair_twice_with_two_meanings_is_refused(client: Any, register: Any) -> None:
+    [rule] = rules(0, 1)
+    body = {"subscription_id": register(client), "rules": [rule, rule | {"notify_type": "voip"}]}
+    answer = client("PUT", RULES, body)
+    assert (answer.status, answer.json["errors"][0]["field"]) == (422, "rules")
+
+
+def test_a_wrong_method_is_told_which_are_right(client: Any) -> None:
+    answer = client("PATCH", RULES)
+    assert (answer.status, answer.headers["Allow"]) == (405, "DELETE, POST, PUT")

@@ -1,0 +1,305 @@
+"""Rule sets under crashes and races, against a plain model.
+
+Every operation runs in a thread of its own and stops before each of its requests to DynamoDB. Hypothesis decides who
+goes next, and after how many requests somebody crashes. Whatever the schedule, some order of the same operations,
+done one after the other on a plain set, must explain all their answers and what is found at the end; an operation
+that crashed may have happened or not.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations, product
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pynamodb.connection import Connection
+
+from api.room import Room
+from clarion import subscriptions
+from clarion.decisions import NotifyType
+from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, erase, owned
+from clarion.subscriptions import Registration
+from clarion.tables import Rule, Subscription, Token, split_rule_key
+
+CLIENT = b"c" * 32
+LIMIT = 102
+BLOCKS = {"a": 1, "b": 1, "c": 1, "D": 50, "E": 50}
+"""Rules come and go in blocks: the small ones fit a transaction together, two large ones don't."""
+PAIRS = {name: [name.encode().ljust(32) + n.to_bytes(32) for n in range(size)] for name, size in BLOCKS.items()}
+type Blocks = frozenset[str]
+
+
+class Op(NamedTuple):
+    kind: str
+    blocks: Blocks = frozenset()
+
+
+class Crash(BaseException):
+    """The Lambda died."""
+
+
+def pairs_of(blocks: Blocks) -> RuleSet:
+    return {pair: None for name in sorted(blocks) for pair in PAIRS[name]}
+
+
+def blocks_of(pairs: Any) -> Blocks:
+    """Fails on a mix: a block is there as a whole or not at all."""
+    found = frozenset(name for name, members in PAIRS.items() if members[0] in pairs)
+    assert set(pairs) == set(pairs_of(found)), "half a change"
+    return found
+
+
+# ---- the model ----------------------------------------------------------------------------------------------
+
+
+def size(blocks: Blocks) -> int:
+    return sum(BLOCKS[name] for name in blocks)
+
+
+def model(state: Blocks | None, op: Op) -> tuple[Blocks | None, Any]:
+    """What one operation alone answers and leaves behind; None stands for a subscription that is gone."""
+    if state is None:
+        return None, "not found"
+    match op.kind:
+        case "put":
+            return (op.blocks, "done") if size(op.blocks) <= LIMIT else (state, "too many")
+        case "post":
+            after = state | op.blocks
+            return (after, (size(after - state), size(after))) if size(after) <= LIMIT else (state, "too many")
+        case "delete":
+            after = state - op.blocks
+            return after, (size(state - after), size(after))
+        case "read":
+            return state, state
+        case _:
+            return None, "gone"
+
+
+# ---- the real thing -----------------------------------------------------------------------------------------
+
+
+def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> Any:
+    rules = pairs_of(op.blocks)
+    match op.kind:
+        case "put":
+            return told(rule_sets.replace(sid, CLIENT, rules, now=1), lambda _: "done")
+        case "post":
+            return told(rule_sets.add(sid, CLIENT, rules, now=1), lambda done: (len(done.added), done.total))
+        case "delete":
+            return told(rule_sets.discard(sid, CLIENT, rules, now=1), lambda done: (len(done.removed), done.total))
+        case "read":
+            return read(rule_sets, sid)
+        case _:
+            return "not found" if subscriptions.remove(connection, [sid], CLIENT) is None else "gone"
+
+
+def told(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
+    words = {
+        Unchanged.NOT_FOUND: "not found",
+        Unchanged.TOO_MANY: "too many",
+        Unchanged.SUPERSEDED: "done",
+        Unchanged.CONTENDED: "contended",
+    }
+    return of(outcome) if isinstance(outcome, Changed) else words[outcome]
+
+
+def read(rule_sets: RuleSets, sid: str) -> Any:
+    found = rule_sets.read(sid, CLIENT)
+    if isinstance(found, Unchanged):
+        return told(found, repr)
+    row, rules = found
+    assert row.rule_count == len(rules)
+    return blocks_of(rules)
+
+
+def seen_by_the_matcher(sid: str) -> Blocks | None:
+    """By the index, as matching looks rules up: those whose generation is their subscription's."""
+    row = owned(sid, CLIENT)
+    if row is None:
+        return None
+    return frozenset(name for name, members in PAIRS.items() if in_force(sid, row.generation, members[-1]))
+
+
+def in_force(sid: str, generation: float, pair: bytes) -> bool:
+    found = Rule.by_sender_topic.query(pair, Rule.subscription_id == sid)
+    return any(split_rule_key(rule.rule_key)[0] == generation for rule in found)
+
+
+# ---- one step at a time -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Runner:
+    """An operation in a thread, which stops before each request until it is told to go on."""
+
+    op: Op
+    crash_after: int | None
+    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    stopped: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    requests: int = 0
+    answer: Any = None
+    error: BaseException | None = None
+    done: bool = False
+
+    def run(self, perform: Callable[[Op], Any]) -> None:
+        RUNNING.runner = self
+        try:
+            self.go.acquire()
+            self.answer = perform(self.op)
+        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+            self.error = error
+        finally:
+            self.done = True
+            self.stopped.release()
+
+    def at_a_request(self) -> None:
+        if self.requests == self.crash_after:
+            raise Crash
+        self.requests += 1
+        self.stopped.release()
+        self.go.acquire()
+
+    def step(self) -> None:
+        self.go.release()
+        assert self.stopped.acquire(timeout=10)
+
+
+RUNNING = threading.local()
+
+
+def _before_a_request(**_: Any) -> None:
+    runner: Runner | None = getattr(RUNNING, "runner", None)
+    if runner:
+        runner.at_a_request()
+
+
+@pytest.fixture(scope="module")
+def watched(room: Room) -> Iterator[Connection]:
+    connections = [room.connection, *(model._get_connection().connection for model in (Subscription, Token, Rule))]
+    hooks = [connection.client.meta.events for connection in connections]
+    for hook in hooks:
+        hook.register("before-call.dynamodb", _before_a_request)
+    yield room.connection
+    for hook in hooks:
+        hook.unregister("before-call.dynamodb", _before_a_request)
+
+
+def race(runners: Sequence[Runner], schedule: Iterator[tuple[int, int]], perform: Callable[[Op], Any]) -> None:
+    threads = [threading.Thread(target=runner.run, args=(perform,), daemon=True) for runner in runners]
+    for thread in threads:
+        thread.start()
+    while waiting := [runner for runner in runners if not runner.done]:
+        who, steps = next(schedule, (0, 1))
+        runner = waiting[who % len(waiting)]
+        while steps and not runner.done:
+            runner.step()
+            steps -= 1
+    for thread in threads:
+        thread.join()
+    for runner in runners:
+        assert runner.error is None or isinstance(runner.error, Crash), runner.error
+
+
+def explained(before: Blocks | None, runners: Sequence[Runner], after: Blocks | None) -> bool:
+    crashed = [runner for runner in runners if runner.error]
+    finished = [runner for runner in runners if not runner.error]
+    for took_effect in product([True, False], repeat=len(crashed)):
+        effective = [*finished, *(runner for runner, did in zip(crashed, took_effect, strict=True) if did)]
+        if any(in_this_order(before, order, after) for order in permutations(effective)):
+            return True
+    return False
+
+
+def in_this_order(state: Blocks | None, order: Sequence[Runner], after: Blocks | None) -> bool:
+    for runner in order:
+        state, answer = model(state, runner.op)
+        if not runner.error and runner.answer != answer:
+            return False
+    return state == after
+
+
+LARGE = frozenset("DE")
+SOME_BLOCKS = st.frozensets(st.sampled_from(sorted(BLOCKS))) | st.sampled_from([frozenset(), LARGE, LARGE | {"a"}])
+SCHEDULES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20)
+"""Who goes next, and for how many requests."""
+OPS = st.one_of(
+    st.builds(Op, st.sampled_from(["put", "post", "delete"]), SOME_BLOCKS),
+    st.just(Op("read")),
+    st.just(Op("remove")),
+)
+RIVALS = st.lists(st.tuples(OPS, st.none() | st.integers(0, 12)), min_size=2, max_size=3)
+"""Operations at one time, each with the number of requests after which it crashes."""
+
+
+class Bench:
+    """A subscription, and what it is known to hold."""
+
+    def __init__(self, connection: Connection, state: Blocks) -> None:
+        self.connection = connection
+        self.rule_sets = RuleSets(connection, limit=LIMIT, sleep=lambda _: None)
+        row = subscriptions.register(connection, Registration(CLIENT, NotifyType.FCM, str(uuid4())), now=1)
+        assert isinstance(row, Subscription)
+        self.sid = row.subscription_id
+        self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
+        self.state: Blocks | None = state
+
+    def race(self, rivals: Sequence[tuple[Op, int | None]], schedule: Iterator[tuple[int, int]]) -> list[Runner]:
+        runners = [Runner(op, crash_after) for op, crash_after in rivals]
+        race(runners, schedule, lambda op: perform(op, self.rule_sets, self.connection, self.sid))
+        after = seen_by_the_matcher(self.sid)
+        assert read(self.rule_sets, self.sid) == (after if after is not None else "not found")
+        assert explained(self.state, runners, after), [(each.op, each.answer, each.error) for each in runners]
+        self.state = after
+        return runners
+
+    def clear(self) -> None:
+        subscriptions.remove(self.connection, [self.sid], CLIENT)
+        erase(self.connection, self.sid)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=SOME_BLOCKS.filter(lambda blocks: size(blocks) <= LIMIT),
+    rounds=st.lists(RIVALS, min_size=1, max_size=2),
+    schedule=SCHEDULES,
+)
+def test_whatever_crashes_or_races_some_order_explains_it(
+    watched: Connection,
+    before: Blocks,
+    rounds: list[list[tuple[Op, int | None]]],
+    schedule: list[tuple[int, int]],
+) -> None:
+    bench = Bench(watched, before)
+    steps = iter(schedule)
+    for rivals in rounds:
+        bench.race(rivals, steps)
+    bench.clear()
+
+
+SLOW = {
+    "a large put": Op("put", frozenset("a")),
+    "a large delete": Op("delete", LARGE),
+    "a small post": Op("post", frozenset("a")),
+}
+QUICK = {
+    "a large put": Op("put", frozenset("b")),
+    "a small post": Op("post", frozenset("c")),
+    "a removal": Op("remove"),
+}
+
+
+@pytest.mark.parametrize("quick", QUICK.values(), ids=QUICK)
+@pytest.mark.parametrize("slow", SLOW.values(), ids=SLOW)
+def test_an_operation_may_be_overtaken_or_crash_at_any_point(watched: Connection, slow: Op, quick: Op) -> None:
+    requests, stop = 1, 0
+    while stop < requests:
+        bench = Bench(watched, LARGE)
+        overtaken, _ = bench.race([(slow, None), (quick, None)], iter([(0, 1 + stop), (1, 1000)]))
+        if bench.state is not None:
+            bench.race([(slow, stop), (quick, None)], iter([(0, 1000)]))
+        bench.clear()
+        requests, stop = overtaken.requests, stop + 1

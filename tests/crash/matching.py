@@ -1,0 +1,182 @@
+"""Scenario: a batch through match, with limits nearly reached, a duplicate, a forgery, a crowd and a large statement."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import boto3
+
+from clarion.decisions import NotificationDecision, NotifyType, StatementDecision
+from clarion.limiter import Admission, mark_of, pack, unpack
+from clarion.messages import PushMessage, StatementMessage
+from clarion.statement import Statement, encode
+from clarion.tables import RateLimit, Subscription
+from match.room import Clients
+from match.settings import MatchSettings
+from tests.crash.harness import RETURN, Scenario
+from tests.crash.wire import wire
+from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender
+
+LIMIT = 3
+PAGE = 3
+SECONDS_BETWEEN_DELIVERIES = 2
+
+
+@dataclass
+class Matching:
+    """`wanted` names, for each statement, the subscriptions that are to be told of it."""
+
+    settings: MatchSettings
+    clients: Clients
+
+    def __post_init__(self) -> None:
+        self._numbers = count()
+        self._scene = Scene(self.settings, self.clients)
+        self._waiting: dict[str, str] = {}
+        self._wanted: dict[bytes, set[str]] = defaultdict(set)
+        self._receipts: dict[bytes, list[str]] = defaultdict(list)
+        self._statement_decisions: dict[str, StatementDecision] = {}
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        scene = self._scene
+        busy, fresh = uuid4().bytes * 2, uuid4().bytes * 2
+        self._busy = [
+            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS),
+            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP),
+        ]
+        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM)]
+        late_ids = (digit + str(uuid4())[1:] for digit in "eeeff")
+        self._crowd = [scene.subscribe(OTHER, subscription_id=name) for name in late_ids]
+        self._fill(busy, LIMIT - 1)
+        told = [*self._busy, *self._fresh]
+        first = scene.sender.states(TOPIC, expires_at=self._scene.clock() // 1000 + 600)
+        self._send(first, told)
+        self._send(scene.sender.states(TOPIC, data=bytes(3000)), told, large=True)
+        self._send(first, told)
+        self._send(scene.sender.states(TOPIC, OTHER), [*told, *self._crowd])
+        self._send(Sender().states(TOPIC), [], StatementDecision.UNMATCHED)
+        self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], StatementDecision.BAD_SIGNATURE)
+
+    def _fill(self, client_id: bytes, used: int) -> None:
+        admitted = [Admission(self._scene.clock(), bytes([number] * 8)) for number in range(used)]
+        pair = self._scene.sender.key + client_id
+        RateLimit(pair, admitted=pack(admitted), cooldown_until=0, version=used, ttl=2**40).save()
+
+    def _send(
+        self,
+        statement: Statement,
+        told: list[Subscription],
+        decision: StatementDecision = StatementDecision.MATCHED,
+        *,
+        large: bool = False,
+    ) -> None:
+        message = self._scene.observe(statement)
+        if large:
+            boto3.client("s3").put_object(Bucket="oversize", Key=str(message.receipt), Body=encode(statement))
+            message = message.model_copy(update={"statement": None, "location": str(message.receipt)})
+        self._enqueue(message)
+        self._wanted[statement.hash] |= {subscription.subscription_id for subscription in told}
+        self._receipts[statement.hash].append(str(message.receipt))
+        self._statement_decisions[str(message.receipt)] = decision
+
+    def _enqueue(self, message: StatementMessage) -> None:
+        self._waiting[str(next(self._numbers))] = message.to_json()
+
+    # ---- what the harness asks for ----------------------------------------------------------------------------
+
+    def deliver(self) -> bool:
+        with wire.aside():
+            for message in self._scene.again():
+                self._enqueue(message)
+        records = [{"messageId": number, "body": body} for number, body in self._waiting.items()]
+        if not records:
+            return True
+        self._scene.clock.advance(SECONDS_BETWEEN_DELIVERIES)
+        unfinished = self._scene.room.take(records)
+        wire.step(RETURN)
+        self._waiting = {number: body for number, body in self._waiting.items() if number in unfinished}
+        return False
+
+    def stop(self) -> None:
+        self._scene = self._scene.elsewhere()
+
+    def check(self) -> None:
+        pushes, events = self._scene.pushes(), _events()
+        self._check_pushes(pushes)
+        self._check_budgets(pushes)
+        if wire.refused != "firehose PutRecordBatch":  # then what was decided stays untold, and is counted
+            self._check_statements(events)
+            self._check_notifications(pushes, events)
+
+    def _check_statements(self, events: list[dict[str, Any]]) -> None:
+        told: dict[str, set[str]] = defaultdict(set)
+        for event in events:
+            if event["event"] == "statement":
+                told[event["receipt"]].add(event["decision"])
+        for receipt, decision in self._statement_decisions.items():
+            assert told[receipt] == {decision}, f"a statement is {decision} but said to be {told[receipt]}"
+
+    def _check_pushes(self, pushes: list[PushMessage]) -> None:
+        queued = _receipts(pushes)
+        assert queued.keys() <= set(self._wishes()), "a push went to one who did not want it"
+        assert all(len(receipts) == 1 for receipts in queued.values()), "two receipts of one statement were queued"
+        counts = Counter((push.statement_hash, push.subscription_id) for push in pushes)
+        assert max(counts.values(), default=0) <= 2, "more than one batch was repeated"
+
+    def _wishes(self) -> Iterator[tuple[bytes, str]]:
+        return ((name, subscription) for name, told in self._wanted.items() for subscription in told)
+
+    def _check_notifications(self, pushes: list[PushMessage], events: list[dict[str, Any]]) -> None:
+        queued = _receipts(pushes)
+        ruled: dict[tuple[str, str], set[bool]] = defaultdict(set)
+        for event in events:
+            if event["event"] == "notification":
+                passed = event["decision"] == NotificationDecision.QUEUED
+                ruled[event["receipt"], event["subscription_id"]].add(passed)
+        for statement, subscription in self._wishes():
+            verdicts = {receipt: ruled[receipt, subscription] for receipt in self._receipts[statement]}
+            assert all(len(verdict) == 1 for verdict in verdicts.values()), f"ruled on otherwise or never: {verdicts}"
+            passed_by = {receipt for receipt, verdict in verdicts.items() if verdict == {True}}
+            assert queued.get((statement, subscription), set()) == passed_by, "what was queued is not what was decided"
+
+    def _check_budgets(self, pushes: list[PushMessage]) -> None:
+        told: dict[bytes, set[bytes]] = defaultdict(set)
+        for push in pushes:
+            told[push.client_id].add(mark_of(push.statement_hash, str(push.subscription_id)))
+        assert len(told[self._busy[0].client_id]) == 1, "the one place left was not used once"
+        assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached, or was passed"
+        assert all(len(told[one.client_id]) == 1 for one in self._crowd), "not each of the crowd was told"
+        for client_id, marks in told.items():
+            row = RateLimit.get(self._scene.sender.key + client_id, consistent_read=True)
+            counted = {admission.mark for admission in unpack(row.admitted) if len(set(admission.mark)) > 1}
+            assert counted == marks, "what was counted is not what was queued"
+
+
+def _receipts(pushes: list[PushMessage]) -> dict[tuple[bytes, str], set[str]]:
+    """By which receipts each statement was queued for each subscription."""
+    queued: dict[tuple[bytes, str], set[str]] = defaultdict(set)
+    for push in pushes:
+        queued[push.statement_hash, str(push.subscription_id)].add(str(push.receipt))
+    return queued
+
+
+def _events() -> list[dict[str, Any]]:
+    """What came to the lake since the last look."""
+    s3 = boto3.client("s3")
+    lines: list[str] = []
+    for found in s3.list_objects_v2(Bucket="lake").get("Contents", ()):
+        lines += s3.get_object(Bucket="lake", Key=found["Key"])["Body"].read().decode().splitlines()
+        s3.delete_object(Bucket="lake", Key=found["Key"])
+    return [json.loads(line) for line in lines]
+
+
+def scenario(environment: dict[str, str]) -> Scenario:
+    small = {"CLARION_RATE_LIMIT": str(LIMIT), "CLARION_FAN_OUT_PAGE": str(PAGE)}
+    settings = MatchSettings.from_environment(environment | small)
+    clients = replace(Clients.make(PREFIX), pool=InTurn())
+    return Scenario("match", lambda: Matching(settings, clients))

@@ -1,0 +1,295 @@
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from clarion.decisions import NotifyType, PushDecision
+from clarion.messages import PushMessage
+from clarion.tables import Subscription, Token
+from local import keys
+from local.apns import Apns
+from local.apns_trouble import troubled_token
+from local.provider import Trouble
+
+NOW = 1_800_000_000.0
+BUNDLE = "io.pcf.polkadotapp"
+
+type Register = Callable[..., Subscription]
+type Write = Callable[..., PushMessage]
+
+
+def tokens(count: int) -> list[str]:
+    return [f"a{uuid4().hex}{uuid4().hex[1:]}" for _ in range(count)]
+
+
+def arrived(apns: Apns) -> list[str]:
+    return [push.token for push in apns.received if push.accepted]
+
+
+def test_a_delivered_push_leaves_the_queue_and_is_told_with_its_latency(
+    worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    sent = message(register(NotifyType.APNS, "a1" * 32), observed_at=int(NOW * 1000) - 250)
+    queue.put(sent)
+
+    report = worker.work()
+
+    assert len(queue) == 0
+    assert report.latencies == [250]
+    (event,) = lake.events
+    assert event["decision"] == "delivered"
+    assert event["provider_id"] == apns.received[0].push_id
+    assert event["latency_ms"] == 250
+    assert event["attempt"] == 1
+    assert "a1a1" not in str(event)
+
+
+def test_a_provider_down_for_ten_minutes_loses_nothing_and_gets_nothing_twice(
+    worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    lasting, fleeting = tokens(40), tokens(10)
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in lasting))
+    queue.put(*(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 300) for token in fleeting))
+    apns.down_until = NOW + 600
+
+    while len(queue) and clock() < NOW + 3600:
+        worker.work()
+        clock.advance(1)
+
+    assert len(queue) == 0
+    assert queue.dead == []
+    assert sorted(arrived(apns)) == sorted(lasting)
+    assert len(apns.received) <= 50 * 12
+    decisions = [event["decision"] for event in lake.events if event["decision"] != "retry"]
+    assert sorted(decisions) == ["delivered"] * 40 + ["stale"] * 10
+    assert clock() < NOW + 600 + 900
+
+
+def test_a_provider_that_can_not_be_reached_keeps_its_messages_waiting(
+    cut_off: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write
+) -> None:
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(20)))
+    report = cut_off.work()
+
+    assert report.decisions == {PushDecision.RETRY: 20}
+    assert len(queue) == 20
+    assert all("connect" in event["reason"] for event in lake.events)
+
+
+def test_a_retry_waits_as_long_as_the_provider_asks(
+    worker: Any, queue: Any, register: Register, message: Write
+) -> None:
+    token = troubled_token(Trouble("TooManyRequests", retry_after=120))
+    sent = message(register(NotifyType.APNS, token))
+    queue.put(sent)
+
+    worker.work()
+
+    assert 120 <= queue.wait(sent) <= 122
+
+
+def test_a_message_that_would_come_back_too_late_is_stale_at_once(
+    worker: Any, queue: Any, lake: Any, register: Register, message: Write
+) -> None:
+    token = troubled_token(Trouble("ServiceUnavailable", retry_after=120))
+    queue.put(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 100))
+
+    worker.work()
+
+    assert len(queue) == 0
+    assert [(event["decision"], event["reason"]) for event in lake.events] == [("stale", "ServiceUnavailable")]
+
+
+def test_a_call_that_nobody_could_take_in_thirty_seconds_never_rings(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    queue.put(message(register(NotifyType.VOIP, "a1" * 32)))
+    clock.advance(30)
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.STALE: 1}
+    assert len(apns.received) == 0
+
+
+def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
+    worker: Any, queue: Any, lake: Any, register: Register, message: Write, apns: Any
+) -> None:
+    gone = [register(NotifyType.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(25)]
+    alive = [register(NotifyType.APNS, token) for token in tokens(25)]
+    queue.put(*(message(row) for pair in zip(gone, alive, strict=True) for row in pair))
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.TOKEN_GONE: 25, PushDecision.DELIVERED: 25}
+    assert len(queue) == 0
+    rows = {row.subscription_id: row for row in Subscription.scan()}
+    assert {rows[row.subscription_id].status for row in gone} == {"invalid"}
+    assert {rows[row.subscription_id].status for row in alive} == {"active"}
+    assert len(list(Token.scan())) == 25
+    ended = [event for event in lake.events if event["event"] == "subscription"]
+    assert {(event["status"], event["status_reason"], event["revision"]) for event in ended} == {
+        ("invalid", "Unregistered", 2)
+    }
+    assert len(ended) == 25
+
+
+def test_a_dead_token_gets_no_second_push(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("BadDeviceToken")))
+    queue.put(message(row))
+    worker.work()
+    queue.put(message(row))
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.SUBSCRIPTION_GONE: 1}
+    assert len(apns.received) == 1
+
+
+def test_a_token_registered_after_its_death_is_tried_again(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write
+) -> None:
+    token = troubled_token(Trouble("Unregistered", ago=600, times=1))
+    row = register(NotifyType.APNS, token, created_at=int((NOW - 60) * 1000))
+    queue.put(message(row))
+
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    clock.advance(60)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    row.refresh()
+    assert row.status == "active"
+
+
+def test_what_the_provider_will_never_take_goes_to_the_dead_letters_and_keeps_its_token(
+    worker: Any, queue: Any, register: Register, message: Write
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("BadCollapseId")))
+    sent = message(row)
+    queue.put(sent)
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.REFUSED: 1}
+    assert (len(queue), queue.dead) == (0, [sent.to_json()])
+    row.refresh()
+    assert row.status == "active"
+
+
+def test_a_wrong_key_stops_the_app_after_one_push_and_a_mended_one_resumes_it(
+    worker: Any,
+    queue: Any,
+    lake: Any,
+    secrets: Any,
+    clock: Any,
+    apns_key: keys.ApnsKey,
+    register: Register,
+    message: Write,
+    apns: Any,
+) -> None:
+    good = secrets.texts["apns"]
+    stranger = keys.generate_apns_key(key_id="STRANGER00")
+    secrets.texts["apns"] = good.replace(apns_key.key_id, stranger.key_id)
+    wanted = tokens(30)
+    queue.put(*(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 86_400) for token in wanted))
+
+    for _ in range(600):
+        worker.work()
+        clock.advance(1)
+
+    assert len(queue) == 30
+    assert 1 <= len(apns.received) <= 5
+    assert {event["decision"] for event in lake.events} == {"misconfigured"}
+    assert {event["reason"] for event in lake.events} == {"InvalidProviderToken"}
+
+    secrets.texts["apns"] = good
+    for _ in range(1000):
+        worker.work()
+        clock.advance(1)
+
+    assert len(queue) == 0
+    assert sorted(arrived(apns)) == sorted(wanted)
+
+
+def test_a_fault_of_one_app_is_told_by_its_name(
+    worker: Any, queue: Any, secrets: Any, register: Register, message: Write
+) -> None:
+    del secrets.texts["apns"]
+    queue.put(message(register(NotifyType.APNS, "a1" * 32)), message(register(NotifyType.APNS, "a2" * 32)))
+
+    assert worker.work().faults == {("first", "secret: ResourceNotFoundException"): 2}
+
+
+def test_a_key_rotated_amid_the_work_costs_one_more_try_and_no_push(
+    worker: Any,
+    queue: Any,
+    secrets: Any,
+    apns: Any,
+    register: Register,
+    message: Write,
+) -> None:
+    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    worker.work()
+    successor = keys.generate_apns_key(key_id="SUCCESSOR0")
+    apns.trust(successor)
+    secrets.texts["apns"] = json.dumps(
+        {"key_id": successor.key_id, "team_id": successor.team_id, "private_key": successor.private_key}
+    )
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(50)))
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.DELIVERED: 50}
+    assert len(queue) == 0
+
+
+def test_an_app_at_fault_delays_no_other(
+    fleet: Any, queue: Any, secrets: Any, register: Register, message: Write, apns: Any
+) -> None:
+    del secrets.texts["second"]
+    queue.put(*(message(register(NotifyType.APNS, token, app="second")) for token in tokens(20)))
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(20)))
+
+    report = fleet.work()
+
+    assert report.decisions == {PushDecision.DELIVERED: 20, PushDecision.MISCONFIGURED: 20}
+
+
+def test_a_subscription_names_its_app_and_environment(
+    fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
+) -> None:
+    queue.put(
+        message(register(NotifyType.APNS, "a1" * 32)),
+        message(register(NotifyType.APNS, "a2" * 32, app="second")),
+        message(register(NotifyType.APNS, "a3" * 32, environment="sandbox")),
+    )
+
+    fleet.work()
+
+    assert {(push.token[:2], push.headers["apns-topic"]) for push in apns.received} == {
+        ("a1", BUNDLE),
+        ("a2", "io.pcf.second"),
+    }
+    assert [push.token[:2] for push in sandbox.received] == ["a3"]
+
+
+def test_an_app_that_nobody_has_configured_waits_for_somebody_to_do_so(
+    fleet: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    queue.put(message(register(NotifyType.APNS, "a1" * 32, app="third")))
+
+    report = fleet.work()
+
+    assert report.faults == {("third", "unknown app"): 1}
+    assert len(queue) == 1
+    assert len(apns.received) == 0
+
+
+def test_a_message_that_can_not_be_read_is_buried(worker: Any, queue: Any) -> None:
+    queue.put_text("broken", '{"version": 1}')
+
+    worker.work()
+
+    assert len(queue) == 0
+    assert queue.dead == ['{"version": 1}']

@@ -1,0 +1,136 @@
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion.decisions import NotifyType, PushType
+from clarion.messages import PushMessage
+from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
+from dispatch import retries
+from dispatch.pushes import APNS_KEPT_SECONDS, Stale, build, obstacle, push_id, useful_until
+
+NOW = 1_800_000_000
+TOKEN = "a1" * 32
+
+
+@pytest.fixture
+def message() -> Callable[..., PushMessage]:
+    def message(notify_type: NotifyType = NotifyType.APNS, **changes: Any) -> PushMessage:
+        content = {
+            "receipt": uuid4(),
+            "observed_at": NOW * 1000,
+            "statement_hash": b"h" * 32,
+            "subscription_id": UUID(int=7),
+            "client_id": b"c" * 32,
+            "notify_type": notify_type,
+            "sender_pubkey": b"s" * 32,
+            "topic": b"t" * 32,
+            "data": b"hello",
+            "expires_at": NOW + 3600,
+        }
+        return PushMessage.model_validate(content | changes)
+
+    return message
+
+
+def apns_of(message: PushMessage, app: ApnsApp) -> ApnsPush:
+    push = build(message, TOKEN, app, now=NOW)
+    assert isinstance(push, ApnsPush)
+    return push
+
+
+def fcm_of(message: PushMessage, app: FcmApp) -> FcmPush:
+    push = build(message, TOKEN, app, now=NOW)
+    assert isinstance(push, FcmPush)
+    return push
+
+
+def test_a_repeated_notification_makes_the_same_push(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
+    first, again = (apns_of(message(), apns_app) for _ in range(2))
+
+    assert first == again
+    assert first.collapse_id == (b"h" * 32).hex()
+    assert len(first.collapse_id) <= 64
+
+
+def test_each_subscription_and_each_statement_has_a_push_id_of_its_own(message: Callable[..., PushMessage]) -> None:
+    messages = [message(), message(subscription_id=UUID(int=8)), message(statement_hash=b"i" * 32)]
+
+    assert len({push_id(one) for one in messages}) == 3
+
+
+def test_a_push_id_is_a_lower_case_uuid(message: Callable[..., PushMessage]) -> None:
+    name = push_id(message())
+
+    assert str(UUID(name)) == name
+    assert UUID(name).version == 8
+
+
+def test_apple_keeps_an_alert_until_its_statement_expires(
+    message: Callable[..., PushMessage], apns_app: ApnsApp
+) -> None:
+    assert apns_of(message(expires_at=NOW + 60), apns_app).expiration == NOW + 60
+
+
+def test_apple_is_never_asked_to_keep_an_alert_longer_than_it_would(
+    message: Callable[..., PushMessage], apns_app: ApnsApp
+) -> None:
+    assert apns_of(message(expires_at=2**32 - 1), apns_app).expiration == NOW + APNS_KEPT_SECONDS
+
+
+def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
+    push = apns_of(message(NotifyType.VOIP), apns_app)
+
+    assert (push.expiration, push.push_type) == (0, PushType.VOIP)
+
+
+def test_firebase_keeps_a_message_for_four_weeks_at_most(message: Callable[..., PushMessage], fcm_app: FcmApp) -> None:
+    assert fcm_of(message(NotifyType.FCM), fcm_app).ttl == 3600
+    assert fcm_of(message(NotifyType.FCM, expires_at=2**32 - 1), fcm_app).ttl == MAX_TTL
+
+
+def test_firebase_keeps_a_call_only_while_the_caller_waits(
+    message: Callable[..., PushMessage], fcm_app: FcmApp
+) -> None:
+    call = message(NotifyType.FCM, push_type=PushType.VOIP, observed_at=(NOW - 12) * 1000)
+
+    assert fcm_of(call, fcm_app).ttl == 18
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"notify_type": NotifyType.VOIP}, 30),
+        ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP}, 30),
+        ({"notify_type": NotifyType.VOIP, "expires_at": NOW + 5}, 5),
+        ({"notify_type": NotifyType.APNS}, 3600),
+        ({"notify_type": NotifyType.FCM}, 3600),
+    ],
+)
+def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(
+    message: Callable[..., PushMessage], changes: dict[str, Any], seconds: int
+) -> None:
+    assert useful_until(message(**changes)) == NOW + seconds
+    assert obstacle(message(**changes), None, NOW + seconds - 0.1) != Stale(reason="expired")
+    assert isinstance(obstacle(message(**changes), None, NOW + seconds), Stale)
+
+
+@given(attempt=st.integers(1, 1000), after=st.none() | st.floats(0, 10_000))
+def test_a_retry_never_comes_before_the_provider_wants_it_and_never_more_than_a_quarter_hour_later(
+    attempt: int, after: float | None
+) -> None:
+    delay = retries.delay(attempt, after)
+
+    assert (after or 0) <= delay <= (after or 0) + retries.CAP_SECONDS
+
+
+def test_retries_of_one_moment_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays = [retries.delay(4, None) for _ in range(200)]
+
+    assert min(delays) >= 8
+    assert max(delays) <= 16
+    assert max(delays) - min(delays) > 4

@@ -1,0 +1,50 @@
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from clarion.decisions import Environment
+from clarion.providers import apns, fcm
+from dispatch.settings import DispatchSettings
+
+ENVIRONMENT = {
+    "CLARION_TABLE_PREFIX": "clarion-test-",
+    "CLARION_QUEUE_URL": "https://queue",
+    "CLARION_NOTIFY_TYPE": "apns",
+    "CLARION_EVENTS_STREAM": "events",
+    "CLARION_PROVIDER_SECRET_ID": "apns",
+    "CLARION_BUNDLE_ID": "io.pcf.polkadotapp",
+}
+
+
+def test_one_app_needs_no_more_than_the_contract_names() -> None:
+    settings = DispatchSettings.from_environment(ENVIRONMENT)
+
+    (app,) = settings.all_apps
+    assert (app.name, app.bundle_id, app.secret_id) == ("first", "io.pcf.polkadotapp", "apns")
+    assert settings.apns_url == apns.URLS[Environment.PRODUCTION]
+    assert settings.apns_sandbox_url == apns.URLS[Environment.SANDBOX]
+    assert settings.fcm_url == fcm.PRODUCTION
+
+
+def test_further_apps_come_after_the_first() -> None:
+    further = [{"name": "second", "bundle_id": "io.pcf.second", "secret_id": "second", "sandbox_secret_id": "dev"}]
+
+    settings = DispatchSettings.from_environment(ENVIRONMENT | {"CLARION_APPS": json.dumps(further)})
+
+    assert [app.name for app in settings.all_apps] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "apps", ["second", "{}", '[{"name": "second"}]', '[{"name": "a", "secret_id": "b", "key": 1}]']
+)
+def test_apps_that_are_not_described_as_they_should_be_stop_the_start(apps: str) -> None:
+    with pytest.raises(ValidationError):
+        DispatchSettings.from_environment(ENVIRONMENT | {"CLARION_APPS": apps})
+
+
+def test_two_apps_of_one_name_stop_the_start() -> None:
+    apps = json.dumps([{"name": "first", "bundle_id": "io.pcf.second", "secret_id": "second"}])
+
+    with pytest.raises(ValidationError, match="name"):
+        DispatchSettings.from_environment(ENVIRONMENT | {"CLARION_APPS": apps})

@@ -1,0 +1,280 @@
+import asyncio
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Self
+
+import pycurl
+import pytest
+
+from clarion.providers import transport as transport_module
+from clarion.providers.transport import Answer, Fault, Request, Timeouts, Transport
+from local import http2, tls
+from local.http2 import Http2Server, Misbehaviour, Response
+
+OK = http2.Answer(Response(200))
+PATIENT = Timeouts(connect=2.0, answer=5.0)
+HASTY = Timeouts(connect=0.8, answer=0.8)
+
+
+class Provider:
+    """A server that notes what it got over which connection, and answers by a plan: nth request -> answer."""
+
+    def __init__(self, context: ssl.SSLContext, max_streams: int = 1000) -> None:
+        self.paths: Counter[str] = Counter()
+        self.arrivals: list[float] = []
+        self.connections: set[int] = set()
+        self.plan: dict[int, http2.Answer] = {}
+        self.usual = OK
+        self._server = Http2Server(self._answer, context, max_streams=max_streams)
+
+    async def __aenter__(self) -> Self:
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.__aexit__()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def _answer(self, request: http2.Request, connection: http2.Connection) -> http2.Answer:
+        self.paths[request.path] += 1
+        self.arrivals.append(time.monotonic())
+        self.connections.add(id(connection))
+        return self.plan.get(self.paths.total(), self.usual)
+
+
+class FreezingRouter:
+    """Passes bytes on between a client and a server until it forgets the connections it has."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._forgotten: set[int] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def forget(self) -> None:
+        self._forgotten.update(range(len(self._tasks)))
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        for source, sink in ((reader, upstream_writer), (upstream_reader, writer)):
+            self._tasks.append(asyncio.create_task(self._pass_on(len(self._tasks), source, sink)))
+
+    async def _pass_on(self, number: int, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(ConnectionError):
+                while data := await source.read(1 << 16):
+                    if number not in self._forgotten:
+                        sink.write(data)
+        finally:
+            sink.close()
+
+
+@pytest.fixture
+def provider(run: Callable[..., Any], localhost: tls.Localhost) -> Provider:
+    server: Provider = run(Provider(localhost.server_context()))
+    return server
+
+
+@pytest.fixture
+def client(localhost: tls.Localhost) -> Iterator[Callable[[Timeouts], Transport]]:
+    made: list[Transport] = []
+
+    def client(timeouts: Timeouts) -> Transport:
+        made.append(Transport(str(localhost.ca_file), timeouts))
+        return made[-1]
+
+    yield client
+    for transport in made:
+        transport.close()
+
+
+def requests(url: str, count: int, lane: str = "lane", name: str = "push") -> list[Request]:
+    return [Request(f"{url}/{name}/{number}", ["x-key: value"], b"body", lane) for number in range(count)]
+
+
+def test_many_requests_share_a_connection_that_outlives_them(
+    provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    transport = client(PATIENT)
+
+    for _ in range(3):
+        assert {result.status for result in _answers(transport.send(requests(provider.url, 500)))} == {200}
+
+    assert len(provider.connections) == 1
+
+
+def test_results_come_in_the_order_of_the_requests(provider: Provider, client: Callable[[Timeouts], Transport]) -> None:
+    provider.plan = {n: http2.Answer(Response(500 + n), delay=0.01 * (5 - n)) for n in range(1, 6)}
+
+    results = _answers(client(PATIENT).send(requests(provider.url, 6)))
+
+    assert [answer.status for answer in results] == [501, 502, 503, 504, 505, 200]
+
+
+@pytest.mark.parametrize("streams", [1, 7])
+def test_streams_follow_the_servers_settings(
+    run: Callable[..., Any], localhost: tls.Localhost, client: Callable[[Timeouts], Transport], streams: int
+) -> None:
+    provider = run(Provider(localhost.server_context(), max_streams=streams))
+
+    results = _answers(client(PATIENT).send(requests(provider.url, 200)))
+
+    assert {result.status for result in results} == {200}
+    assert len(provider.connections) <= transport_module.CONNECTIONS
+    assert set(provider.paths.values()) == {1}
+
+
+def test_a_connection_reset_amid_500_streams_loses_nothing(
+    provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    provider.usual = http2.Answer(Response(200), delay=0.05)
+    provider.plan = {250: http2.Answer(Misbehaviour.RESET_CONNECTION)}
+
+    results = client(PATIENT).send(requests(provider.url, 500))
+
+    assert {result.status for result in _answers(results)} == {200}
+    assert len(provider.connections) == 2
+
+
+def test_a_connection_that_says_goaway_is_left_and_nothing_is_sent_twice(
+    provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    provider.usual = http2.Answer(Response(200), delay=0.05)
+    provider.plan = {250: http2.Answer(Misbehaviour.GO_AWAY)}
+
+    results = client(PATIENT).send(requests(provider.url, 500))
+
+    assert {result.status for result in _answers(results)} == {200}
+    assert [path for path, times in provider.paths.items() if times > 1] == ["/push/249"]
+
+
+def test_a_reset_stream_is_that_requests_fault_alone(
+    provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    provider.plan = {50: http2.Answer(Misbehaviour.RESET_STREAM)}
+
+    results = client(PATIENT).send(requests(provider.url, 100))
+
+    assert sum(isinstance(result, Fault) for result in results) == 1
+    assert provider.paths.total() == 100
+    assert len(provider.connections) == 1
+
+
+def test_a_server_that_stays_silent_is_not_waited_for_twice(
+    provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    provider.usual = http2.Answer(Misbehaviour.SILENCE)
+
+    (result,) = client(HASTY).send(requests(provider.url, 1))
+
+    assert isinstance(result, Fault)
+    assert provider.paths.total() == 1
+
+
+def test_a_connection_forgotten_during_a_freeze_is_replaced(
+    run: Callable[..., Any], provider: Provider, client: Callable[[Timeouts], Transport]
+) -> None:
+    router = run(FreezingRouter(int(provider.url.rpartition(":")[2])))
+    transport = client(HASTY)
+    url = f"https://127.0.0.1:{router.port}"
+    transport.send(requests(url, 3))
+
+    router.forget()
+
+    assert {result.status for result in _answers(transport.send(requests(url, 100)))} == {200}
+    assert len(provider.connections) == 2
+
+
+def test_a_connection_that_routers_may_have_forgotten_is_not_used(
+    provider: Provider, localhost: tls.Localhost, clock: Any
+) -> None:
+    transport = Transport(str(localhost.ca_file), PATIENT, clock)
+
+    for pause in (0, transport_module.IDLE_SECONDS, transport_module.IDLE_SECONDS + 1):
+        clock.advance(pause)
+        assert {result.status for result in _answers(transport.send(requests(provider.url, 2)))} == {200}
+    transport.close()
+
+    assert len(provider.connections) == 2
+
+
+def test_a_connection_closed_between_calls_is_replaced(
+    run: Callable[..., Any], localhost: tls.Localhost, client: Callable[[Timeouts], Transport]
+) -> None:
+    provider = run(Provider(localhost.server_context()))
+    transport = client(PATIENT)
+    provider.plan = {3: http2.Answer(Misbehaviour.GO_AWAY)}
+
+    for _ in range(3):
+        assert {result.status for result in _answers(transport.send(requests(provider.url, 2)))} == {200}
+
+
+def test_a_silent_lane_delays_no_other(
+    run: Callable[..., Any], localhost: tls.Localhost, client: Callable[[Timeouts], Transport]
+) -> None:
+    silent = run(Provider(localhost.server_context()))
+    silent.usual = http2.Answer(Misbehaviour.SILENCE)
+    healthy = run(Provider(localhost.server_context()))
+    transport = client(Timeouts(connect=2.0, answer=2.0))
+    began = time.monotonic()
+
+    mixed = requests(silent.url, 50, lane="silent") + requests(healthy.url, 50, lane="healthy")
+    results = transport.send(mixed)
+
+    assert {result.status for result in _answers(results[50:])} == {200}
+    assert all(isinstance(result, Fault) for result in results[:50])
+    assert max(healthy.arrivals) - began < 2.0
+
+
+def test_lanes_share_no_connection(provider: Provider, client: Callable[[Timeouts], Transport]) -> None:
+    transport = client(PATIENT)
+
+    transport.send(requests(provider.url, 5, lane="one") + requests(provider.url, 5, lane="another"))
+
+    assert len(provider.connections) == 2
+
+
+def test_a_server_that_is_not_there_is_a_fault(client: Callable[[Timeouts], Transport]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+        results = client(HASTY).send(requests(f"https://127.0.0.1:{port}", 50))
+
+    assert {result.code for result in results if isinstance(result, Fault)} == {pycurl.E_COULDNT_CONNECT}
+
+
+def test_a_server_without_a_trusted_certificate_gets_nothing(provider: Provider) -> None:
+    transport = Transport(timeouts=PATIENT)
+
+    (result,) = transport.send(requests(provider.url, 1))
+    transport.close()
+
+    assert isinstance(result, Fault)
+    assert provider.paths.total() == 0
+
+
+def test_nothing_to_send_is_nothing_to_wait_for(client: Callable[[Timeouts], Transport]) -> None:
+    assert client(PATIENT).send([]) == []
+
+
+def _answers(results: list[Answer | Fault]) -> list[Answer]:
+    assert [result for result in results if isinstance(result, Fault)] == []
+    return [result for result in results if isinstance(result, Answer)]

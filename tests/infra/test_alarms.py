@@ -1,0 +1,135 @@
+"""Every alarm goes off when it should, in the emulator, and has its entry in the runbook."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from aws_cdk.assertions import Template
+
+from local.emulator import Emulator, started
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_sqs import SQSClient
+
+RUNBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
+
+HEARING: Any = {
+    "Version": "2012-10-17",
+    "Statement": {
+        "Effect": "Allow",
+        "Principal": {"Service": "sns.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": "arn:aws:sqs:us-east-1:000000000000:heard",
+    },
+}
+
+type Alarm = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def alarms(prod: Template) -> Mapping[str, Alarm]:
+    found = [each["Properties"] for each in prod.find_resources("AWS::CloudWatch::Alarm").values()]
+    return {each["AlarmName"].removeprefix("clarion-prod-"): each for each in found}
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Emulator]:
+    with started("test-alarms") as emulator:
+        yield emulator
+
+
+def single(alarm: Alarm) -> bool:
+    """Of one metric; the emulator computes none from several."""
+    return "MetricName" in alarm
+
+
+@cache
+def clients(emulator: Emulator) -> "tuple[Any, SQSClient, CloudWatchClient]":
+    session, url = emulator.session, emulator.endpoint
+    return (
+        session.client("sns", endpoint_url=url),
+        session.client("sqs", endpoint_url=url),
+        session.client("cloudwatch", endpoint_url=url),
+    )
+
+
+class Siren:
+    """One alarm in an emulator that holds nothing else: it pools what a metric's dimensions should keep apart."""
+
+    def __init__(self, emulator: Emulator, alarm: Alarm) -> None:
+        httpx.post(f"{emulator.endpoint}/_ministack/reset").raise_for_status()
+        sns, sqs, self._cloudwatch = clients(emulator)
+        topic = sns.create_topic(Name="alarms")["TopicArn"]
+        self._queue = sqs.create_queue(QueueName="heard", Attributes={"Policy": json.dumps(HEARING)})["QueueUrl"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=HEARING["Statement"]["Resource"])
+        self._sqs = sqs
+        self._dimensions = [{"Name": each["Name"], "Value": str(each["Value"])} for each in alarm["Dimensions"]]
+        self._alarm = alarm
+        actions = {"AlarmActions": [topic], "OKActions": [topic], "Dimensions": self._dimensions}
+        self._cloudwatch.put_metric_alarm(**{**alarm, **actions})
+
+    def tell(self, value: float) -> None:
+        """Once in each of the periods that the alarm looks at."""
+        now = datetime.now(UTC)
+        for period in range(self._alarm["EvaluationPeriods"]):
+            datum = {
+                "MetricName": self._alarm["MetricName"],
+                "Dimensions": self._dimensions,
+                "Timestamp": now - timedelta(seconds=period * self._alarm["Period"] + 1),
+                "Value": value,
+            }
+            self._cloudwatch.put_metric_data(Namespace=self._alarm["Namespace"], MetricData=[datum])  # type: ignore[list-item] # the stub's TypedDict
+
+    def state(self) -> str:
+        (alarm,) = self._cloudwatch.describe_alarms()["MetricAlarms"]
+        return alarm["StateValue"]
+
+    def heard(self) -> list[str]:
+        """The names and states that the topic told."""
+        messages = self._sqs.receive_message(QueueUrl=self._queue, WaitTimeSeconds=2).get("Messages", [])
+        told = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+        return [f"{each['AlarmName']}: {each['NewStateValue']}" for each in told]
+
+
+def test_every_alarm_leads_to_its_entry_in_the_runbook(alarms: Mapping[str, Alarm]) -> None:
+    entries = set(re.findall(r"^### `([a-z-]+)`$", RUNBOOK.read_text(), re.MULTILINE))
+    linked = {alarm["AlarmDescription"].rpartition("docs/operations.md#")[2] for alarm in alarms.values()}
+    assert linked == entries
+    assert all(name.startswith(alarm["AlarmDescription"].rpartition("#")[2]) for name, alarm in alarms.items())
+
+
+def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:
+    for alarm in alarms.values():
+        assert len(alarm["AlarmActions"]) == 1
+        assert alarm["OKActions"] == alarm["AlarmActions"]
+
+
+def test_every_alarm_goes_off_at_its_limit_and_is_heard(alarms: Mapping[str, Alarm], emulator: Emulator) -> None:
+    for name, alarm in alarms.items():
+        if single(alarm):
+            siren = Siren(emulator, alarm)
+            siren.tell(0 if "Less" in alarm["ComparisonOperator"] else alarm["Threshold"])
+            assert siren.state() == "ALARM", name
+            assert siren.heard() == [f"clarion-prod-{name}: ALARM"]
+
+
+def test_no_alarm_goes_off_short_of_its_limit(alarms: Mapping[str, Alarm], emulator: Emulator) -> None:
+    for name, alarm in alarms.items():
+        if single(alarm):
+            siren = Siren(emulator, alarm)
+            siren.tell(alarm["Threshold"] if "Less" in alarm["ComparisonOperator"] else 0)
+            assert siren.state() == "OK", name
+
+
+def test_spend_is_the_one_computed_alarm_and_waits_for_enough_pushes(alarms: Mapping[str, Alarm]) -> None:
+    (name,) = (name for name, alarm in alarms.items() if not single(alarm))
+    assert name == "spend-above-ledger"
+    (expression,) = (metric["Expression"] for metric in alarms[name]["Metrics"] if "Expression" in metric)
+    assert expression == "IF(delivered >= 100, (push_records + rate_limits) / delivered, 0)"

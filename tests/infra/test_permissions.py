@@ -1,0 +1,151 @@
+"""Least privilege, stated: every action on every resource that each function and task may take, and nothing else."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+
+type Permissions = dict[str, set[str]]
+NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
+
+CONSUME = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl", "sqs:DeleteMessage")
+COMMON = {
+    "xray:PutTraceSegments": {"*"},
+    "xray:PutTelemetryRecords": {"*"},
+}
+
+
+def logging(name: str) -> Permissions:
+    group = {f"/aws/lambda/clarion-prod-{name}"}
+    return {"logs:CreateLogStream": group, "logs:PutLogEvents": group}
+
+
+def consuming(queue: str) -> Permissions:
+    return {action: {f"clarion-prod-{queue}"} for action in (*CONSUME, "sqs:GetQueueAttributes")}
+
+
+def using_key(*services: str) -> Permissions:
+    return {action: {f"key by way of {name}" for name in services} for action in ("kms:Decrypt", "kms:GenerateDataKey")}
+
+
+def dispatching(channel: str, secret: str) -> Permissions:
+    return {
+        **COMMON,
+        **logging(channel),
+        **consuming(channel),
+        **using_key("dynamodb", "secretsmanager"),
+        "sqs:SendMessage": {f"clarion-prod-{channel}-dead"},
+        "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
+        "dynamodb:UpdateItem": {"clarion-prod-subscriptions"},
+        "dynamodb:DeleteItem": {"clarion-prod-tokens"},
+        "secretsmanager:GetSecretValue": {f"clarion-prod-{secret}"},
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
+    }
+
+
+PERMITTED: Mapping[str, Permissions] = {
+    "match": {
+        **COMMON,
+        **logging("match"),
+        **consuming("statements"),
+        **using_key("dynamodb", "s3"),
+        "sqs:SendMessage": {"clarion-prod-apns", "clarion-prod-voip", "clarion-prod-fcm"},
+        "dynamodb:Query": {"clarion-prod-rules/index/by_sender_topic"},
+        "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
+        "dynamodb:GetItem": {"clarion-prod-rate_limits"},
+        "dynamodb:PutItem": {"clarion-prod-push_records", "clarion-prod-rate_limits"},
+        "s3:GetObject": {"LakeOversize/statements/*"},
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
+    },
+    "apns": dispatching("apns", "apns"),
+    "voip": dispatching("voip", "apns"),
+    "fcm": dispatching("fcm", "fcm"),
+    "api": {
+        **COMMON,
+        **logging("api"),
+        **using_key("dynamodb"),
+        "dynamodb:Query": {"clarion-prod-subscriptions/index/by_client", "clarion-prod-rules"},
+        "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
+        "dynamodb:PutItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
+        "dynamodb:UpdateItem": {"clarion-prod-subscriptions"},
+        "dynamodb:DeleteItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
+        "dynamodb:BatchWriteItem": {"clarion-prod-rules"},
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
+    },
+    "authorizer": {
+        **COMMON,
+        **logging("authorizer"),
+        **using_key("secretsmanager"),
+        "secretsmanager:GetSecretValue": {"clarion-prod-jwt"},
+    },
+    "ingest": {
+        **using_key("s3"),
+        "sqs:SendMessage": {"clarion-prod-statements"},
+        "s3:PutObject": {"LakeOversize/statements/*"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def permitted(prod: Template) -> Mapping[str, Permissions]:
+    """Of each function by its name without prefix, and of the task."""
+    resources: Mapping[str, Any] = prod.to_json()["Resources"]
+    found = {}
+    for resource in resources.values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Lambda::Function":
+            found[properties["FunctionName"].removeprefix("clarion-prod-")] = _of(properties["Role"], resources)
+        if resource["Type"] == "AWS::ECS::TaskDefinition":
+            found["ingest"] = _of(properties["TaskRoleArn"], resources)
+    return found
+
+
+def _of(role: Mapping[str, Any], resources: Mapping[str, Any]) -> Permissions:
+    told: Permissions = defaultdict(set)
+    for statement in _statements(role["Fn::GetAtt"][0], resources):
+        for action in _listed(statement["Action"]):
+            told[action] |= {_readable(each, statement, resources) for each in _listed(statement["Resource"])}
+    return dict(told)
+
+
+def _statements(role: str, resources: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    assert "ManagedPolicyArns" not in resources[role]["Properties"]
+    for resource in resources.values():
+        if resource["Type"] == "AWS::IAM::Policy" and {"Ref": role} in resource["Properties"]["Roles"]:
+            yield from resource["Properties"]["PolicyDocument"]["Statement"]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, Any]) -> str:
+    match arn:
+        case str():
+            return arn
+        case {"Fn::Join": ["", [resource, str(rest)]]}:
+            return _readable(resource, statement, resources) + rest
+        case {"Fn::GetAtt": [logical, _]}:
+            if "Condition" in statement:
+                (service,) = statement["Condition"]["StringEquals"].values()
+                return f"key by way of {service.split('.')[0]}"
+            properties = resources[logical]["Properties"]
+            return next((str(properties[name]) for name in NAMES if name in properties), str(logical)[:-8])
+    raise AssertionError(arn)
+
+
+@pytest.mark.parametrize("function", PERMITTED)
+def test_a_function_may_do_exactly_what_it_needs(permitted: Mapping[str, Permissions], function: str) -> None:
+    assert permitted[function] == PERMITTED[function]
+
+
+def test_no_function_is_left_out(permitted: Mapping[str, Permissions]) -> None:
+    assert permitted.keys() == PERMITTED.keys()
+
+
+def test_no_policy_names_every_action(template_of: Callable[[str], Template]) -> None:
+    for policy in template_of("prod").find_resources("AWS::IAM::Policy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            assert not [action for action in _listed(statement["Action"]) if "*" in action]

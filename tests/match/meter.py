@@ -1,0 +1,122 @@
+"""Counts what AWS would bill: requests, capacity units, bytes. Import this before the first client is made.
+
+DynamoDB's rules: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+import botocore.handlers
+from botocore.model import OperationModel
+
+READ_BYTES = 4096
+WRITE_BYTES = 1024
+SQS_BYTES = 64 * 1024
+FIREHOSE_BYTES = 5 * 1024
+
+READ_PRICE = 0.125
+WRITE_PRICE = 0.625
+SQS_PRICE = 0.40
+FIREHOSE_PRICE = 0.029 / 1000
+"""Dollars for a million units, requests and bytes: us-east-1, November 2026."""
+
+
+@dataclass
+class Bill:
+    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes."""
+
+    reads: float = 0
+    writes: float = 0
+    sent: int = 0
+    told: int = 0
+    requests: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def dollars(self) -> float:
+        """For a million times what is billed here."""
+        tables = self.reads * READ_PRICE + self.writes * WRITE_PRICE
+        return tables + self.sent * SQS_PRICE + self.told * FIREHOSE_PRICE
+
+
+class Meter:
+    def __init__(self) -> None:
+        self._bill: Bill | None = None
+        self._charges: Mapping[str, Callable[[Bill, dict[str, Any], dict[str, Any]], None]] = {
+            "GetItem": _get,
+            "BatchGetItem": _batch_get,
+            "Query": _query,
+            "PutItem": _put,
+            "SendMessageBatch": _send,
+            "PutRecordBatch": _tell,
+        }
+
+    @contextmanager
+    def running(self) -> Iterator[Bill]:
+        self._bill = bill = Bill()
+        try:
+            yield bill
+        finally:
+            self._bill = None
+
+    def note(self, params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+        context["metered"] = params
+
+    def charge(self, model: OperationModel, parsed: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+        if self._bill is None:
+            return
+        self._bill.requests[model.name] += 1
+        charge = self._charges.get(model.name)
+        if charge:
+            charge(self._bill, context["metered"], parsed)
+
+
+def _get(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
+    bill.reads += _read_units(_size(parsed.get("Item", {})), consistent=params.get("ConsistentRead", False))
+
+
+def _batch_get(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
+    # Only a projection comes back, but the whole item is billed: those read here are well below 4 KB.
+    for asked in params["RequestItems"].values():
+        bill.reads += len(asked["Keys"]) * _read_units(1, consistent=asked.get("ConsistentRead", False))
+
+
+def _query(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
+    size = sum(_size(item) for item in parsed["Items"])
+    bill.reads += _read_units(size, consistent=params.get("ConsistentRead", False))
+
+
+def _put(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
+    bill.writes += ceil(max(_size(params["Item"]), _size(parsed.get("Item", {}))) / WRITE_BYTES)
+
+
+def _send(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
+    bill.sent += ceil(sum(len(entry["MessageBody"]) for entry in params["Entries"]) / SQS_BYTES)
+
+
+def _tell(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
+    bill.told += sum(ceil(len(record["Data"]) / FIREHOSE_BYTES) * FIREHOSE_BYTES for record in params["Records"])
+
+
+def _read_units(size: int, *, consistent: bool) -> float:
+    return max(1, ceil(size / READ_BYTES)) * (1 if consistent else 0.5)
+
+
+def _size(item: Mapping[str, Mapping[str, Any]]) -> int:
+    return sum(len(name) + _value_size(*next(iter(value.items()))) for name, value in item.items())
+
+
+def _value_size(kind: str, value: Any) -> int:
+    if kind == "N":
+        return len(value.lstrip("-")) // 2 + 2
+    return len(value)
+
+
+meter = Meter()
+botocore.handlers.BUILTIN_HANDLERS += [
+    ("before-parameter-build", meter.note),
+    ("after-call", meter.charge),
+]
