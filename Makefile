@@ -77,7 +77,7 @@ pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it
 
 .PHONY: bench-pipeline
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
-	@$(SPARK) bench/pipeline.py
+	@$(SPARK) -m bench.pipeline
 
 # ---- check --------------------------------------------------------------------------------------------------
 
