@@ -9,7 +9,7 @@ from pynamodb.connection import Connection
 
 from clarion.decisions import NotifyType
 from clarion.events import EventLog
-from clarion.subscriptions import register
+from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.lake import SCHEMAS, Kind, Lake, hour_columns
 from pipeline.retire import DAY_MS, Patience, listed, retire
@@ -65,9 +65,8 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: Lake) -> None:
 
 
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: Lake, connection: Connection) -> None:
-    rows = [
-        register(connection, CLIENT, NotifyType.FCM, f"token-{number}", now=NOW - 200 * DAY_MS) for number in range(3)
-    ]
+    wishes = [Registration(CLIENT, NotifyType.FCM, f"token-{number}") for number in range(3)]
+    rows = [register(connection, wish, now=NOW - 200 * DAY_MS) for wish in wishes]
     ids = [row.subscription_id for row in rows if isinstance(row, Subscription)]
     told(lake, Kind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids])
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
