@@ -2,11 +2,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from local.gateway import Gateway
 
+HERE = Path(__file__).parent
 
-def test_schemathesis_finds_nothing(gateway: Gateway, new_token: Callable[..., str], tmp_path: object) -> None:
+
+def test_schemathesis_finds_nothing(
+    gateway: Gateway, new_client: Callable[[], Any], register: Callable[..., str], tmp_path: Path
+) -> None:
+    client = new_client()
     words = [
         "run",
         f"{gateway.url}/openapi.json",
@@ -16,15 +23,16 @@ def test_schemathesis_finds_nothing(gateway: Gateway, new_token: Callable[..., s
         "--generation-deterministic",
         "--phases=coverage,fuzzing",
         "--no-color",
-        f"--header=Authorization: Bearer {new_token()}",
+        f"--header=Authorization: {client.headers['authorization']}",
     ]
+    known = {"SUBSCRIPTION_ID": register(client)}
     ran = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", *words],
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
-        cwd=str(tmp_path),
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        cwd=tmp_path,
+        env=os.environ | {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(HERE)} | known,
     )
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr
