@@ -77,7 +77,7 @@ pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it
 
 .PHONY: bench-pipeline
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
-	@$(SPARK) bench/pipeline.py
+	@$(SPARK) -m bench.pipeline
 
 # ---- check --------------------------------------------------------------------------------------------------
 
@@ -128,6 +128,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
+
+.PHONY: openapi
+openapi: .venv/.ready ## Write docs/openapi.json anew from the code
+	@$(PY) tools/openapi.py
 
 .PHONY: bench-dispatch
 bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl

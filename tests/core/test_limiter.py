@@ -1,7 +1,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clarion.limiter import REMEMBERED, Admission, Limit, Window, admit, mark_of, pack, unpack
@@ -137,3 +137,59 @@ def test_no_span_of_a_window_holds_more_than_the_limit_whatever_the_clocks_say(l
             times.append(window.admitted[-1].at)
     for first in times:
         assert sum(first <= at < first + limit.window for at in times) <= limit.count
+
+
+@dataclass
+class Table:
+    """A row with a version, as DynamoDB's conditional put sees it."""
+
+    window: Window = field(default_factory=Window)
+    version: int = 0
+
+    def put(self, window: Window, seen: int) -> bool:
+        if seen != self.version:
+            return False
+        self.window, self.version = window, seen + 1
+        return True
+
+
+@dataclass
+class Worker:
+    """Reads, then writes what it decided, with whatever happens in between; after a lost race it decides anew."""
+
+    table: Table
+    marks: list[bytes]
+    seen: tuple[Window, int] | None = None
+    passed: list[bytes] = field(default_factory=list)
+
+    def step(self, limit: Limit, now: int) -> None:
+        if not self.marks:
+            return
+        if self.seen is None:
+            self.seen = self.table.window, self.table.version
+            return
+        read, version = self.seen
+        window, [passed] = admit(read, limit, self.marks[:1], now)
+        self.seen = None
+        if window == read or self.table.put(window, version):
+            self.passed += self.marks[:1] if passed else []
+            self.marks = self.marks[1:]
+
+
+schedules = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-2, 2)), max_size=120)
+
+
+@settings(max_examples=500)
+@given(limits, schedules)
+def test_racing_workers_with_clocks_of_their_own_admit_no_more_than_one_would(
+    limit: Limit, schedule: list[tuple[int, int, int]]
+) -> None:
+    table, now, admitted = Table(), 10, dict[bytes, int]()
+    workers = [Worker(table, [mark(100 * name + number) for number in range(20)]) for name in range(5)]
+    for name, pause, skew in schedule:
+        now += pause
+        workers[name].step(limit, now + skew)
+        admitted |= {admission.mark: admission.at for admission in table.window.admitted}
+    for first in admitted.values():
+        assert sum(first <= at < first + limit.window for at in admitted.values()) <= limit.count
+    assert sorted(passed for worker in workers for passed in worker.passed) == sorted(admitted)

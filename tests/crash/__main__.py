@@ -6,18 +6,22 @@ import time
 from collections import Counter
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import harness, matching
+from tests.crash import dispatching, harness, matching, rules
 from tests.crash.harness import Failure, Scenario
 from tests.match.scene import credentials, deploy
 
 
 def main() -> None:
-    os.environ |= credentials() | {"POWERTOOLS_METRICS_DISABLED": "true", "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
-    with mock_aws():
-        tried, failures = run([matching.scenario(deploy())])
+    os.environ |= credentials() | {"POWERTOOLS_LOG_LEVEL": "CRITICAL"}
+    with mock_aws(), TemporaryDirectory() as folder:
+        environment = deploy()
+        with dispatching.scenario(Path(folder)) as dispatch:
+            tried, failures = run([rules.scenario(), dispatch, matching.scenario(environment)])
     print(f"{tried} crash points, {len(failures)} failures")
     sys.exit(bool(failures))
 

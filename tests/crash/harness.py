@@ -69,7 +69,9 @@ def survives(scenario: Scenario, point: Point) -> Failure | None:
             with wire.aside():
                 run.check()
         except AssertionError as flaw:
-            return Failure(scenario.name, point, called[point.number], str(flaw))
+            return Failure(
+                scenario.name, point, called[point.number] if point.number < len(called) else "nothing", str(flaw)
+            )
     return None
 
 

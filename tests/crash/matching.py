@@ -46,12 +46,11 @@ class Matching:
         scene = self._scene
         busy, fresh = uuid4().bytes * 2, uuid4().bytes * 2
         self._busy = [
-            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS),
-            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP),
+            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS, subscription_id=_name("d")),
+            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP, subscription_id=_name("d")),
         ]
-        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM)]
-        late_ids = (digit + str(uuid4())[1:] for digit in "eeeff")
-        self._crowd = [scene.subscribe(OTHER, subscription_id=name) for name in late_ids]
+        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM, subscription_id=_name("d"))]
+        self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "eeeff"]
         self._fill(busy, LIMIT - 1)
         told = [*self._busy, *self._fresh]
         first = scene.sender.states(TOPIC, expires_at=self._scene.clock() // 1000 + 600)
@@ -155,6 +154,11 @@ class Matching:
             row = RateLimit.get(self._scene.sender.key + client_id, consistent_read=True)
             counted = {admission.mark for admission in unpack(row.admitted) if len(set(admission.mark)) > 1}
             assert counted == marks, "what was counted is not what was queued"
+
+
+def _name(digit: str) -> str:
+    """An id that begins so: the last digits leave few legs to a fan-out, and the same in every run."""
+    return digit + str(uuid4())[1:]
 
 
 def _receipts(pushes: list[PushMessage]) -> dict[tuple[bytes, str], set[str]]:

@@ -1,9 +1,11 @@
 """A sample of the crash points, spread over all calls and endings; `make crash` tries every one."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.crash import harness, matching
-from tests.crash.harness import Scenario
+from tests.crash import dispatching, harness, matching, rules
+from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
 SAMPLE = 29
@@ -15,11 +17,22 @@ def scenario(environment: dict[str, str]) -> Scenario:
     return matching.scenario(environment)
 
 
-def test_whatever_goes_wrong_all_comes_right(scenario: Scenario) -> None:
+def failures(scenario: Scenario, *, every: int) -> list[Failure]:
     points = harness.points(harness.calls(scenario))
-    assert len(points) > 250
-    failures = [failure for point in points[::SAMPLE] if (failure := harness.survives(scenario, point))]
-    assert failures == []
+    return [failure for point in points[::every] if (failure := harness.survives(scenario, point))]
+
+
+def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
+    assert failures(scenario, every=SAMPLE) == []
+
+
+def test_a_rule_set_is_replaced_as_one(environment: dict[str, str]) -> None:
+    assert failures(rules.scenario(), every=1) == []
+
+
+def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path) -> None:
+    with dispatching.scenario(tmp_path) as scenario:
+        assert failures(scenario, every=SAMPLE) == []
 
 
 def test_the_harness_notices_what_is_lost(scenario: Scenario) -> None:

@@ -127,7 +127,7 @@ def _error(status: int, code: str) -> tuple[AWSResponse, dict[str, Any]]:
 
 
 wire = Wire()
-botocore.handlers.BUILTIN_HANDLERS += [
+botocore.handlers.BUILTIN_HANDLERS[:0] = [  # before the emulation's, whose answer is then that to the repetition
     ("before-call", wire.before_call),
     ("before-send", wire.before_send),
     ("after-call", wire.after_call),

@@ -1,11 +1,12 @@
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from moto import mock_aws
 
 from match.room import Clients
 from match.settings import MatchSettings
-from tests.match.scene import PREFIX, Scene, credentials, deploy
+from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,13 @@ def settings(environment: dict[str, str]) -> MatchSettings:
 
 @pytest.fixture(scope="module")
 def clients(environment: dict[str, str]) -> Clients:
-    return Clients.make(PREFIX)
+    # moto keeps no conditions when several threads call it at once.
+    return replace(Clients.make(PREFIX), pool=InTurn())
 
 
 @pytest.fixture
-def scene(settings: MatchSettings, clients: Clients) -> Scene:
-    return Scene(settings, clients)
+def scene(settings: MatchSettings, clients: Clients) -> Iterator[Scene]:
+    scene = Scene(settings, clients)
+    yield scene
+    scene.pushes()
+    scene.again()

@@ -1,13 +1,12 @@
 """No path may cost more than docs/cost.md says."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.match.ledger import PAGE, PATHS, Cost, read_table
 from tests.match.ledger import Path as CostPath
-from tests.match.scene import InTurn, Scene
+from tests.match.scene import Scene
 
 PAGE_TOLD = Path(__file__).parents[2] / "docs" / "cost.md"
 
@@ -24,7 +23,6 @@ def test_the_page_tells_every_path(told: dict[str, Cost]) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 def test_no_path_costs_more_than_the_page_says(scene: Scene, told: dict[str, Cost], path: CostPath) -> None:
     scene.settings = scene.settings.model_copy(update={"fan_out_page": PAGE})
-    scene.clients = replace(scene.clients, pool=InTurn())
     measured = path.cost(scene.elsewhere())
     for figure, limit in zip(measured, told[path.name], strict=True):
         assert figure <= limit + 0.005

@@ -1,0 +1,78 @@
+"""Scenario: a client replaces its subscription's rules, and asks again for as long as it gets no answer."""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.connection import Connection
+from pynamodb.exceptions import PynamoDBException
+
+from clarion import tables
+from clarion.rulesets import RuleSet, RuleSets, Unchanged
+from clarion.tables import Rule, Subscription
+from tests.crash.harness import RETURN, Scenario
+from tests.crash.wire import wire
+from tests.match.scene import NOW, PREFIX
+
+OLD: RuleSet = {bytes([number]) * 64: None for number in range(3)}
+NEW: RuleSet = {bytes([number]) * 64: None for number in range(2, 32)}
+"""Shares a rule with the old set, and takes two batches to write."""
+
+
+ANSWERED_500 = (BotoCoreError, ClientError, PynamoDBException, AttributeError)
+"""An AttributeError is what pynamodb 6.1 makes of a timeout when it is asked for its `cause_response_code`."""
+
+
+@dataclass
+class Replacement:
+    connection: Connection
+
+    def __post_init__(self) -> None:
+        self._rule_sets = RuleSets(self.connection, limit=1000, sleep=lambda _: None)
+        self._name, self._client_id = str(uuid4()), uuid4().bytes * 2
+        Subscription(
+            self._name,
+            client_id=self._client_id,
+            notify_type="apns",
+            token="a-token",
+            status="active",
+            generation=0,
+            revision=0,
+            rule_count=0,
+            created_at=NOW,
+            updated_at=NOW,
+        ).save()
+        self._replace(OLD)
+
+    def deliver(self) -> bool:
+        try:
+            outcome = self._replace(NEW)
+            wire.step(RETURN)
+        except ANSWERED_500:
+            return False
+        finally:
+            with wire.aside():
+                assert self._in_force() in (OLD, NEW), "neither the old set nor the new one was in force"
+        return outcome is not Unchanged.CONTENDED
+
+    def stop(self) -> None:
+        """The API remembers nothing."""
+
+    def check(self) -> None:
+        assert self._in_force() == NEW, "the new set is not in force"
+
+    def _replace(self, rules: RuleSet) -> object:
+        return self._rule_sets.replace(self._name, self._client_id, rules, now=NOW)
+
+    def _in_force(self) -> RuleSet:
+        """As match would see it."""
+        subscription = Subscription.get(self._name, consistent_read=True)
+        first, end = (tables.rule_key(int(subscription.generation) + more, b"", b"") for more in (0, 1))
+        rules: RuleSet = {rule.sender_topic: None for rule in Rule.query(self._name, Rule.rule_key.between(first, end))}
+        assert len(rules) == subscription.rule_count, "the subscription miscounts its rules"
+        return rules
+
+
+def scenario() -> Scenario:
+    connection = tables.bind(PREFIX)
+    return Scenario("rules", lambda: Replacement(connection))

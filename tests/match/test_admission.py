@@ -1,0 +1,82 @@
+"""Claims, windows and what a sandbox remembers of them, under races and over time."""
+
+from uuid import uuid4
+
+import boto3
+
+from clarion.limiter import Window
+from clarion.tables import PushRecord, RateLimit
+from match.claims import LONGEST, SLACK, lasts_until
+from match.windows import Windows
+from tests.match.meter import meter
+from tests.match.scene import Scene
+
+
+def test_sandboxes_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) -> None:
+    scene.subscribe()
+    sandboxes = [scene, scene.elsewhere(), scene.elsewhere()]
+    for turn in range(36):
+        sandboxes[turn % 3].take(*scene.observe_new(1))
+    assert len(scene.pushes()) == 30
+
+
+def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_window(scene: Scene) -> None:
+    scene.subscribe()
+    scene.take(*scene.observe_new(31))
+    with meter.running() as bill:
+        scene.take(*scene.observe_new(5))
+    assert bill.requests["GetItem"] == bill.requests["PutItem"] == 0
+
+
+def test_a_sandbox_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
+    windows, elsewhere = (Windows(scene.clients.dynamodb) for _ in range(2))
+    pair, now = uuid4().bytes * 4, scene.clock()
+    for turn in range(20):
+        for room in (windows, elsewhere):
+            seen = room.look(pair, now)
+            room.replace(pair, seen, Window(cooldown_until=turn), now)
+    assert not windows.look(pair, now).remembered
+
+
+def test_a_claim_that_has_expired_is_free_although_it_is_still_there(scene: Scene) -> None:
+    scene.subscribe()
+    statement = scene.sender.states()
+    scene.take(scene.observe(statement))
+    scene.clock.advance(LONGEST)
+    scene.take(scene.observe(statement))
+    assert len(scene.pushes()) == 2
+
+
+def test_a_claim_outlives_its_statement() -> None:
+    assert lasts_until(1_000, 500) == 1_000 + SLACK
+    assert lasts_until(0xFFFF_FFFF, 500) == 500 + LONGEST
+
+
+def test_a_notification_is_recorded_with_its_receipt(scene: Scene) -> None:
+    subscription = scene.subscribe()
+    statement = scene.sender.states()
+    message = scene.observe(statement)
+    scene.take(message)
+    record = PushRecord.get(statement.hash, subscription.subscription_id)
+    assert (record.receipt, record.claimed_at) == (str(message.receipt), scene.clock())
+
+
+def test_a_window_in_its_table_takes_one_write_unit(scene: Scene) -> None:
+    subscription = scene.subscribe()
+    for _ in range(4):
+        scene.take(*scene.observe_new(30))
+        scene.clock.advance(60)
+    with meter.running() as bill:
+        scene.take(*scene.observe_new(30))
+    assert bill.writes == 30 + 1
+    assert len(RateLimit.get(scene.sender.key + subscription.client_id).admitted) == 60 * 14
+
+
+def test_what_cannot_be_read_is_buried_with_its_reason(scene: Scene) -> None:
+    sqs = boto3.client("sqs")
+    url = sqs.create_queue(QueueName="statements-buried")["QueueUrl"]
+    scene.settings = scene.settings.model_copy(update={"dead_letter_url": url})
+    assert scene.elsewhere().take('{"version": 1}', *scene.observe_new(1)) == set()
+    [buried] = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"])["Messages"]
+    assert buried["Body"] == '{"version": 1}'
+    assert "receipt: Field required" in buried["MessageAttributes"]["reason"]["StringValue"]
