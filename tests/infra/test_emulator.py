@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from clarion.tables import MODELS, table_name
 from infra.config import Stubs
@@ -37,6 +39,19 @@ def test_the_stack_deploys_into_the_emulator_and_tells_where_things_are(clarion:
     for url in (outputs.statements_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
         attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
         assert "-dead" in attributes["RedrivePolicy"]
+
+
+def test_a_function_can_do_no_more_than_its_role_may(clarion: Deployment) -> None:
+    emulator = clarion.emulator
+    iam = emulator.session.client("iam", endpoint_url=emulator.endpoint)
+    sts = emulator.session.client("sts", endpoint_url=emulator.endpoint)
+    (role,) = (role for role in iam.list_roles()["Roles"] if "AuthorizerRole" in role["RoleName"])
+    keys = sts.assume_role(RoleArn=role["Arn"], RoleSessionName="authorizer")["Credentials"]
+    session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], region_name="us-east-1")
+    secrets = session.client("secretsmanager", endpoint_url=emulator.endpoint)
+    assert secrets.get_secret_value(SecretId=clarion.outputs.jwt_secret_id)["Name"] == "clarion-local-jwt"
+    with pytest.raises(ClientError, match="not authorized to perform: secretsmanager:GetSecretValue"):
+        secrets.get_secret_value(SecretId=clarion.outputs.apns_secret_id)
 
 
 def test_the_emulator_dies_with_the_program_that_started_it() -> None:
