@@ -77,7 +77,7 @@ pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it
 
 .PHONY: bench-pipeline
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
-	@$(SPARK) bench/pipeline.py
+	@$(SPARK) -m bench.pipeline
 
 # ---- check --------------------------------------------------------------------------------------------------
 
@@ -91,6 +91,10 @@ lint: .venv/.ready ## Ruff: rules and format
 	@ruff check .
 	@ruff format --check .
 
+.PHONY: synth
+synth: setup ## Synthesise the stacks meant for AWS, checked by cdk-nag; needs no account
+	@$(PY) tools/synth.py
+
 .PHONY: types
 types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@mypy
@@ -100,6 +104,14 @@ types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 format: .venv/.ready ## Put the code into shape
 	@ruff check --fix .
 	@ruff format .
+
+.PHONY: soak-ingest
+soak-ingest: setup ## Kill, starve and flood ingest for some minutes (SOAK_SECONDS=60)
+	@$(PY) -m bench.soak_ingest
+
+.PHONY: bench-ingest
+bench-ingest: .venv/.ready ## Measure ingest on one core: intake, ten million rules, four million seen statements
+	@$(PY) -m bench.ingest
 
 .PHONY: crash
 crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in turn; all must come right
@@ -116,6 +128,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py
+
+.PHONY: openapi
+openapi: .venv/.ready ## Write docs/openapi.json anew from the code
+	@$(PY) tools/openapi.py
 
 .PHONY: bench-dispatch
 bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl

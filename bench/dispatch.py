@@ -44,10 +44,10 @@ class Speed(NamedTuple):
     cpu_us: float
 
 
-CLARION = Sender("Clarion", "clarion_dispatch", OURS, 20_000)
-LIBCURL = Sender("bare libcurl", "bare_libcurl", OURS, 20_000)
-AIOAPNS = Sender("aioapns", "with_aioapns", THEIRS, 6_000)
-HTTPX = Sender("httpx", "with_httpx", OURS, 1_200)
+CLARION = Sender("Clarion", "clarion_dispatch", OURS, 10_000)
+LIBCURL = Sender("bare libcurl", "bare_libcurl", OURS, 10_000)
+AIOAPNS = Sender("aioapns", "with_aioapns", THEIRS, 3_000)
+HTTPX = Sender("httpx", "with_httpx", OURS, 600)
 SENDERS = (CLARION, LIBCURL, AIOAPNS, HTTPX)
 SCENES = tuple(Scene(delay_ms, fail_every) for delay_ms in (0, 50) for fail_every in (0, 10))
 

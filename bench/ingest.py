@@ -1,50 +1,140 @@
-"""How fast ingest takes in what a node shows, on one core, as a ratio to parsing the same frames' JSON alone."""
+"""What one core can do: the intake of statements, the candidate filter, the set of seen statements.
 
+python -m bench.ingest        RULES=10_000_000 SEEN=4_000_000
+"""
+
+import asyncio
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 
 from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.tables import rule_key
+from ingest.candidates import Candidates
 from ingest.intake import Intake
 from ingest.outbox import Outbox
 from ingest.protocol import Shown, read
-from ingest.settings import FirstReplay
+from ingest.second_look import SecondLook
+from ingest.seen import Seen
 
+RULES = int(os.environ.get("RULES", "10_000_000"))
+SEEN = int(os.environ.get("SEEN", "4_000_000"))
 FRAMES = 20_000
+LOOKUPS = 500_000
 DATA_BYTES = 300
+AMPLE = 1 << 40
 
 
-def frame() -> str:
-    proof = Proof(ProofKind.SR25519, os.urandom(64), os.urandom(32))
+def resident_megabytes() -> float:
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+def frame(sender: bytes) -> str:
+    """A statement of 550 bytes as it is shown live, alone."""
+    proof = Proof(ProofKind.SR25519, os.urandom(64), sender)
     topics = (os.urandom(32), os.urandom(32))
     raw = encode(Statement(2**63, topics, os.urandom(DATA_BYTES), os.urandom(32), proof=proof))
     result = {"event": "newStatements", "data": {"statements": ["0x" + raw.hex()]}}
     return json.dumps({"jsonrpc": "2.0", "method": "statement_statement", "params": {"result": result}})
 
 
-def per_second(work: Callable[[str], object], frames: Sequence[str]) -> float:
-    start = time.perf_counter()
-    for text in frames:
-        work(text)
-    return len(frames) / (time.perf_counter() - start)
+def per_second[T](work: Callable[[T], object], inputs: Sequence[T]) -> float:
+    """By CPU time, so that other programs on the machine don't count."""
+    start = time.process_time()
+    for one in inputs:
+        work(one)
+    return len(inputs) / (time.process_time() - start)
 
 
-def main() -> None:
-    intake = Intake(Outbox(1 << 40), Counter(), FirstReplay.RECORD)
+def random_rule_keys(count: int) -> Iterable[bytes]:
+    for _ in range(count):
+        yield rule_key(1, os.urandom(32), os.urandom(32))
+
+
+def measure_filter(candidates: Candidates) -> str:
+    before = resident_megabytes()
+    candidates.add(random_rule_keys(RULES))
+    megabytes = resident_megabytes() - before
+    pairs = [(os.urandom(32), (os.urandom(32),)) for _ in range(LOOKUPS)]
+    rate = per_second(lambda pair: candidates.match_any(candidates.pairs(*pair)), pairs)
+    return f"filter: {RULES:,} rules in {megabytes:.0f} MB, {rate:,.0f} look-ups/s"
+
+
+def measure_intake(candidates: Candidates) -> str:
+    """Unmatched traffic, which is most of it, through JSON, hash, seen set, decoding and filter."""
+    seen = Seen(SEEN)
+    intake = Intake(
+        seen=seen,
+        candidates=candidates,
+        second_look=SecondLook(AMPLE),
+        outbox=Outbox(AMPLE, seen.handled),
+        counts=Counter(),
+        patience_ms=0,
+    )
 
     def take(text: str) -> None:
         shown = read(text)
         if isinstance(shown, Shown):
-            intake.take_now(shown, first_replay=False)
+            intake.take_now(shown, standing=False)
 
-    frames = [frame() for _ in range(FRAMES)]
+    sender = os.urandom(32)
+    frames = [frame(sender) for _ in range(FRAMES)]
     json_alone = per_second(json.loads, frames)
     whole = per_second(take, frames)
-    print(
-        f"intake {whole:,.0f} statements/s, {json_alone / whole:.1f} times the cost of JSON alone ({json_alone:,.0f}/s)"
+    return f"intake: {whole:,.0f} statements/s, {json_alone / whole:.1f} times the cost of parsing their JSON"
+
+
+def measure_seen() -> str:
+    return asyncio.run(_measure_seen())
+
+
+async def _measure_seen() -> str:
+    before = resident_megabytes()
+    seen = Seen(SEEN)
+    for _ in range(SEEN):
+        statement = int.from_bytes(os.urandom(8), signed=True) or 1
+        seen.add(statement)
+        seen.handled(statement)
+    seen.saved(seen.delta())
+    megabytes = resident_megabytes() - before
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            start = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - start)
+
+    watching = asyncio.create_task(watch())
+    start = time.perf_counter()
+    snapshot = await seen.snapshot()
+    seconds = time.perf_counter() - start
+    watching.cancel()
+    return (
+        f"seen: {SEEN:,} in {megabytes:.0f} MB, {len(snapshot) / 1e6:.0f} MB saved in {seconds:.1f} s"
+        f" with the stream held for {longest * 1000:.0f} ms at most"
     )
+
+
+def measure_candidates() -> list[str]:
+    candidates = Candidates()
+    return [measure_filter(candidates), measure_intake(candidates)]
+
+
+def main() -> None:
+    figures = []
+    # A fresh process each, so that one's memory isn't the other's.
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
+        figures += processes.submit(measure_candidates).result()
+        figures.append(processes.submit(measure_seen).result())
+    print(" | ".join(figures))
 
 
 if __name__ == "__main__":

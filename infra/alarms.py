@@ -19,7 +19,7 @@ from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, 
 
 RUNBOOK = "docs/operations.md"
 CONSUMERS = ("match", "apns", "voip", "fcm")
-TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits")
+TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
 QUIET = 100
 """Pushes in five minutes below which a ratio to them says nothing."""
 
@@ -118,6 +118,10 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
 def _on_ingest(environment: Environment) -> Iterator[Watch]:
     connected = counted(Metric.NODES_CONNECTED, "ingest", statistic=MAXIMUM, minutes=1)
     yield Watch("ingest-disconnected", connected, 1, 3, below=True)
+    leading = counted(Metric.LEADERS, "ingest", statistic=MAXIMUM, minutes=1)
+    lag = counted(Metric.INGEST_LAG, "ingest", statistic=MAXIMUM, minutes=1)
+    yield Watch("ingest-leaderless", leading, 1, 2, below=True)
+    yield Watch("ingest-lagging", lag, environment.limits.ingest_lag_ms, 3)
     yield Watch("node-faults", counted(Metric.NODE_FAULTS, "ingest"), environment.limits.node_faults)
 
 

@@ -14,6 +14,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.config import Environment
+from infra.findings import accept
 from infra.retention import log_group
 
 GET, POST, PUT, DELETE = (
@@ -25,7 +26,15 @@ GET, POST, PUT, DELETE = (
 ROUTES = {
     "/v1/subscriptions": [POST, DELETE, GET],
     "/v1/subscriptions/rules": [PUT, POST, DELETE],
+    "/v1/notify": [POST],
 }
+OPEN_ROUTES = {
+    "/v1/auth/challenges": [POST],
+    "/v1/auth/tokens": [POST],
+    "/openapi.json": [GET],
+    "/docs": [GET],
+}
+"""How one gets a token, and what the API is."""
 
 ACCESS_LOG = {
     "at": "$context.requestTimeEpoch",
@@ -91,6 +100,9 @@ class HttpApi(Construct):
         )
         for path, methods in ROUTES.items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
+        for path, methods in OPEN_ROUTES.items():
+            for route in self.api.add_routes(path=path, methods=methods, integration=integration):
+                accept(route, "APIG4", "Whoever comes here has no token yet, or only wants to read")
 
     def _stage(self) -> apigateway.HttpStage:
         environment = self._environment

@@ -54,12 +54,18 @@ class Consumer(Part):
 
 
 class Api(Part):
-    """`rate` and `burst` count requests a second over all clients."""
+    """`rate` and `burst` count requests a second over all clients.
+
+    `direct_push` answers `/v1/notify`. `login_domain` turns on the standalone login: it is the host name that clients
+    sign, so never change it.
+    """
 
     size: Size
     authorizer: Size
     rate: Annotated[int, Field(ge=1)]
     burst: Annotated[int, Field(ge=1)]
+    direct_push: bool = True
+    login_domain: str | None = None
     domain: str | None = None
     certificate_arn: str | None = None
 
@@ -82,6 +88,7 @@ class Ingest(Part):
 class Limits(Part):
     """Where alarms go off. Counts are over five minutes if not said otherwise."""
 
+    ingest_lag_ms: Annotated[int, Field(ge=1)] = 30_000
     statement_age_s: Annotated[int, Field(ge=1)] = 60
     push_age_s: Annotated[int, Field(ge=1)] = 300
     call_age_s: Annotated[int, Field(ge=1)] = 30

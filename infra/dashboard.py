@@ -56,9 +56,10 @@ def _decisions(title: str, service: str, *decisions: Decision) -> cloudwatch.Gra
 
 
 def _ingest() -> cloudwatch.GraphWidget:
-    counts = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_REPLAYED, Metric.NODE_FAULTS)
-    connected = counted(Metric.NODES_CONNECTED, "ingest", statistic=MAXIMUM)
-    return _graph("Ingest", *(counted(name, "ingest") for name in counts), connected)
+    counts = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED, Metric.NODE_FAULTS)
+    gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG)
+    levels = (counted(name, "ingest", statistic=MAXIMUM) for name in gauges)
+    return _graph("Ingest", *(counted(name, "ingest") for name in counts), *levels)
 
 
 def _queues(environment: Environment) -> cloudwatch.GraphWidget:

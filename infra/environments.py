@@ -50,6 +50,7 @@ EMULATOR = PROD.model_copy(
         "apns": PROD.apns.model_copy(update=_FEW),
         "voip": PROD.voip.model_copy(update=_FEW),
         "fcm": PROD.fcm.model_copy(update=_FEW),
+        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,

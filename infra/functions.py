@@ -40,6 +40,7 @@ class RoomFunction(lambda_.Function):
         settings: Mapping[str, str],
         layers: Layers,
         environment: Environment,
+        feeds_itself: bool = False,
     ) -> None:
         room = handler.partition(".")[0]
         name = f"{environment.prefix}{construct_id.lower()}"
@@ -62,6 +63,8 @@ class RoomFunction(lambda_.Function):
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
+            # Lambda stops what feeds its own queue after about sixteen rounds, unless told that it is meant.
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
         accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")

@@ -84,6 +84,9 @@ class IngestService(Construct):
                 log_group=log_group(self, "Log", name=name, environment=self._environment),
             ),
             readonly_root_filesystem=True,
+            health_check=ecs.HealthCheck(
+                command=["CMD", "python", "-m", "ingest.health"], start_period=Duration.seconds(60), retries=3
+            ),
             stop_timeout=Duration.seconds(60),
         )
 

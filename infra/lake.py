@@ -1,4 +1,8 @@
-"""Where data rests in S3: the lake that Firehose fills with events, and statements too large for a queue."""
+"""Where data rests in S3: the lake that Firehose fills with events, and the passing things.
+
+Those are statements too large for a queue, under `statements/`, and what ingest has seen, under `ingest/seen/`, where it
+tidies up by itself.
+"""
 
 from aws_cdk import Duration, Size
 from aws_cdk import aws_iam as iam
@@ -12,6 +16,7 @@ from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
+STATEMENTS, SEEN = "statements/", "ingest/seen/"
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
 
@@ -25,7 +30,7 @@ class Lake(Construct):
         self._key = key
         self._access_logs = self._access_log_bucket()
         self.bucket = self._bucket("Bucket", environment.lake_days)
-        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
+        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS, STATEMENTS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
         )
@@ -73,7 +78,7 @@ class Lake(Construct):
         allow(role, "logs: PutLogEvents", self._log.log_group_arn)
         return role
 
-    def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
+    def _bucket(self, construct_id: str, days: int, under: str | None = None) -> s3.Bucket:
         return s3.Bucket(
             self,
             construct_id,
@@ -85,9 +90,8 @@ class Lake(Construct):
             enforce_ssl=self._environment.tls_only,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
-                s3.LifecycleRule(
-                    expiration=Duration.days(days), abort_incomplete_multipart_upload_after=Duration.days(1)
-                )
+                s3.LifecycleRule(prefix=under, expiration=Duration.days(days)),
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1)),
             ],
             removal_policy=removal(self._environment),
         )

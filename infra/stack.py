@@ -2,6 +2,7 @@
 
 from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -13,7 +14,7 @@ from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
 from infra.ingest import IngestService
-from infra.lake import Lake
+from infra.lake import SEEN, STATEMENTS, Lake
 from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
@@ -37,7 +38,8 @@ class ClarionStack(Stack):
         self.tables = Tables(self, "Tables", environment=environment, key=self.key)
         self.queues = Queues(self, "Queues", environment=environment)
         self.lake = Lake(self, "Lake", environment=environment, key=self.key)
-        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key)
+        login = environment.api.login_domain is not None
+        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key, login=login)
         self.layers = Layers(self, "Layers", platform=environment.platform)
         self.match = self._match()
         self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
@@ -63,7 +65,7 @@ class ClarionStack(Stack):
 
     def _match(self) -> RoomFunction:
         queues, tables = self.queues, self.tables
-        fed = (queues.apns.queue, queues.voip.queue, queues.fcm.queue)
+        fed = (queues.apns.queue, queues.voip.queue, queues.fcm.queue, queues.statements.queue, queues.statements.dead)
         function = self._function(
             "Match",
             "match.handler.handler",
@@ -75,7 +77,9 @@ class ClarionStack(Stack):
                 "voip_queue_url": queues.voip.queue.queue_url,
                 "fcm_queue_url": queues.fcm.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
+                "dead_letter_url": queues.statements.dead.queue_url,
             },
+            feeds_itself=True,
         )
         function.consume(queues.statements.queue, self._environment.match)
         allow(function, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
@@ -83,8 +87,8 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
         allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
-        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(function.own_role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
+        allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects(f"{STATEMENTS}*"))
+        accept(function.own_role, objects_of(self.lake.oversize, STATEMENTS), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         allow_key(function, self.key, "s3")
@@ -111,33 +115,56 @@ class ClarionStack(Stack):
         allow(function, "sqs: SendMessage", pair.dead.queue_arn)
         allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
-        allow(function, "secretsmanager: GetSecretValue", secret.arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
-        allow_key(function, self.key, "secretsmanager")
+        self._allow_secrets(function, secret)
         return function
 
     def _api(self) -> RoomFunction:
-        tables = self.tables
-        function = self._function("Api", "api.handler.handler", self._environment.api.size, self._common)
+        tables, lake = self.tables, self.lake
+        settings = {**self._common, **self._login, **self._direct_push}
+        function = self._function("Api", "api.handler.handler", self._environment.api.size, settings)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
         allow(function, "dynamodb: BatchGetItem PutItem DeleteItem", tables.tokens.table_arn)
         allow(function, "dynamodb: Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules.table_arn)
-        allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow(function, "dynamodb: UpdateItem", tables.quotas.table_arn)
+        allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
+        providers = (self.secrets.apns, self.secrets.fcm) if self._direct_push else ()
+        self._allow_secrets(function, *providers, self.secrets.login)
         return function
 
+    @property
+    def _login(self) -> dict[str, str]:
+        domain, secret = self._environment.api.login_domain, self.secrets.login
+        return {"login_domain": domain, "login_secret_id": secret.arn} if domain and secret else {}
+
+    @property
+    def _direct_push(self) -> dict[str, str]:
+        environment = self._environment
+        if not environment.api.direct_push:
+            return {}
+        settings = {
+            **stubs(environment.providers),
+            "apns_secret_id": self.secrets.apns.arn,
+            "fcm_secret_id": self.secrets.fcm.arn,
+            "bundle_id": environment.bundle_id,
+            "alert_title": environment.alert_title,
+        }
+        return {"direct_push": self.to_json_string(settings)}
+
+    def _allow_secrets(self, function: RoomFunction, *secrets: KeptSecret | None) -> None:
+        arns = [secret.arn for secret in secrets if secret]
+        if arns:
+            allow(function, "secretsmanager: GetSecretValue", *arns)
+            allow_key(function, self.key, "secretsmanager")
+
     def _authorizer(self) -> RoomFunction:
-        secret = self.secrets.jwt
-        function = self._function(
-            "Authorizer",
-            "api.authorizer.handler",
-            self._environment.api.authorizer,
-            {"jwt_secret_id": secret.arn, "jwt_issuer": self._environment.jwt_issuer},
-        )
-        allow(function, "secretsmanager: GetSecretValue", secret.arn)
-        allow_key(function, self.key, "secretsmanager")
+        settings = {"jwt_secret_id": self.secrets.jwt.arn, "jwt_issuer": self._environment.jwt_issuer, **self._login}
+        size = self._environment.api.authorizer
+        function = self._function("Authorizer", "api.authorizer.handler", size, settings)
+        self._allow_secrets(function, self.secrets.jwt, self.secrets.login)
         return function
 
     def _ingest(self, ingest: Ingest) -> IngestService:
@@ -153,19 +180,31 @@ class ClarionStack(Stack):
                 "table_prefix": self._environment.prefix,
             },
         )
-        role = service.task.task_role
-        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
-        allow(role, "s3: PutObject", self.lake.oversize.arn_for_objects("statements/*"))
-        accept(role, objects_of(self.lake.oversize, "statements/"), "Receipts name the objects")
-        allow_key(role, self.key, "s3")
+        self._grant_ingest(service.task.task_role)
         return service
+
+    def _grant_ingest(self, role: iam.IRole) -> None:
+        tables, bucket = self.tables, self.lake.oversize
+        allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
+        allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
+        allow(role, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
+        allow(role, "s3: PutObject", bucket.arn_for_objects(f"{STATEMENTS}*"))
+        allow(role, "s3: ListBucket", bucket.bucket_arn)
+        allow(role, "s3: GetObject PutObject DeleteObject", bucket.arn_for_objects(f"{SEEN}*"))
+        for folder in (STATEMENTS, SEEN):
+            accept(role, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
+        allow_key(role, self.key, "dynamodb")
+        allow_key(role, self.key, "s3")
 
     def _watch(self) -> None:
         environment, api_id = self._environment, self.http.api.api_id
         alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.key)
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
 
-    def _function(self, name: str, handler: str, size: Size, settings: dict[str, str]) -> RoomFunction:
+    def _function(
+        self, name: str, handler: str, size: Size, settings: dict[str, str], *, feeds_itself: bool = False
+    ) -> RoomFunction:
         return RoomFunction(
             self,
             name,
@@ -174,6 +213,7 @@ class ClarionStack(Stack):
             settings=settings,
             layers=self.layers,
             environment=self._environment,
+            feeds_itself=feeds_itself,
         )
 
     @property

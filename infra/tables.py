@@ -25,7 +25,16 @@ class Tables(Construct):
         )
         self.push_records = self._table("push_records", ("statement_hash", BYTES), ("subscription_id", TEXT), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("pair", BYTES), ttl="ttl")
+        self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
+        self.leases = self._table("leases", ("name", TEXT))
         self._add_indexes()
+
+    @property
+    def rules_stream_arn(self) -> str:
+        arn = self.rules.table_stream_arn
+        if arn is None:
+            raise TypeError("the rules have no stream")
+        return arn
 
     def _add_indexes(self) -> None:
         self.subscriptions.add_global_secondary_index(

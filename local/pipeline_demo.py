@@ -26,6 +26,8 @@ PAGE = ROOT / ".build" / "pipeline-report.html"
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 STATEMENTS, RULES = 800, 500
 REPAIRABLE = ("missing", "wrongly_dropped")
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java for programs that end before optimising them would pay."""
 QUIET_S, LONGEST_S = 20, 300
 """The live system is done once its lake has grown no more for so long."""
 
@@ -60,7 +62,7 @@ async def _play() -> int:
 async def _job(name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
     """Run one job and return what it told as JSON."""
     command = [str(PIPELINE), name, "--lake", str(LAKE), *words]
-    environment = {**os.environ, **(variables or {})}
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": _SHORT_LIVED, **(variables or {})}
     run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
     told: Counts = json.loads(run.stdout) if run.stdout else {}
     return told

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from clarion import statement
+from clarion.decisions import StatementDecision
 from clarion.messages import StatementMessage
+from clarion.metrics import decided
 from local.device import Device, forge, topic_of
 from local.provider import Journal, Push
 from local.system import System
@@ -106,10 +108,15 @@ async def forgery(system: System, cast: Cast) -> Told:
 
 
 async def stranger(system: System, cast: Cast) -> Told:
-    raw = cast.mallory.statement(CHAT, data=b"buy now")
-    told = await _published(system, system.apns.received, [raw], pushes=0)
-    _expect(told.decisions, Counter({"unmatched": 1}), "decisions")
-    return told
+    """No rule names Mallory, so ingest lets her statement go after a second look: nothing is spent on it further on."""
+    unmatched, pushes = decided(StatementDecision.UNMATCHED), system.apns.received.count
+    before = system.counted_by_ingest(unmatched)
+    await system.store.inject(cast.mallory.statement(CHAT, data=b"buy now"))
+    async with asyncio.timeout(PATIENCE):
+        while system.counted_by_ingest(unmatched) == before:  # noqa: ASYNC110 - what grows is another process's log
+            await asyncio.sleep(QUIET)
+    _expect(system.apns.received.count - pushes, 0, "pushes")
+    return Told(Counter({"unmatched": system.counted_by_ingest(unmatched) - before}))
 
 
 async def oversized(system: System, cast: Cast) -> Told:

@@ -29,6 +29,7 @@ BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 API_TIMEOUT = 30.0
 START_TIMEOUT = 30.0
+INGEST_LOG = "ingest.log"
 
 type Progress = Callable[[str], None]
 """Told of each step as it begins."""
@@ -41,6 +42,12 @@ class System:
     fcm: Fcm
     deployment: Deployment
     lake: Lake
+
+    def counted_by_ingest(self, metric: str) -> int:
+        """How often the ingest task has counted this so far, as its metrics tell every ten seconds."""
+        lines = (self.deployment.emulator.folder / INGEST_LOG).read_text().splitlines()
+        told = (json.loads(line) for line in lines if '"_aws"' in line)
+        return sum(int(sum(metrics.get(metric, ()))) for metrics in told)
 
     @asynccontextmanager
     async def api_of(self, device: Device) -> AsyncIterator[Api]:
@@ -117,8 +124,9 @@ def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
         "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
         "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
         "CLARION_TABLE_PREFIX": outputs.table_prefix,
+        "CLARION_HEALTH_PORT": "0",
     }
-    with (emulator.folder / "ingest.log").open("wb") as log:
+    with (emulator.folder / INGEST_LOG).open("wb") as log:
         command = [sys.executable, "-m", "local.leash", sys.executable, "-m", "ingest"]
         task = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log)
         try:

@@ -10,6 +10,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 26
 _TICKS = 4
 _LABELS = 8
 _ROW = 30
+_BAR = 330
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ def bars(labels: Sequence[str], stacks: Sequence[Series], unit: str = "") -> str
 def lines(labels: Sequence[str], series: Sequence[Series], unit: str = "", *, from_zero: bool = True) -> str:
     """A line for each series, with a point for each label."""
     values = [value for one in series for value in one.values]
-    top = _ceiling(max(values, default=0))
-    base = 0.0 if from_zero else _floor(min(values, default=0), top)
+    least, most = min(values, default=0), max(values, default=0)
+    base, top = (0.0, _ceiling(most)) if from_zero else _close_up(least, most)
     step = _plot_width() / max(1, len(labels))
     shapes = []
     for one in series:
@@ -68,13 +69,13 @@ def rows(items: Sequence[tuple[str, float, str]], parts: Mapping[str, float] | N
     shapes = []
     for place, (label, value, colour) in enumerate(items):
         y = place * _ROW
-        width = 380 * value / top
+        width = _BAR * value / top
         shapes.append(f'<text class="name" x="226" y="{y + 19}" text-anchor="end">{escape(label)}</text>')
         shapes.append(_rect((236, y + 6, max(width, 1.5), 18), colour, f"{label}: {number(value)}"))
         part = (parts or {}).get(label, 0)
         if part:
             shapes.append(
-                _rect((236, y + 6, 380 * part / top, 18), "c4", f"{label}: {number(part)} of {number(value)}")
+                _rect((236, y + 6, _BAR * part / top, 18), "c4", f"{label}: {number(part)} of {number(value)}")
             )
         told = f"{number(value)}" + (f" · {number(part)} limited" if part else "")
         shapes.append(f'<text class="value" x="{236 + max(width, 1.5) + 8:.1f}" y="{y + 19}">{told}</text>')
@@ -97,7 +98,8 @@ def funnel(stages: Sequence[tuple[str, float]]) -> str:
         )
         shapes.append(f'<polygon class="c1" opacity="{1 - 0.18 * place:.2f}" points="{points}"/>')
         shapes.append(f'<text class="big" x="{x + 10:.1f}" y="200">{number(value)}</text>')
-        shapes.append(f'<text class="name" x="{x + 10:.1f}" y="220">{escape(name)}</text>')
+        share = f" · {value / stages[place - 1][1]:.1%}" if place and stages[place - 1][1] else ""
+        shapes.append(f'<text class="name" x="{x + 10:.1f}" y="220">{escape(name)}{share}</text>')
     return _svg("".join(shapes), "funnel", 230)
 
 
@@ -106,7 +108,8 @@ def number(value: float) -> str:
     for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
         if value >= size:
             scaled = value / (1_000 if suffix == "k" else size)
-            return f"{scaled:.1f}".rstrip("0").rstrip(".") + suffix
+            digits = f"{scaled:.2f}" if scaled < 10 else f"{scaled:.1f}"
+            return digits.rstrip("0").rstrip(".") + suffix
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2f}"
 
 
@@ -126,10 +129,11 @@ def _ceiling(value: float) -> float:
     return next(step * size for step in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if step * size >= value)
 
 
-def _floor(value: float, top: float) -> float:
-    """A round number well below, for lines that hardly move."""
-    spread = top - value
-    return max(0.0, floor((value - spread) / spread) * spread) if spread else 0.0
+def _close_up(low: float, high: float) -> tuple[float, float]:
+    """Bottom and top of an axis for lines that hardly move: round steps, with the lines well inside."""
+    step = _ceiling(max((high - low) / (_TICKS - 2), high / 1_000, 1))
+    base = max(0.0, floor(low / step) * step - step)
+    return base, base + _TICKS * step
 
 
 def _grid(top: float, unit: str, base: float = 0) -> str:

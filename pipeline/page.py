@@ -25,7 +25,9 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
         _section("From statement to phone", _funnel(tables), "Every statement that was decided, and what came of it."),
         _section("Delivered, by hour", _delivered(tables, period), "Pushes that a provider took, by channel."),
         _section(
-            "From observed to delivered", _latency(tables, period), "Milliseconds, over all channels' deliveries."
+            "From observed to delivered",
+            _latency(tables, period),
+            "Milliseconds; of each hour the slowest channel, so that no average hides it.",
         ),
         _section("Why the rest went no further", _drops(tables), "Unmatched is how it should be: nobody had asked."),
         _section("Heaviest senders", _senders(tables), "By public key; in red what the limit held back."),
@@ -57,7 +59,11 @@ def _tiles(tables: Tables) -> str:
         ("statements", number(staged["statements"]), ""),
         ("delivered", number(staged["delivered"]), f"{staged['delivered'] / (staged['queued'] or 1):.1%} of queued"),
         ("median latency", f"{number(p50)} ms", f"99 % within {number(p99)} ms"),
-        ("cost", f"${dollars:,.2f}", f"${1_000_000 * dollars / delivered:,.2f} a million delivered"),
+        (
+            "cost",
+            f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}",
+            f"${1_000_000 * dollars / delivered:,.2f} a million delivered",
+        ),
     ]
     if "differences" in tables:
         found = {row["difference"]: row["count"] for row in tables["differences"]}
@@ -107,13 +113,9 @@ def _latency(tables: Tables, period: Period) -> str:
         Series(name, colour, [max(row[name] for row in tables["latency"] if row["hour"] == hour) for hour in hours])
         for name, colour in _COLOURS.items()
     ]
-    by_channel = "".join(
-        f"<tr><td>{row['channel']}</td><td>{number(row['p50'])}</td><td>{number(row['p90'])}</td>"
-        f"<td>{number(row['p99'])}</td><td>{number(row['count'])}</td></tr>"
-        for row in tables["latency_whole"]
-    )
-    head = "<tr><th>channel</th><th>p50 ms</th><th>p90 ms</th><th>p99 ms</th><th>delivered</th></tr>"
-    return _legend(_COLOURS) + charts.lines(_labels(hours), worst) + f"<table>{head}{by_channel}</table>"
+    rows = [[row["channel"], *(number(row[name]) for name in (*_COLOURS, "count"))] for row in tables["latency_whole"]]
+    table = _table(["channel", "p50 ms", "p90 ms", "p99 ms", "delivered"], rows, words=1)
+    return _legend(_COLOURS) + charts.lines(_labels(hours), worst) + table
 
 
 def _overall(tables: Tables) -> tuple[float, float]:
@@ -150,13 +152,20 @@ def _rules(tables: Tables) -> str:
 
 
 def _cost(tables: Tables) -> str:
-    rows = [row for row in tables["cost"] if row["dollars"] > 0]
-    body = "".join(
-        f"<tr><td>{row['stage']}</td><td>{row['decision'].replace('_', ' ')}</td><td>{number(row['count'])}</td>"
-        f"<td>${row['dollars']:,.4f}</td></tr>"
-        for row in rows
-    )
-    return f"<table><tr><th>stage</th><th>decision</th><th>count</th><th>dollars</th></tr>{body}</table>"
+    rows = [
+        [row["stage"], row["decision"].replace("_", " "), number(row["count"]), f"${row['dollars']:,.4f}"]
+        for row in tables["cost"]
+        if row["dollars"] > 0
+    ]
+    return _table(["stage", "decision", "count", "dollars"], rows, words=2)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
+    """The first `words` columns are words, the others numbers."""
+    kinds = ["" if place < words else ' class="n"' for place in range(len(head))]
+    top = "".join(f"<th{kind}>{escape(cell)}</th>" for kind, cell in zip(kinds, head, strict=True))
+    body = ("".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows)
+    return f"<table><tr>{top}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
 
 
 def _hours(period: Period) -> list[int]:
@@ -208,7 +217,7 @@ svg { display: block; width: 100%; height: auto; margin-top: 12px; font-size: 11
 .legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 6px; }
 table { border-collapse: collapse; width: 100%; margin-top: 12px; font-size: 14px; }
 th { text-align: left; color: var(--soft); font-weight: 500; } td, th { padding: 5px 0; border-bottom: 1px solid var(--rule); }
-td:nth-child(n+3), th:nth-child(n+3) { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .none { padding-top: 12px; } footer { margin-top: 24px; font-size: 13px; }
 </style>
 <header><h1>$title</h1><p>$period UTC</p></header>

@@ -24,6 +24,7 @@ async def report_forever(counts: Counts, gauges: Callable[[], dict[Metric, int]]
 def report(counts: Counts, gauges: dict[Metric, int]) -> None:
     metrics = EphemeralMetrics(namespace=NAMESPACE, service=SERVICE)
     for name, value in (counts | gauges).items():
-        metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+        unit = MetricUnit.Milliseconds if name == Metric.INGEST_LAG else MetricUnit.Count
+        metrics.add_metric(name=name, unit=unit, value=value)
     counts.clear()
     metrics.flush_metrics(raise_on_empty_metrics=False)

@@ -1,47 +1,102 @@
-"""What is done with each statement that a node shows: forward it once, or let it go."""
+"""What is done with each statement that a node shows.
 
-import time
-from hashlib import blake2b
+shown ─┬─ known ─────────────────────────────▶ skipped
+├─ standing at the first start ───────▶ recorded
+├─ malformed, or proof of another kind ▶ let go
+├─ a candidate ────────────────────────▶ outbox
+└─ no rule names it ──▶ second look ─┬─▶ outbox, if a rule does by then
+└─▶ let go
+"""
+
+from collections.abc import Callable
 from uuid import uuid4
 
-from clarion.metrics import Metric
+from clarion.decisions import StatementDecision
+from clarion.metrics import Metric, decided
+from clarion.statement import MalformedStatement, ProofKind, decode
+from ingest.candidates import Candidates
+from ingest.clock import now_ms
 from ingest.counts import Counts
+from ingest.fingerprints import Fingerprint, of_statement
 from ingest.outbox import Letter, Outbox
-from ingest.protocol import Origin, Shown
-from ingest.settings import FirstReplay
+from ingest.protocol import Shown
+from ingest.second_look import SecondLook, Unmatched
+from ingest.seen import Seen
 
 
 class Intake:
-    """Takes in what all nodes show. A statement counts as replayed only while its node's first replay lasts:
+    """Takes in what all nodes show. `patience_ms`: how long a rule may take from its writing into the filter."""
 
-    what a later one shows that we don't know has arrived while we were away.
-    """
-
-    def __init__(self, outbox: Outbox, counts: Counts, first_replay: FirstReplay) -> None:
+    def __init__(  # noqa: PLR0913 - it is where everything meets
+        self,
+        *,
+        seen: Seen,
+        candidates: Candidates,
+        second_look: SecondLook,
+        outbox: Outbox,
+        counts: Counts,
+        patience_ms: int,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._seen = seen
+        self._candidates = candidates
+        self._second_look = second_look
         self._outbox = outbox
         self._counts = counts
-        self._first_replay = first_replay
-        self._seen: set[bytes] = set()
+        self._patience_ms = patience_ms
+        self._clock = clock
+        self._additions = 0
 
-    async def take(self, shown: Shown, *, first_replay: bool) -> None:
+    async def take(self, shown: Shown, *, standing: bool) -> None:
         """Take in, then wait until there is room for more."""
-        self.take_now(shown, first_replay=first_replay)
+        self.take_now(shown, standing=standing)
         await self._outbox.settle()
 
-    def take_now(self, shown: Shown, *, first_replay: bool) -> None:
-        observed_at = time.time_ns() // 1_000_000
-        standing = first_replay and shown.origin is not Origin.LIVE and self._first_replay is FirstReplay.RECORD
+    def take_now(self, shown: Shown, *, standing: bool) -> None:
+        """`standing`: these stood in the store before the first start of all, and are only recorded."""
+        observed_at = self._clock()
         for statement in shown.statements:
-            self._take(statement, observed_at, standing=standing)
+            fingerprint = of_statement(statement)
+            if not self._seen.add(fingerprint):
+                self._counts[Metric.STATEMENTS_SKIPPED] += 1
+            elif standing:
+                self._counts[Metric.STATEMENTS_REPLAYED] += 1
+                self._seen.handled(fingerprint)
+            else:
+                self._sort(fingerprint, statement, observed_at)
         self._counts[Metric.STATEMENTS_RECEIVED] += len(shown.statements) + shown.unreadable
+        self._counts[decided(StatementDecision.MALFORMED)] += shown.unreadable
 
-    def _take(self, statement: bytes, observed_at: int, *, standing: bool) -> None:
-        key = blake2b(statement, digest_size=32).digest()
-        if key in self._seen:
+    def look_again(self) -> None:
+        """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
+        if self._candidates.additions != self._additions:
+            self._additions = self._candidates.additions
+            for unmatched in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
+                self._forward(unmatched.fingerprint, unmatched.statement, unmatched.observed_at)
+        for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
+            self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
+        for unmatched in self._second_look.overflow():
+            self._forward(unmatched.fingerprint, unmatched.statement, unmatched.observed_at)
+
+    def _sort(self, fingerprint: Fingerprint, statement: bytes, observed_at: int) -> None:
+        try:
+            decoded = decode(statement)
+        except MalformedStatement:
+            self._let_go(fingerprint, StatementDecision.MALFORMED)
             return
-        self._seen.add(key)
-        if standing:
-            self._counts[Metric.STATEMENTS_REPLAYED] += 1
+        if decoded.proof is None or decoded.proof.kind is not ProofKind.SR25519:
+            self._let_go(fingerprint, StatementDecision.UNSUPPORTED_PROOF)
             return
+        pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
+        if self._candidates.match_any(pairs):
+            self._forward(fingerprint, statement, observed_at)
+        else:
+            self._second_look.add(Unmatched(observed_at, fingerprint, pairs, statement))
+
+    def _forward(self, fingerprint: Fingerprint, statement: bytes, observed_at: int) -> None:
         self._counts[Metric.STATEMENTS_FORWARDED] += 1
-        self._outbox.add(Letter(uuid4(), observed_at, statement))
+        self._outbox.add(Letter(uuid4(), observed_at, fingerprint, statement))
+
+    def _let_go(self, fingerprint: Fingerprint, decision: StatementDecision) -> None:
+        self._counts[decided(decision)] += 1
+        self._seen.handled(fingerprint)

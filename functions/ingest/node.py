@@ -3,91 +3,118 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import time
 
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from clarion.metrics import Metric
 from ingest.counts import Counts
 from ingest.intake import Intake
-from ingest.protocol import DRAFT_ADD_FILTER, DRAFT_SUBSCRIBE, SUBSCRIBE, Answer, NodeFault, Shown, read, request
+from ingest.protocol import NodeFault, Origin, Shown
+from ingest.session import Patience, Session, subscribe
 
-MAX_FRAME = 32 * 1024 * 1024
-"""Twice what a node's largest batch takes, 4 MiB of statements in hex and their JSON, and then some."""
-ANSWER_SECONDS = 20.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+_FAULTY_PAUSE = 10.0
+"""A node that breaks the protocol is left alone for longer than one that has merely gone."""
+_STEADY_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class Node:
-    """`connected` is whether a subscription is standing."""
+    """What is known of the node; times are `time.monotonic` seconds, `session` is None while there is none."""
 
-    def __init__(self, url: str, intake: Intake, counts: Counts) -> None:
+    def __init__(  # noqa: PLR0913 - each by name
+        self,
+        *,
+        url: str,
+        intake: Intake,
+        counts: Counts,
+        record_first_replay: bool,
+        expected: int,
+        patience: Patience,
+    ) -> None:
+        """`expected` is how many statements a complete replay should show, as far as we know."""
         self.url = url
-        self.connected = False
+        self.session: Session | None = None
+        self.subscribed_at = 0.0
+        self.last_shown_at = 0.0
+        self.lost_at = time.monotonic()
+        self.live = 0
+        """How many live statements it has shown since the subscription."""
+        self.complete_since = float("-inf")
+        """When the subscription began whose replay was the last to be complete, and believable."""
+        self.replayed_once = False
         self._intake = intake
         self._counts = counts
-        self._replayed_once = False
+        self._record = record_first_replay
+        self._expected = expected
+        self._patience = patience
+        self._limit: asyncio.Timeout | None = None
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
         pause = _FIRST_PAUSE
         while True:
-            try:
-                async with aclosing(self._subscription()) as events:
-                    async for shown in events:
-                        await self._intake.take(shown, first_replay=not self._replayed_once)
-                        self._replayed_once |= shown.replay_done
-                        pause = _FIRST_PAUSE
-            except NodeFault as fault:
-                self._left(str(fault))
-            except (OSError, TimeoutError, WebSocketException) as error:
-                self._left(type(error).__name__)
-            else:
-                self._left("closed")
+            began = time.monotonic()
+            reason, least = await self._subscribe_once()
+            if reason is None:
+                continue
+            self._counts[Metric.NODE_FAULTS] += 1
+            log.warning("node lost", extra={"node": self.url, "reason": reason})
+            steady = time.monotonic() - began > _STEADY_SECONDS
+            pause = least if steady else max(pause, least)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             pause = min(_LONGEST_PAUSE, pause * 2)
 
-    def _left(self, reason: str) -> None:
-        self._counts[Metric.NODE_FAULTS] += 1
-        log.warning("node left", extra={"node": self.url, "reason": reason})
+    def renew(self, reason: str) -> None:
+        """Subscribe anew: the replay brings what the subscription may have missed."""
+        if self._limit and self.session:
+            log.info("node renewed", extra={"node": self.url, "reason": reason})
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def _subscription(self) -> AsyncGenerator[Shown]:
-        async with connect(self.url, max_size=MAX_FRAME, compression=None) as socket:
-            early = await self._subscribe(socket)
-            self.connected = True
+    async def _subscribe_once(self) -> tuple[str | None, float]:
+        """Why the subscription ended, None if it is to be renewed, and for how long to leave the node alone."""
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                await self._listen()
+        except NodeFault as fault:
+            return str(fault), _FAULTY_PAUSE
+        except TimeoutError as error:
+            return (None, 0.0) if self._limit and self._limit.expired() else (repr(error), _FIRST_PAUSE)
+        except (OSError, WebSocketException) as error:
+            return type(error).__name__, _FIRST_PAUSE
+        raise AssertionError("a subscription ends by an exception")
+
+    async def _listen(self) -> None:
+        async with subscribe(self.url, self._patience) as session:
+            self.session = session
+            self.subscribed_at = self.last_shown_at = time.monotonic()
+            self.live = 0
             log.info("node subscribed", extra={"node": self.url})
             try:
-                for shown in early:
-                    yield shown
-                async for frame in socket:
-                    if isinstance(said := read(frame), Shown):
-                        yield said
+                while True:
+                    await self._take(session, await session.next())
             finally:
-                self.connected = False
+                self.session = None
+                self.lost_at = time.monotonic()
 
-    async def _subscribe(self, socket: ClientConnection) -> list[Shown]:
-        """Subscribe in the newest protocol that both sides speak; return what was shown before the answers."""
-        early: list[Shown] = []
-        offer = await _ask(socket, early, 1, "rpc_methods")
-        methods = offer.get("methods") if isinstance(offer, dict) else None
-        if isinstance(methods, list) and SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
-            subscription = await _ask(socket, early, 2, DRAFT_SUBSCRIBE)
-            await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
-        else:
-            await _ask(socket, early, 2, SUBSCRIBE, "any")
-        return early
+    async def _take(self, session: Session, shown: Shown) -> None:
+        self.last_shown_at = time.monotonic()
+        standing = self._record and not self.replayed_once and shown.origin is not Origin.LIVE
+        if shown.origin is Origin.LIVE or not session.replaying:
+            self.live += len(shown.statements)
+        await self._intake.take(shown, standing=standing)
+        if shown.replay_done:
+            self._replayed(session, told=shown.origin is Origin.REPLAY)
 
+    def _replayed(self, session: Session, *, told: bool) -> None:
+        """Believe a replay to be complete if the node says so, and if it isn't half of what it was.
 
-async def _ask(socket: ClientConnection, early: list[Shown], number: int, method: str, *params: object) -> object:
-    async with asyncio.timeout(ANSWER_SECONDS):
-        await socket.send(request(number, method, *params))
-        while True:
-            said = read(await socket.recv())
-            if isinstance(said, Shown):
-                early.append(said)
-            elif isinstance(said, Answer) and said.id == number:
-                return said.result
+        A node that lost its store shows next to nothing until its peers have told it everything again.
+        """
+        self.replayed_once = True
+        log.info("node replayed", extra={"node": self.url, "statements": session.replayed})
+        if told and session.replayed * 2 >= self._expected:
+            self.complete_since = self.subscribed_at
+        self._expected = session.replayed

@@ -1,13 +1,19 @@
-"""Statements on their way to the queue: held until SQS has taken them, bounded in bytes."""
+"""Statements on their way to the queue: held until SQS has taken them, bounded in bytes.
+
+Open in the leader, which sends; shut in the standby, which keeps what it would send and lets go of what is old.
+"""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from uuid import UUID
 
 from botocore.exceptions import BotoCoreError, ClientError
+
+from ingest.fingerprints import Fingerprint
 
 BATCH_MESSAGES = 10
 BATCH_BYTES = 1_048_576
@@ -16,7 +22,9 @@ BATCH_BYTES = 1_048_576
 ENVELOPE_BYTES = 256
 """More than a message has around its statement."""
 
-_LONGEST_PAUSE = 5.0
+_LINGER = 0.02
+"""Seconds that a batch waits for company: SQS bills by the batch."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +35,7 @@ class Letter:
 
     receipt: UUID
     observed_at: int
+    fingerprint: Fingerprint
     statement: bytes
 
     @property
@@ -49,71 +58,124 @@ def _base64_size(content: bytes) -> int:
 
 
 class Outbox:
-    """A queue of letters, oldest first. `add` always takes; who adds awaits `settle` before taking in more."""
+    """A queue of letters for one `send_forever`. `add` always takes; who adds awaits `settle` before adding more."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, handled: Callable[[Fingerprint], None]) -> None:
+        """`capacity` is in bytes; `handled` is told of each statement that has left."""
         self._capacity = capacity
-        self._held = 0
+        self._handled = handled
         self._waiting: deque[Letter] = deque()
-        self._changed = asyncio.Condition()
+        self._in_flight: dict[UUID, Letter] = {}
+        self._held_bytes = 0
+        self._sendable, self._roomy, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.is_open = False
+        self._tell()
+
+    def __len__(self) -> int:
+        """How many letters SQS has not confirmed."""
+        return len(self._waiting) + len(self._in_flight)
 
     @property
-    def held(self) -> int:
-        """Bytes that SQS has not confirmed."""
-        return self._held
+    def oldest(self) -> int | None:
+        """When the oldest letter here was observed."""
+        held = chain(self._waiting, self._in_flight.values())
+        return min((letter.observed_at for letter in held), default=None)
 
     def add(self, letter: Letter) -> None:
         self._waiting.append(letter)
-        self._held += letter.held_size
+        self._held_bytes += letter.held_size
+        self._tell()
 
     async def settle(self) -> None:
-        """Wake those who send, then wait until there is room for more."""
-        async with self._changed:
-            self._changed.notify_all()
-            await self._changed.wait_for(lambda: self._held < self._capacity)
+        """Wait until there is room for more, and give way in any case: a node may send on without a pause."""
+        await asyncio.sleep(0)
+        await self._roomy.wait()
 
     async def take(self) -> list[Letter]:
-        """Wait for letters and take as many as one batch may hold; they stay held until `sent`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
-            batch: list[Letter] = []
-            room = BATCH_BYTES
-            while self._waiting and len(batch) < BATCH_MESSAGES and self._waiting[0].wire_size <= room:
-                room -= self._waiting[0].wire_size
-                batch.append(self._waiting.popleft())
-            return batch
+        """Wait until it is open and holds letters, then take as many as one batch may hold, until `done`."""
+        while True:
+            await self._sendable.wait()
+            if len(self._waiting) < BATCH_MESSAGES:
+                await asyncio.sleep(_LINGER)
+            if self._sendable.is_set():
+                return self._batch()
 
-    async def sent(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
+    def done(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
         """Let go of `batch`, except for what SQS did not take, which is first in line again."""
-        async with self._changed:
-            self._waiting.extendleft(reversed(failed))
-            self._held -= sum(letter.held_size for letter in batch) - sum(letter.held_size for letter in failed)
-            self._changed.notify_all()
+        kept = {letter.receipt for letter in failed}
+        for letter in batch:
+            del self._in_flight[letter.receipt]
+            if letter.receipt not in kept:
+                self._let_go(letter)
+        self._waiting.extendleft(reversed(failed))
+        self._tell()
+
+    def set_open(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self._tell()
+
+    def drop_before(self, observed_at: int) -> None:
+        """Let go of what was observed before: the leader has passed it on."""
+        while self._waiting and self._waiting[0].observed_at < observed_at:
+            self._let_go(self._waiting.popleft())
+        self._tell()
 
     async def empty(self) -> None:
         """Wait until SQS has everything."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._held)
+        await self._empty.wait()
+
+    def _batch(self) -> list[Letter]:
+        batch: list[Letter] = []
+        room = BATCH_BYTES
+        while self._waiting and len(batch) < BATCH_MESSAGES and self._waiting[0].wire_size <= room:
+            letter = self._waiting.popleft()
+            room -= letter.wire_size
+            batch.append(letter)
+            self._in_flight[letter.receipt] = letter
+        self._tell()
+        return batch
+
+    def _let_go(self, letter: Letter) -> None:
+        self._held_bytes -= letter.held_size
+        self._handled(letter.fingerprint)
+
+    def _tell(self) -> None:
+        """Wake those who wait for what is true now."""
+        for event, holds in (
+            (self._sendable, self.is_open and bool(self._waiting)),
+            (self._roomy, self._held_bytes < self._capacity),
+            (self._empty, not len(self)),
+        ):
+            if holds:
+                event.set()
+            else:
+                event.clear()
 
 
-async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[Letter]]) -> None:
-    """Send what is in the outbox, batch after batch; what fails is held and tried again after a growing pause.
+async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[Letter]], in_flight: int) -> None:
+    """Send what is in the outbox, so many batches at once; what fails is held and tried again after a pause.
 
     `send` blocks, so it runs in a thread; it returns the letters that SQS did not take.
     """
     pause = 0.0
-    while True:
-        batch = await outbox.take()
+
+    async def deliver(batch: Sequence[Letter]) -> None:
+        nonlocal pause
         failed: Sequence[Letter] = batch
         try:
             failed = await asyncio.to_thread(send, batch)
         except (BotoCoreError, ClientError) as error:
-            log.warning("the queue took nothing", extra={"error": type(error).__name__})
+            log.warning("the queue took nothing", extra={"error": repr(error)})
         finally:
-            await outbox.sent(batch, failed)
-        if not failed:
-            pause = 0.0
-            continue
-        log.warning("statements held", extra={"count": len(failed), "held_bytes": outbox.held})
-        pause = min(_LONGEST_PAUSE, pause * 2 or 0.1)
-        await asyncio.sleep(pause)
+            outbox.done(batch, failed)
+        pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE) if failed else 0.0
+        if failed:
+            log.warning("statements held", extra={"failed": len(failed), "held": len(outbox)})
+            await asyncio.sleep(pause)
+        free.release()
+
+    free = asyncio.Semaphore(in_flight)
+    async with asyncio.TaskGroup() as deliveries:
+        while True:
+            await free.acquire()
+            deliveries.create_task(deliver(await outbox.take()))

@@ -26,11 +26,52 @@ def _urls(value: object) -> object:
 NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
 
 
+_MIB = 1024 * 1024
+
+
 class IngestSettings(Settings):
-    """`node_urls` are statement store nodes, all of which are followed at once."""
+    """All but the first three have defaults that suit production; durations are in seconds.
+
+    `node_urls`: statement store nodes, all of which are followed at once.
+    `state_bucket`, `state_prefix`: where the record of seen statements is kept; by default in the oversize bucket.
+    `first_replay`: what to do with standing statements if there is no record.
+    `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each.
+    `outbox_bytes`, `second_look_bytes`: statements held for the queue and for a second look.
+    `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream.
+    `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
+    `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
+    `lease_seconds`: the silence after which a standby takes over; it looks four times in it.
+    `overlap_seconds`: what a standby sends again when it takes over.
+    `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
+    `watch_seconds`: between two comparisons of the nodes.
+    `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
+    `forget_seconds`: how often to see whether all nodes have replayed, so that the rest can be forgotten.
+    `absent_seconds`: after which a node that is gone isn't waited for before statements are forgotten.
+    `save_seconds`: between two savings of what was seen.
+    `health_port`: on the loopback address, for `python -m ingest.health`.
+    """
 
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1)]
     statements_queue_url: str
     oversize_bucket: str
     table_prefix: str = ""
+    state_bucket: str | None = None
+    state_prefix: str = "ingest/seen/"
     first_replay: FirstReplay = FirstReplay.RECORD
+    seen_limit: int = 8_000_000
+    outbox_bytes: int = 64 * _MIB
+    second_look_bytes: int = 64 * _MIB
+    second_look_seconds: float = 5.0
+    stream_poll_seconds: float = 0.5
+    rules_read_seconds: float = 86_400.0
+    lease_seconds: float = 8.0
+    overlap_seconds: float = 60.0
+    answer_seconds: float = 20.0
+    replay_seconds: float = 30.0
+    watch_seconds: float = 15.0
+    renew_seconds: float = 3_600.0
+    quiet_seconds: float = 120.0
+    forget_seconds: float = 5.0
+    absent_seconds: float = 3_600.0
+    save_seconds: float = 5.0
+    health_port: int = 8973

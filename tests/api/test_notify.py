@@ -122,7 +122,7 @@ def test_a_call_has_no_alert(caller: Any, providers: Providers) -> None:
 
 
 @pytest.mark.parametrize(("voip", "ttl"), [(True, "60s"), (False, "2419200s")])
-def test_an_android_phone_gets_the_data_that_it_knows(caller: Any, providers: Providers, voip: bool, ttl: str) -> None:
+def test_an_android_phone_gets_the_data_that_it_knows(caller: Any, providers: Providers, voip: Any, ttl: str) -> None:
     told = push(caller, ANDROID, voip=voip).json
     received = providers.fcm.received.since(0)[-1]
     assert (told["success"], told["platform"], told["messageId"]) == (True, "android", received.push_id)

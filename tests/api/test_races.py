@@ -179,13 +179,13 @@ def _before_a_request(**_: Any) -> None:
 
 @pytest.fixture(scope="module")
 def watched(room: Room) -> Iterator[Connection]:
-    connections = [room.connection, *(model._get_connection().connection for model in (Subscription, Token, Rule))]
-    hooks = [connection.client.meta.events for connection in connections]
-    for hook in hooks:
-        hook.register("before-call.dynamodb", _before_a_request)
+    connections = {model._get_connection().connection for model in (Subscription, Token, Rule)} | {room.connection}
+    clients = {connection.client for connection in connections}
+    for client in clients:
+        client.meta.events.register("before-call.dynamodb", _before_a_request)
     yield room.connection
-    for hook in hooks:
-        hook.unregister("before-call.dynamodb", _before_a_request)
+    for client in clients:
+        client.meta.events.unregister("before-call.dynamodb", _before_a_request)
 
 
 def race(runners: Sequence[Runner], schedule: Iterator[tuple[int, int]], perform: Callable[[Op], Any]) -> None:

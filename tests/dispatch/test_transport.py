@@ -17,7 +17,7 @@ from local.http2 import Http2Server, Misbehaviour, Response
 
 OK = http2.Answer(Response(200))
 PATIENT = Timeouts(connect=2.0, answer=5.0)
-HASTY = Timeouts(connect=0.3, answer=0.3)
+HASTY = Timeouts(connect=0.8, answer=0.8)
 
 
 class Provider:

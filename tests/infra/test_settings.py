@@ -22,9 +22,14 @@ SETTINGS: Mapping[str, type[Settings]] = {
 }
 
 
-def resolved(variables: Mapping[str, Any]) -> dict[str, str]:
+def resolved(value: Any) -> str:
     """What CloudFormation fills in later stands here as some text."""
-    return {name: value if isinstance(value, str) else "told at deployment" for name, value in variables.items()}
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(resolved(part) for part in parts)
+    return "told-at-deployment"
 
 
 @pytest.mark.parametrize("stage", ["prod", "local"])
@@ -35,7 +40,8 @@ def test_a_function_understands_its_environment(template_of: Callable[[str], Tem
         "AWS::Lambda::Function", {"Properties": {"FunctionName": f"clarion-{stage}-{name}"}}
     )
     (function,) = functions.values()
-    settings = SETTINGS[name].from_environment(resolved(function["Properties"]["Environment"]["Variables"]))
+    variables = function["Properties"]["Environment"]["Variables"]
+    settings = SETTINGS[name].from_environment({key: resolved(value) for key, value in variables.items()})
     assert getattr(settings, "table_prefix", f"clarion-{stage}-") == f"clarion-{stage}-"
     assert getattr(settings, "notify_type", name) == name
 
@@ -43,7 +49,6 @@ def test_a_function_understands_its_environment(template_of: Callable[[str], Tem
 def test_the_ingest_task_understands_its_environment(prod: Template) -> None:
     (task,) = prod.find_resources("AWS::ECS::TaskDefinition").values()
     (container,) = task["Properties"]["ContainerDefinitions"]
-    settings = IngestSettings.from_environment(
-        resolved({each["Name"]: each["Value"] for each in container["Environment"]})
-    )
+    variables = {each["Name"]: resolved(each["Value"]) for each in container["Environment"]}
+    settings = IngestSettings.from_environment(variables)
     assert settings.node_urls[0].startswith("wss://")

@@ -6,6 +6,8 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pynamodb.models import Model
 
+from api import openapi
+from api.app import app
 from clarion.tables import MODELS, table_name
 
 
@@ -96,17 +98,18 @@ def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(pro
         assert source["ScalingConfig"]["MaximumConcurrency"] >= 2
 
 
-def test_every_route_of_the_api_asks_the_authorizer(prod: Template) -> None:
-    routes = properties(prod, "AWS::ApiGatewayV2::Route")
-    assert {route["RouteKey"] for route in routes} == {
-        "POST /v1/subscriptions",
-        "GET /v1/subscriptions",
-        "DELETE /v1/subscriptions",
-        "PUT /v1/subscriptions/rules",
-        "POST /v1/subscriptions/rules",
-        "DELETE /v1/subscriptions/rules",
-    }
-    assert all(route["AuthorizationType"] == "CUSTOM" for route in routes)
+def test_every_route_asks_the_authorizer_but_those_that_lead_to_a_token_or_tell_of_the_api(prod: Template) -> None:
+    asks = {route["RouteKey"]: route["AuthorizationType"] for route in properties(prod, "AWS::ApiGatewayV2::Route")}
+    opened = {"POST /v1/auth/challenges", "POST /v1/auth/tokens", "GET /openapi.json", "GET /docs"}
+    assert {route for route, kind in asks.items() if kind != "CUSTOM"} == opened
+
+
+def test_the_gateway_knows_every_route_of_the_api(prod: Template) -> None:
+    described = openapi.document(app)["paths"]
+    wanted = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    routed = {route["RouteKey"] for route in properties(prod, "AWS::ApiGatewayV2::Route")}
+    assert routed - wanted == {"GET /openapi.json", "GET /docs"}
+    assert wanted <= routed
 
 
 def test_the_api_is_throttled_and_logs_each_request(prod: Template) -> None:
@@ -127,8 +130,8 @@ def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Templat
 def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:
     for bucket in properties(prod, "AWS::S3::Bucket"):
         assert all(bucket["PublicAccessBlockConfiguration"].values())
-        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]["BucketKeyEnabled"]
-        assert bucket["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] > 0
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert any("ExpirationInDays" in rule for rule in bucket["LifecycleConfiguration"]["Rules"])
 
 
 def test_the_emulator_gets_the_same_functions_without_the_service(template_of: Callable[[str], Template]) -> None:

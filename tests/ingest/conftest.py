@@ -2,26 +2,33 @@ import asyncio
 import json
 import logging
 import os
+from base64 import b64decode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import boto3
 import pytest
 from moto import mock_aws
+from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.messages import StatementMessage
 from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
+from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
 from ingest.statements_queue import StatementsQueue
+from ingest.task import Clients, Task
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
+REGION: Final = "eu-central-1"
 SENDER = b"\x5e" * 32
 TOPIC = b"\x70" * 32
 
@@ -61,7 +68,7 @@ class FakeNode:
         return f"ws://127.0.0.1:{self._port}"
 
     async def subscribed(self) -> None:
-        while not self._subscribers:  # noqa: ASYNC110 - a poll suits a test
+        while not self._subscribers:
             await asyncio.sleep(0.005)
 
     def show(self, *statements: bytes) -> None:
@@ -69,6 +76,10 @@ class FakeNode:
         self.standing.extend(statements)
         for result in self._live([hexed(raw) for raw in statements]):
             broadcast(self._subscribers, self._notification(result))
+
+    def go_mute(self) -> None:
+        """Drop the subscribers without a word, as a node does with those that read too slowly."""
+        self._subscribers.clear()
 
     async def hang_up(self) -> None:
         for socket in tuple(self._subscribers):
@@ -145,11 +156,13 @@ class ReceivedQueue:
         """Everything that was ever sent."""
         while found := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
             self.messages.extend(StatementMessage.model_validate_json(one["Body"]) for one in found)
+            entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in found]
+            self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)  # type: ignore[arg-type] # TypedDict
         return self.messages
 
     async def holds(self, count: int) -> list[StatementMessage]:
         """Wait until `count` messages were sent, and return them."""
-        while len(self.read()) < count:  # noqa: ASYNC110 - SQS is polled
+        while len(self.read()) < count:
             await asyncio.sleep(0.01)
         return self.messages
 
@@ -182,46 +195,134 @@ async def node() -> AsyncIterator[FakeNode]:
         yield honest
 
 
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with mock_aws():
-        yield
+@pytest.fixture(scope="session")
+def sdk() -> Iterator[Clients]:
+    """Clients of boto3, which take longer to make than most tests to run."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_DEFAULT_REGION", REGION)
+        patch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
+        clients = Clients.from_environment("test-")
+        yield replace(clients, streams=MotoStreams(clients.streams))
 
 
 @pytest.fixture
-def s3(aws: None) -> "S3Client":
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    return client
+def aws(sdk: Clients) -> None:
+    """An empty account for each test."""
+    for backend in ("dynamodb", "dynamodbstreams", "s3", "sqs"):
+        get_backend(backend).reset()
 
 
 @pytest.fixture
-def received(aws: None) -> ReceivedQueue:
-    sqs = boto3.client("sqs")
-    return ReceivedQueue(sqs, sqs.create_queue(QueueName="statements")["QueueUrl"])
+def s3(aws: None, sdk: Clients) -> "S3Client":
+    sdk.s3.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": REGION})
+    return sdk.s3
 
 
 @pytest.fixture
-def queue(received: ReceivedQueue, s3: "S3Client") -> StatementsQueue:
-    return StatementsQueue(boto3.client("sqs"), received.url, s3, "oversize")
+def received(aws: None, sdk: Clients) -> ReceivedQueue:
+    return ReceivedQueue(sdk.sqs, sdk.sqs.create_queue(QueueName="statements")["QueueUrl"])
+
+
+@pytest.fixture
+def queue(received: ReceivedQueue, s3: "S3Client", sdk: Clients) -> StatementsQueue:
+    return StatementsQueue(sdk.sqs, received.url, s3, "oversize")
+
+
+@pytest.fixture
+def tables(aws: None, sdk: Clients) -> None:
+    Lease.create_table(billing_mode="PAY_PER_REQUEST")
+    sdk.dynamodb.create_table(
+        TableName="test-rules",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[
+            {"AttributeName": "subscription_id", "KeyType": "HASH"},
+            {"AttributeName": "rule_key", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "subscription_id", "AttributeType": "S"},
+            {"AttributeName": "rule_key", "AttributeType": "B"},
+        ],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+
+
+@pytest.fixture
+def write_rule(tables: None) -> Callable[..., Rule]:
+    def write(sender: bytes = SENDER, topic: bytes = TOPIC, generation: int = 1) -> Rule:
+        rule = Rule("s", rule_key(generation, sender, topic), sender_topic=sender + topic)
+        rule.save()
+        return rule
+
+    return write
+
+
+class MotoStreams:
+    """moto's DynamoDB Streams, whose binary keys come encoded once too often."""
+
+    def __init__(self, client: StreamsClient) -> None:
+        self.describe_stream = client.describe_stream
+        self.get_shard_iterator = client.get_shard_iterator
+        self._get_records = client.get_records
+
+    def get_records(self, **request: Any) -> dict[str, Any]:
+        answer = self._get_records(**request)
+        for record in answer["Records"]:
+            key = record["dynamodb"]["Keys"]["rule_key"]
+            key["B"] = b64decode(key["B"])
+        return answer
+
+
+@pytest.fixture
+def clients(tables: None, s3: "S3Client", sdk: Clients) -> Clients:
+    return sdk
 
 
 @pytest.fixture
 def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
+    """Settings under which everything happens within moments."""
+
     def make(*nodes: FakeNode, **others: object) -> IngestSettings:
         return IngestSettings.model_validate(
             {
                 "node_urls": [node.url for node in nodes],
                 "statements_queue_url": received.url,
                 "oversize_bucket": "oversize",
+                "table_prefix": "test-",
+                "second_look_seconds": 0.2,
+                "stream_poll_seconds": 0.05,
+                "lease_seconds": 0.8,
+                "save_seconds": 0.1,
+                "health_port": 0,
                 **others,
             }
         )
 
     return make
+
+
+type Run = Callable[[IngestSettings], AbstractAsyncContextManager[Task]]
+
+
+@pytest.fixture
+def running(clients: Clients) -> Run:
+    """Runs the ingest task, and ends it as SIGTERM does."""
+
+    @asynccontextmanager
+    async def run(settings: IngestSettings) -> AsyncIterator[Task]:
+        stop = asyncio.Event()
+        task = Task(settings, clients)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            tasks.create_task(task.run(stop))
+            try:
+                yield task
+            finally:
+                stop.set()
+
+    return run
 
 
 @pytest.fixture(autouse=True)

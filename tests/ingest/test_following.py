@@ -1,38 +1,30 @@
-import asyncio
-import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.__main__ import run
+from clarion.tables import Rule
 from ingest.settings import IngestSettings
-from ingest.statements_queue import StatementsQueue
 
 if TYPE_CHECKING:
-    from tests.ingest.conftest import FakeNode, ReceivedQueue
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
 type Settings = Callable[..., IngestSettings]
 type Make = Callable[..., bytes]
 
 
-@asynccontextmanager
-async def running(settings: IngestSettings, queue: StatementsQueue) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    async with asyncio.timeout(10):
-        task = asyncio.create_task(run(settings, queue, stop))
-        yield
-        stop.set()
-        await task
+@pytest.fixture(autouse=True)
+def rule(write_rule: Callable[..., Rule]) -> None:
+    """A rule that every statement of `make_statement` matches."""
+    write_rule()
 
 
 async def test_a_live_statement_is_forwarded_once(
-    node: "FakeNode", queue: StatementsQueue, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
 ) -> None:
-    async with running(make_settings(node), queue):
+    async with running(make_settings(node)):
         await node.subscribed()
         node.show(make_statement(1))
         node.show(make_statement(1), make_statement(2))
@@ -45,13 +37,13 @@ async def test_a_live_statement_is_forwarded_once(
 async def test_what_stood_before_the_first_start_is_not_forwarded(
     dialect: str,
     make_node: Callable[..., "FakeNode"],
-    queue: StatementsQueue,
+    running: "Run",
     received: "ReceivedQueue",
     make_settings: Settings,
     make_statement: Make,
 ) -> None:
     standing = [make_statement(number) for number in range(250)]
-    async with make_node(dialect, standing) as node, running(make_settings(node), queue):
+    async with make_node(dialect, standing) as node, running(make_settings(node)):
         await node.subscribed()
         node.show(make_statement(1000))
         await received.holds(1)
@@ -59,19 +51,19 @@ async def test_what_stood_before_the_first_start_is_not_forwarded(
 
 
 async def test_what_stood_before_the_first_start_is_forwarded_if_a_setting_asks_for_it(
-    node: "FakeNode", queue: StatementsQueue, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
 ) -> None:
     node.standing = [make_statement(number) for number in range(3)]
-    async with running(make_settings(node, first_replay="handle"), queue):
+    async with running(make_settings(node, first_replay="handle")):
         await received.holds(3)
     assert received.statements() == node.standing
 
 
 async def test_what_arrived_while_the_connection_was_down_is_forwarded(
-    node: "FakeNode", queue: StatementsQueue, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
 ) -> None:
     node.standing = [make_statement(0)]
-    async with running(make_settings(node), queue):
+    async with running(make_settings(node)):
         await node.subscribed()
         await node.hang_up()
         node.standing.append(make_statement(1))
@@ -81,12 +73,12 @@ async def test_what_arrived_while_the_connection_was_down_is_forwarded(
 
 async def test_two_nodes_that_show_the_same_statement_make_one_message(
     make_node: Callable[..., "FakeNode"],
-    queue: StatementsQueue,
+    running: "Run",
     received: "ReceivedQueue",
     make_settings: Settings,
     make_statement: Make,
 ) -> None:
-    async with make_node() as one, make_node("draft") as other, running(make_settings(one, other), queue):
+    async with make_node() as one, make_node("draft") as other, running(make_settings(one, other)):
         await one.subscribed()
         await other.subscribed()
         one.show(make_statement(1))
@@ -101,19 +93,3 @@ def test_a_missing_setting_stops_the_start_and_is_named() -> None:
     )
     assert started.returncode == 1
     assert "statements_queue_url" in started.stderr
-
-
-async def test_sigterm_ends_the_task_cleanly(node: "FakeNode") -> None:
-    environment = {
-        "CLARION_NODE_URLS": node.url,
-        "CLARION_STATEMENTS_QUEUE_URL": "http://127.0.0.1:1/queue",
-        "CLARION_OVERSIZE_BUCKET": "oversize",
-        "AWS_DEFAULT_REGION": "eu-central-1",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-    }
-    task = await asyncio.create_subprocess_exec(sys.executable, "-m", "ingest", env=environment)
-    async with asyncio.timeout(20):
-        await node.subscribed()
-        task.send_signal(signal.SIGTERM)
-        assert await task.wait() == 0

@@ -22,6 +22,19 @@ class Metric(StrEnum):
     STATEMENTS_REPLAYED = "statements_replayed"
     NODES_CONNECTED = "nodes_connected"
     NODE_FAULTS = "node_faults"
+    STATEMENTS_SKIPPED = "statements_skipped"
+    """Shown again though already known."""
+    STATEMENTS_HELD = "statements_held"
+    """Waiting for the queue, or for a second look."""
+    INGEST_LAG = "ingest_lag"
+    """Age of the oldest statement that the queue has not confirmed, in milliseconds."""
+    REPLAY_REMAINING = "replay_remaining"
+    """What the nodes still owe of their replays."""
+    LEADERS = "leaders"
+    """1 from the task that is at work, 0 from a standby: the sum over tasks must be 1."""
+    SEEN_STATEMENTS = "seen_statements"
+    KNOWN_PAIRS = "known_pairs"
+    """(sender, topic) pairs in the candidate filter."""
 
 
 type Decision = StatementDecision | NotificationDecision | PushDecision

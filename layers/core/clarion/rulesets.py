@@ -97,11 +97,11 @@ class RuleSets:
 
     def replace(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
-        if len(rules) > self._limit:
-            return Unchanged.TOO_MANY
         row = owned(subscription_id, client_id)
         if row is None:
             return Unchanged.NOT_FOUND
+        if len(rules) > self._limit:
+            return Unchanged.TOO_MANY
         known = _in_generation(row)
         added, removed = _difference(rules, known), _difference(known, rules)
         if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):

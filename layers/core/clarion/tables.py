@@ -120,6 +120,21 @@ class RateLimit(Model):
     ttl = NumberAttribute()
 
 
+class Lease(Model):
+    """Says which of several equal tasks is at work: `holder`, for as long as it goes on raising `version`.
+
+    An empty `holder` has handed over. What it was shown before `delivered_through` has all been passed on.
+    """
+
+    class Meta:
+        table_name = "leases"
+
+    name = UnicodeAttribute(hash_key=True)
+    holder = UnicodeAttribute()
+    version = NumberAttribute()
+    delivered_through = NumberAttribute()
+
+
 class Quota(Model):
     """How much of an allowance is used up, such as a client's requests of one minute, or a challenge's single use."""
 
@@ -131,7 +146,7 @@ class Quota(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota)
+MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota, Lease)
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 
@@ -139,13 +154,20 @@ def table_name(prefix: str, model: type[Model]) -> str:
     return f"{prefix}{_BARE_NAMES[model]}"
 
 
-def bind(prefix: str, *, pool: int = 10) -> Connection:
+def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    They share the connection that is returned, with room for `pool` requests at once. By itself pynamodb makes a
+    They share the connection that is returned, with room for `pool` requests at once. A request that takes more than
+    `seconds` is tried once more and then fails; without it, pynamodb's own patience of minutes applies. By itself pynamodb makes a
     client for each model, and each takes as long to make as the import of half the SDK.
     """
-    connection = Connection(max_pool_connections=pool)
+    attempts = None if seconds is None else 1
+    connection = Connection(
+        max_pool_connections=pool,
+        connect_timeout_seconds=seconds,
+        read_timeout_seconds=seconds,
+        max_retry_attempts=attempts,
+    )
     for model in MODELS:
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it

@@ -1,0 +1,97 @@
+"""Who is at work: a lease in DynamoDB, for which no two clocks need to agree.
+
+    holder     version+1 ─ version+2 ─ version+3 ✕            (paused, dead or cut off)
+    standby      sees it     sees it     sees it ├─ no change for `seconds` ─┤ takes it with version+4
+    holder                              last write began ├─ `seconds` ─┤ stops sending by itself
+
+The holder counts from before its last successful write, the standby from after it saw that write, each on its own
+monotonic clock: the holder has stopped before the standby begins.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from pynamodb.exceptions import PutError
+from pynamodb.expressions.condition import Condition
+
+from clarion.tables import Lease
+
+LEASE = "ingest"
+
+
+class Leadership:
+    """Blocks while it talks to DynamoDB. Any thread may call it."""
+
+    def __init__(self, me: str, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._me = me
+        self._seconds = seconds
+        self._clock = clock
+        self._one_at_a_time = threading.Lock()
+        self._until = float("-inf")
+        self._witnessed: tuple[str, int] | None = None
+        self._witnessed_at = 0.0
+        self.tenure = 0
+        """The version under which this task last began to lead; it grows from leader to leader."""
+        self.delivered_through = 0
+        """The holder's `delivered_through`, as last seen."""
+
+    @property
+    def held(self) -> bool:
+        return self._clock() < self._until
+
+    def renew(self, delivered_through: int) -> None:
+        """Go on leading, or take over if the leader has gone. Raise pynamodb's errors; then `held` runs out."""
+        with self._one_at_a_time:
+            self._renew(delivered_through)
+
+    def release(self, delivered_through: int) -> None:
+        """Hand over: the standby need not wait."""
+        with self._one_at_a_time:
+            row = self._read()
+            if row and row.holder == self._me:
+                self._write("", int(row.version) + 1, delivered_through, _unchanged(row))
+            self._until = float("-inf")
+
+    def _renew(self, delivered_through: int) -> None:
+        began = self._clock()
+        row = self._read()
+        if row and not self._vacant(row):
+            self._until = float("-inf")
+            return
+        version = int(row.version) + 1 if row else 1
+        if not self._write(self._me, version, delivered_through, _unchanged(row)):
+            self._until = float("-inf")
+            return
+        if not self.held:
+            self.tenure = version
+        self._until = began + self._seconds
+
+    def _read(self) -> Lease | None:
+        try:
+            row = Lease.get(LEASE, consistent_read=True)
+        except Lease.DoesNotExist:
+            return None
+        self.delivered_through = int(row.delivered_through)
+        return row
+
+    def _vacant(self, row: Lease) -> bool:
+        witnessed = (row.holder, int(row.version))
+        now = self._clock()
+        if witnessed != self._witnessed:
+            self._witnessed, self._witnessed_at = witnessed, now
+        return row.holder in {"", self._me} or now - self._witnessed_at >= self._seconds
+
+    def _write(self, holder: str, version: int, delivered_through: int, condition: Condition) -> bool:
+        row = Lease(LEASE, holder=holder, version=version, delivered_through=delivered_through)
+        try:
+            row.save(condition=condition)
+        except PutError as error:
+            if error.cause_response_code == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+
+def _unchanged(row: Lease | None) -> Condition:
+    return Lease.version == row.version if row else Lease.name.does_not_exist()

@@ -1,0 +1,183 @@
+"""Keeps the candidate filter fresh: the rules table is read once, then its stream is followed.
+
+Only written rules are followed; removed ones leave the filter when the table is read anew, once a day. Taking in a
+rule twice changes nothing, so a shard that turns up is read from its start, and where a place in the stream is lost,
+everything starts over.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ingest.candidates import Candidates
+from ingest.clock import now_ms
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+SCAN_SEGMENTS = 4
+DISCOVERY_SECONDS = 10.0
+_CLOCK_GRAIN_MS = 1000
+"""Records tell the time of their writing in whole seconds."""
+_PLACE_LOST = {"ExpiredIteratorException", "TrimmedDataAccessException", "ResourceNotFoundException"}
+
+log = logging.getLogger(__name__)
+
+
+class StreamsClient(Protocol):
+    """What is used of boto3's `dynamodbstreams` client."""
+
+    def describe_stream(self, **request: Any) -> dict[str, Any]: ...
+    def get_shard_iterator(self, **request: Any) -> dict[str, Any]: ...
+    def get_records(self, **request: Any) -> dict[str, Any]: ...
+
+
+class NoStreamError(Exception):
+    """The rules table has no stream, so that new rules could not be known in time."""
+
+
+@dataclass(slots=True)
+class _Shard:
+    """`read_through`: UNIX milliseconds up to which its records are in the filter."""
+
+    iterator: str
+    read_through: int
+
+
+class RuleFeed:
+    """`start` reads the table; from then on, `follow` reads its stream."""
+
+    def __init__(self, dynamodb: "DynamoDBClient", streams: StreamsClient, table: str, candidates: Candidates) -> None:
+        self._dynamodb = dynamodb
+        self._streams = streams
+        self._table = table
+        self._candidates = candidates
+        self._shards: dict[str, _Shard] = {}
+        self._found: set[str] = set()
+        self._next_discovery = 0.0
+        self._stream = ""
+
+    async def start(self) -> None:
+        """Take the place in the stream, then read the table. Raise `NoStreamError` and what the SDK raises."""
+        description = await asyncio.to_thread(self._dynamodb.describe_table, TableName=self._table)
+        self._stream = description["Table"].get("LatestStreamArn", "")
+        if not self._stream:
+            raise NoStreamError(self._table)
+        began = now_ms()
+        self._shards.clear()
+        self._found.clear()
+        await asyncio.to_thread(self._discover, "LATEST", began)
+        await self.read()
+        self._candidates.fresh_as_of = began
+
+    async def read(self) -> None:
+        """Read all rules, and drop from the filter what no rule names any more."""
+        self._candidates.begin_reading()
+        await asyncio.gather(*(self._scan(segment) for segment in range(SCAN_SEGMENTS)))
+        for _ in self._candidates.end_reading():
+            await asyncio.sleep(0)
+        log.info("rules read", extra={"pairs": len(self._candidates)})
+
+    async def read_every(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.read()
+            except (BotoCoreError, ClientError) as error:
+                log.warning("rules not read", extra={"error": repr(error)})
+
+    async def follow(self, pause: float) -> None:
+        """Read what is new every `pause` seconds. While that fails, the filter's `fresh_as_of` stands still."""
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self._advance()
+            except ClientError as error:
+                log.warning("rule stream not read", extra={"error": repr(error)})
+                if error.response["Error"]["Code"] in _PLACE_LOST:
+                    await self._start_over()
+            except BotoCoreError as error:
+                log.warning("rule stream not read", extra={"error": repr(error)})
+
+    async def _start_over(self) -> None:
+        try:
+            await self.start()
+        except (BotoCoreError, ClientError) as error:
+            log.warning("rules not read", extra={"error": repr(error)})
+
+    async def _advance(self) -> None:
+        """Read a page of every shard. A shard that ends has children, which must be found before time goes on."""
+        if time.monotonic() >= self._next_discovery:
+            await asyncio.to_thread(self._discover, "TRIM_HORIZON", self._candidates.fresh_as_of)
+            self._next_discovery = time.monotonic() + DISCOVERY_SECONDS
+        ended = [name for name in await asyncio.gather(*map(self._read_shard, self._shards)) if name]
+        for name in ended:
+            del self._shards[name]
+            self._next_discovery = 0.0
+        if self._shards and not ended:
+            self._candidates.fresh_as_of = min(shard.read_through for shard in self._shards.values())
+
+    async def _read_shard(self, name: str) -> str | None:
+        """Read one page; return `name` if there will be no more."""
+        shard = self._shards[name]
+        asked = now_ms()
+        page = await asyncio.to_thread(self._streams.get_records, ShardIterator=shard.iterator)
+        changes = [record["dynamodb"] for record in page["Records"]]
+        self._candidates.add(
+            change["Keys"]["rule_key"]["B"]
+            for record, change in zip(page["Records"], changes, strict=True)
+            if record["eventName"] != "REMOVE"
+        )
+        if changes:
+            written = changes[-1]["ApproximateCreationDateTime"]
+            shard.read_through = max(shard.read_through, int(written.timestamp() * 1000) - _CLOCK_GRAIN_MS)
+        else:
+            shard.read_through = asked
+        shard.iterator = page.get("NextShardIterator") or ""
+        return None if shard.iterator else name
+
+    async def _scan(self, segment: int) -> None:
+        # Through boto3 and only the keys: a model for each of millions of rows would take minutes of this one core.
+        place: dict[str, Any] = {}
+        while True:
+            page = await asyncio.to_thread(
+                self._dynamodb.scan,
+                TableName=self._table,
+                ConsistentRead=True,
+                ProjectionExpression="rule_key",
+                Segment=segment,
+                TotalSegments=SCAN_SEGMENTS,
+                **place,
+            )
+            self._candidates.add(item["rule_key"]["B"] for item in page["Items"])
+            if not page.get("LastEvaluatedKey"):
+                return
+            place = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def _discover(self, start: str, read_through: int) -> None:
+        """Take up the shards that weren't there before; what they hold was written after `read_through`."""
+        for shard in self._described():
+            name = shard["ShardId"]
+            closed = "EndingSequenceNumber" in shard["SequenceNumberRange"]
+            if name in self._found or (start == "LATEST" and closed):
+                self._found.add(name)
+                continue
+            answer = self._streams.get_shard_iterator(StreamArn=self._stream, ShardId=name, ShardIteratorType=start)
+            self._shards[name] = _Shard(answer["ShardIterator"], read_through)
+            self._found.add(name)
+
+    def _described(self) -> Iterator[dict[str, Any]]:
+        place: dict[str, str] = {}
+        while True:
+            described = self._streams.describe_stream(StreamArn=self._stream, **place)["StreamDescription"]
+            yield from described["Shards"]
+            if not described.get("LastEvaluatedShardId"):
+                return
+            place = {"ExclusiveStartShardId": described["LastEvaluatedShardId"]}

@@ -1,0 +1,140 @@
+"""One connection to one node, and the subscription on it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from ingest.protocol import (
+    DRAFT_ADD_FILTER,
+    DRAFT_SUBSCRIBE,
+    MAX_STORE_STATEMENTS,
+    SUBSCRIBE,
+    Answer,
+    NodeFault,
+    Origin,
+    Shown,
+    read,
+    request,
+)
+
+MAX_FRAME = 16 * 1024 * 1024
+"""A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
+_MOST_FRAMES = 4
+"""Waiting to be taken in; a node can make us hold no more, the rest waits on its side."""
+_CLOSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a node, in seconds.
+
+    `answer`: to a request. `replay`: between two events of a replay. `settling`: the silence by which we know that an
+    older node has ended its replay, since it doesn't say; it has `replay` seconds for all of it.
+    """
+
+    answer: float = 20.0
+    replay: float = 30.0
+    settling: float = 2.0
+
+
+class Session:
+    """`remaining` is what the node still owes of its replay, 0 if it doesn't tell; `replayed` is what it replayed."""
+
+    def __init__(self, socket: ClientConnection, patience: Patience, early: list[Shown]) -> None:
+        self._socket = socket
+        self._patience = patience
+        self._early = early
+        self._origin: Origin | None = None
+        self._settled_by = time.monotonic() + patience.replay
+        self.replaying = True
+        self.remaining = 0
+        self.replayed = 0
+
+    async def next(self) -> Shown:
+        """Wait for the next statements. Raise `NodeFault`, websockets' errors."""
+        while True:
+            shown = self._early.pop(0) if self._early else await self._receive()
+            if shown:
+                self._origin = self._origin or shown.origin
+                self._follow_replay(shown)
+                return shown
+
+    async def _receive(self) -> Shown | None:
+        if not self.replaying:
+            return _shown(await self._socket.recv())
+        try:
+            async with asyncio.timeout(self._wait()):
+                return _shown(await self._socket.recv())
+        except TimeoutError:
+            if self._origin is Origin.REPLAY:
+                raise NodeFault("the replay stalled") from None
+            return Shown([], Origin.UNKNOWN, replay_done=True)
+
+    def _wait(self) -> float:
+        if self._origin is Origin.REPLAY:
+            return self._patience.replay
+        rest = self._settled_by - time.monotonic()
+        return min(rest, self._patience.settling) if self._origin is Origin.UNKNOWN else rest
+
+    def _follow_replay(self, shown: Shown) -> None:
+        """A replay has to shrink with each of its events, and to end: a node has only so many statements."""
+        if shown.origin is not Origin.LIVE:
+            self.replayed += len(shown.statements) if self.replaying else 0
+        if shown.remaining is not None:
+            if not self.replaying or (self.remaining and shown.remaining >= self.remaining):
+                raise NodeFault("the replay doesn't end")
+            self.remaining = shown.remaining
+        if self.replayed > MAX_STORE_STATEMENTS:
+            raise NodeFault("the replay doesn't end")
+        if shown.replay_done:
+            self.replaying = False
+
+
+@asynccontextmanager
+async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
+    """Subscribe to everything. Raise as `Session.next` does, and `OSError`."""
+    async with connect(
+        url, max_size=MAX_FRAME, max_queue=_MOST_FRAMES, compression=None, close_timeout=_CLOSE_SECONDS
+    ) as socket:
+        early: list[Shown] = []
+        try:
+            async with asyncio.timeout(patience.answer):
+                await _ask_for_everything(socket, early)
+        except TimeoutError:
+            raise NodeFault("no answer") from None
+        yield Session(socket, patience, early)
+
+
+async def _ask_for_everything(socket: ClientConnection, early: list[Shown]) -> None:
+    """In the current protocol, or in its draft successor where that is all there is."""
+    offer = await _ask(socket, early, 1, "rpc_methods")
+    methods = offer.get("methods") if isinstance(offer, dict) else None
+    if isinstance(methods, list) and SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
+        subscription = await _ask(socket, early, 2, DRAFT_SUBSCRIBE)
+        accepted = await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
+    else:
+        accepted = await _ask(socket, early, 2, SUBSCRIBE, "any")
+    if not isinstance(accepted, str | int):
+        raise NodeFault("the subscription was refused")
+
+
+async def _ask(socket: ClientConnection, early: list[Shown], number: int, method: str, *params: object) -> object:
+    """Return the answer; keep in `early` what the node shows before it."""
+    await socket.send(request(number, method, *params))
+    while True:
+        said = read(await socket.recv())
+        if isinstance(said, Shown):
+            if len(early) == _MOST_FRAMES:
+                raise NodeFault("statements instead of an answer")
+            early.append(said)
+        elif isinstance(said, Answer) and said.id == number:
+            return said.result
+
+
+def _shown(frame: str | bytes) -> Shown | None:
+    said = read(frame)
+    return said if isinstance(said, Shown) else None

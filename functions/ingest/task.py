@@ -1,0 +1,241 @@
+"""The ingest task: wires the parts, runs them, and hands over at the end."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
+
+from clarion.metrics import Metric
+from clarion.tables import Rule, bind, table_name
+from ingest.archive import Archive
+from ingest.candidates import Candidates
+from ingest.clock import now_ms
+from ingest.counts import Counts, report, report_forever
+from ingest.health import serve_health
+from ingest.intake import Intake
+from ingest.leadership import Leadership
+from ingest.node import Node
+from ingest.outbox import Letter, Outbox, send_forever
+from ingest.record import Record
+from ingest.rule_feed import RuleFeed, StreamsClient
+from ingest.second_look import SecondLook
+from ingest.seen import Seen
+from ingest.session import Patience
+from ingest.settings import FirstReplay, IngestSettings
+from ingest.statements_queue import StatementsQueue
+from ingest.watch import Watch
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+IN_FLIGHT = 8
+"""Batches on their way to SQS at once."""
+THREADS = IN_FLIGHT + 8
+LEASE_REQUEST_SECONDS = 1.0
+LOOKING_SECONDS = 0.25
+DRAIN_SECONDS = 20.0
+
+# What the queue refuses is tried again here, where it shows; the SDK must not hide it.
+_QUEUE_CONFIG = Config(
+    connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=IN_FLIGHT
+)
+_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"}, max_pool_connections=THREADS)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    sqs: "SQSClient"
+    s3: "S3Client"
+    dynamodb: "DynamoDBClient"
+    streams: StreamsClient
+
+    @classmethod
+    def from_environment(cls, table_prefix: str) -> Self:
+        """Make them, and bind the tables' models, of which only the lease is used here."""
+        bind(table_prefix, pool=1, seconds=LEASE_REQUEST_SECONDS)
+        return cls(
+            boto3.client("sqs", config=_QUEUE_CONFIG),
+            boto3.client("s3", config=_CONFIG),
+            boto3.client("dynamodb", config=_CONFIG),
+            boto3.client("dynamodbstreams", config=_CONFIG),
+        )
+
+
+class Task:
+    """`run` until `stop` is set."""
+
+    def __init__(self, settings: IngestSettings, clients: Clients) -> None:
+        self._settings = settings
+        self.counts: Counts = Counter()
+        self._candidates = Candidates()
+        self._seen = Seen(settings.seen_limit)
+        self._second_look = SecondLook(settings.second_look_bytes)
+        self._outbox = Outbox(settings.outbox_bytes, self._seen.handled)
+        self._intake = Intake(
+            seen=self._seen,
+            candidates=self._candidates,
+            second_look=self._second_look,
+            outbox=self._outbox,
+            counts=self.counts,
+            patience_ms=int(settings.second_look_seconds * 1000),
+        )
+        self._nodes: list[Node] = []
+        self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
+        self._lease_thread = ThreadPoolExecutor(1)
+        """Of its own, so that no slow request elsewhere can cost the lease."""
+        archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
+        self._record = Record(self._seen, archive, self._leadership, self._knows_all)
+        self._restored = False
+        self._queue = StatementsQueue(clients.sqs, settings.statements_queue_url, clients.s3, settings.oversize_bucket)
+        rules = table_name(settings.table_prefix, Rule)
+        self._rule_feed = RuleFeed(clients.dynamodb, clients.streams, rules, self._candidates)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Raise whatever must not happen: a missing table, stream or bucket, an unreadable record."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
+        async with await serve_health(self._settings.health_port, self.status):
+            await self._rule_feed.start()
+            self._restored = await self._record.restore()
+            self._nodes = self._make_nodes()
+            await self._work(stop)
+        report(self.counts, self._gauges())
+
+    def status(self) -> dict[str, object]:
+        return {
+            "leading": self._leadership.held,
+            "connected": [node.url for node in self._nodes if node.session],
+            "lag_ms": self._lag_ms(),
+            "held": len(self._outbox),
+            "seen": self._seen.size,
+            "rules_fresh_as_of": self._candidates.fresh_as_of,
+        }
+
+    def _make_nodes(self) -> list[Node]:
+        record = not self._restored and self._settings.first_replay is FirstReplay.RECORD
+        return [
+            Node(
+                url=url,
+                intake=self._intake,
+                counts=self.counts,
+                record_first_replay=record,
+                expected=self._seen.size,
+                patience=Patience(self._settings.answer_seconds, self._settings.replay_seconds),
+            )
+            for url in self._settings.node_urls
+        ]
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        settings = self._settings
+        watch = Watch(
+            self._nodes,
+            lambda: self._seen.crowded,
+            window=settings.watch_seconds,
+            oldest=settings.renew_seconds,
+            quiet=settings.quiet_seconds,
+        )
+        await self._lead_or_follow()
+        async with asyncio.TaskGroup() as tasks:
+            taking_in = [tasks.create_task(node.follow()) for node in self._nodes]
+            others = [
+                tasks.create_task(work)
+                for work in (
+                    self._rule_feed.follow(settings.stream_poll_seconds),
+                    self._rule_feed.read_every(settings.rules_read_seconds),
+                    self._look_again_forever(),
+                    watch.forever(),
+                    self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
+                    self._record.save_every(settings.save_seconds),
+                    report_forever(self.counts, self._gauges),
+                )
+            ]
+            leading = tasks.create_task(self._lead_forever())
+            sending = tasks.create_task(send_forever(self._outbox, self._send, IN_FLIGHT))
+            await stop.wait()
+            for task in (*taking_in, *others):
+                task.cancel()
+            await self._drain()
+            for task in (leading, sending):
+                task.cancel()
+        await self._hand_over()
+
+    async def _look_again_forever(self) -> None:
+        while True:
+            await asyncio.sleep(LOOKING_SECONDS)
+            self._intake.look_again()
+            await self._outbox.settle()
+
+    async def _lead_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / 4)
+            try:
+                await self._lead_or_follow()
+            except PynamoDBException as error:
+                log.warning("lease not renewed", extra={"error": repr(error)})
+
+    async def _lead_or_follow(self) -> None:
+        """Renew the lease or stand by for it, and open or shut the outbox accordingly. Raise pynamodb's errors."""
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._lease_thread, self._leadership.renew, self._delivered_through())
+        finally:
+            leads = self._leadership.held
+            if leads != self._outbox.is_open:
+                log.info("leading" if leads else "standing by", extra={"tenure": self._leadership.tenure})
+            self._outbox.set_open(is_open=leads)
+        if not leads:
+            passed_on = min(now_ms(), self._leadership.delivered_through)
+            self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
+
+    def _send(self, batch: Sequence[Letter]) -> list[Letter]:
+        """Send if this task still leads: it may have been paused since the batch was taken."""
+        return self._queue.send(batch) if self._leadership.held else list(batch)
+
+    async def _drain(self) -> None:
+        if not self._leadership.held:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._outbox.empty(), DRAIN_SECONDS)
+
+    async def _hand_over(self) -> None:
+        """Save what was handled and give the lease back; what is still held, the next leader or a replay brings."""
+        log.info("handing over", extra={"held": len(self._outbox), "unmatched": len(self._second_look)})
+        try:
+            await self._record.save()
+            await asyncio.to_thread(self._leadership.release, self._delivered_through())
+        except (BotoCoreError, ClientError, PynamoDBException) as error:
+            log.warning("not handed over", extra={"error": repr(error)})
+
+    def _knows_all(self) -> bool:
+        return self._restored or any(node.replayed_once for node in self._nodes)
+
+    def _delivered_through(self) -> int:
+        return self._outbox.oldest or now_ms()
+
+    def _lag_ms(self) -> int:
+        return now_ms() - self._delivered_through()
+
+    def _gauges(self) -> dict[Metric, int]:
+        sessions = [node.session for node in self._nodes if node.session]
+        return {
+            Metric.NODES_CONNECTED: len(sessions),
+            Metric.REPLAY_REMAINING: sum(session.remaining for session in sessions),
+            Metric.INGEST_LAG: self._lag_ms() if self._leadership.held else 0,
+            Metric.STATEMENTS_HELD: len(self._outbox) + len(self._second_look),
+            Metric.LEADERS: int(self._leadership.held),
+            Metric.SEEN_STATEMENTS: self._seen.size,
+            Metric.KNOWN_PAIRS: len(self._candidates),
+        }

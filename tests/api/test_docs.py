@@ -1,0 +1,89 @@
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from api.app import app
+from api.openapi import document
+from api.problems import Kind
+from api.room import Room
+from api.settings import ApiSettings
+from local.gateway import Gateway
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
+SEPARATOR = "\n---- next example ----\n"
+
+
+def test_the_committed_description_is_that_of_the_code() -> None:
+    assert json.loads((DOCS / "openapi.json").read_text()) == document(app), "run `make openapi`"
+
+
+def test_every_problem_is_explained() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \| (\d+) \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
+    assert {(name, int(status)) for name, status in rows} == {(kind.slug, int(kind.status)) for kind in Kind}
+
+
+def test_the_documented_limits_are_the_defaults() -> None:
+    rows = re.findall(r"^\| `CLARION_(\w+)` \| (\d+) \|", (DOCS / "api.md").read_text(), re.MULTILINE)
+    fields = ApiSettings.model_fields
+    assert len(rows) == 6
+    assert {name: int(value) for name, value in rows} == {name: fields[name.lower()].default for name, _ in rows}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
+def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable[..., str]) -> None:
+    examples = EXAMPLE.findall((DOCS / "api.md").read_text())
+    assert len(examples) == 8
+    script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
+    told = {"CLARION": gateway.url, "TOKEN": new_token(sub=uuid4().hex * 2)}
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607 - the reader's own shell
+        env=os.environ | told,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for answer, (command, expected) in zip(ran.stdout.split(SEPARATOR), examples, strict=True):
+        assert same(json.loads(answer), json.loads(expected)), command
+
+
+def same(found: Any, expected: Any) -> bool:
+    """`…` stands for anything."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(found, dict)
+            and found.keys() == expected.keys()
+            and all(same(found[name], value) for name, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return bool(expected in ("…", found))
+
+
+def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, room: Room) -> None:
+    client = DOCS / "examples" / "client.py"
+    assert client.read_text() in (DOCS / "api.md").read_text()
+    assert len(client.read_text().splitlines()) <= 41
+    assert room.login
+    words = [sys.executable, str(client), gateway.url, room.login.domain, uuid4().hex * 2, uuid4().hex]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    [subscription] = json.loads(ran.stdout)
+    assert len(subscription["rules"]) == 2
+
+
+def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
+    client.headers = {}
+    page = client("GET", "/docs")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html")
+    assert not re.search(r"<(script|link)[^>]+(src|href)=", page.text)
+    assert client("GET", "/openapi.json").json == document(app)

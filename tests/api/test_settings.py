@@ -1,0 +1,59 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from api.settings import ApiSettings, AuthorizerSettings
+
+API = {"CLARION_TABLE_PREFIX": "clarion-test-", "CLARION_EVENTS_STREAM": "lake"}
+DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf.polkadotapp"}
+
+
+def start(module: str, told: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    aws = {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
+    words = [sys.executable, "-c", f"import {module}"]
+    return subprocess.run(words, env=aws | told, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("api.handler", API),
+        ("api.handler", API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT)}),
+        ("api.handler", API | {"CLARION_LOGIN_SECRET_ID": "login", "CLARION_LOGIN_DOMAIN": "push.example.org"}),
+        ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt"}),
+    ],
+)
+def test_a_function_starts_with_what_it_needs(module: str, told: dict[str, str]) -> None:
+    started = start(module, told)
+    assert started.returncode == 0, started.stderr
+
+
+def test_a_function_without_its_settings_does_not_start() -> None:
+    started = start("api.handler", {"CLARION_TABLE_PREFIX": "clarion-test-"})
+    assert started.returncode == 1
+    assert "events_stream" in started.stderr
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        API | {"CLARION_SURPRISE": "1"},
+        API | {"CLARION_BODY_BYTES": "0"},
+        API | {"CLARION_LOGIN_DOMAIN": "push.example.org"},
+        API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT | {"surprise": 1})},
+    ],
+)
+def test_settings_that_make_no_sense_stop_the_start(told: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        ApiSettings.from_environment(told)
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "none", "ES512"])
+def test_an_issuer_with_public_keys_may_use_only_these_algorithms(algorithm: str) -> None:
+    issuer = {"issuer": "i", "audience": "a", "algorithms": [algorithm], "jwks_url": "https://i.example/jwks"}
+    with pytest.raises(ValidationError):
+        AuthorizerSettings.from_environment({"CLARION_ISSUERS": json.dumps([issuer])})

@@ -1,0 +1,78 @@
+import hashlib
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ingest.fingerprints import SEGMENTS, Fingerprints, of_pair, of_statement
+
+# Few values, of which many fall into the same segment and slot.
+close = st.integers(1, 400).map(lambda number: number * SEGMENTS)
+fingerprints = st.one_of(st.integers(-(2**63), 2**63 - 1).filter(bool), close, close.map(lambda number: -number))
+
+
+class FingerprintsMachine(RuleBasedStateMachine):
+    """Against a dict from fingerprint to the round in which it was last added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.real = Fingerprints()
+        self.model: dict[int, int] = {}
+        self.round = 0
+
+    @rule(numbers=st.lists(fingerprints, max_size=200))
+    def add(self, numbers: list[int]) -> None:
+        for number in numbers:
+            assert self.real.add(number) is (number not in self.model)
+            self.model[number] = self.round
+
+    @rule()
+    def round_ends(self) -> None:
+        old = len(self.model)
+        self.model = {number: added for number, added in self.model.items() if added == self.round}
+        assert sum(self.real.sweep()) == old - len(self.model)
+        self.real.begin_round()
+        self.round += 1
+
+    @rule(number=fingerprints)
+    def look_up(self, number: int) -> None:
+        assert (number in self.real) is (number in self.model)
+
+    @invariant()
+    def holds_the_same(self) -> None:
+        assert len(self.real) == len(self.model)
+        assert {number for segment in self.real.segments() for number in segment} == self.model.keys()
+
+
+TestFingerprints = FingerprintsMachine.TestCase
+TestFingerprints.settings = settings(max_examples=25, stateful_step_count=20)
+
+
+def test_adding_while_a_sweep_goes_on_loses_nothing() -> None:
+    known = Fingerprints()
+    chance = random.Random(7)
+    old, new = ([chance.getrandbits(62) + 1 for _ in range(20_000)] for _ in range(2))
+    for number in old:
+        known.add(number)
+    known.begin_round()
+    adding = iter(new)
+    for _ in known.sweep():
+        for _ in range(len(new) // SEGMENTS):
+            known.add(next(adding))
+    for number in adding:
+        known.add(number)
+    assert all(number in known for number in new)
+
+
+@given(st.binary(max_size=100))
+def test_no_fingerprint_is_zero_or_wider_than_64_bits(content: bytes) -> None:
+    for fingerprint in (of_statement(content), of_pair(content)):
+        assert fingerprint
+        assert -(2**63) <= fingerprint < 2**63
+
+
+def test_a_statement_has_the_same_fingerprint_in_every_process() -> None:
+    assert of_statement(b"statement") == int.from_bytes(
+        hashlib.blake2b(b"statement", digest_size=32).digest()[:8], "little", signed=True
+    )

@@ -1,0 +1,125 @@
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clarion.statement import MAX_SIZE
+from ingest.outbox import BATCH_BYTES, BATCH_MESSAGES, Letter, Outbox, send_forever
+
+AMPLE = 1 << 30
+
+
+def letter(number: int, *, size: int = 1) -> Letter:
+    """Observed at the time `number`, with the fingerprint `number`."""
+    return Letter(uuid4(), number, number, bytes(size))
+
+
+@pytest.fixture
+def handled() -> list[int]:
+    """The fingerprints that have left the outbox."""
+    return []
+
+
+def opened(capacity: int, handled: list[int]) -> Outbox:
+    outbox = Outbox(capacity, handled.append)
+    outbox.set_open(is_open=True)
+    return outbox
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=30))
+def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> None:
+    async def drain() -> list[list[Letter]]:
+        outbox = opened(AMPLE, [])
+        for number, size in enumerate(sizes):
+            outbox.add(Letter(uuid4(), number, number, blank[:size]))
+        batches = []
+        while len(outbox):
+            batches.append(await outbox.take())
+            outbox.done(batches[-1])
+        return batches
+
+    blank = bytes(MAX_SIZE)
+    batches = asyncio.run(drain())
+    assert [one.fingerprint for batch in batches for one in batch] == list(range(len(sizes)))
+    for batch in batches:
+        assert 0 < len(batch) <= BATCH_MESSAGES
+        assert sum(one.wire_size for one in batch) <= BATCH_BYTES
+
+
+class FailingQueue:
+    """Takes letters only after some trouble, as SQS does when it throttles."""
+
+    def __init__(self, troubles: list[Callable[[Sequence[Letter]], list[Letter]]]) -> None:
+        self._troubles = troubles
+        self.taken: list[int] = []
+
+    def send(self, batch: Sequence[Letter]) -> list[Letter]:
+        failed = self._troubles.pop(0)(batch) if self._troubles else []
+        self.taken.extend(one.fingerprint for one in batch if one not in failed)
+        return failed
+
+
+def _throttled(batch: Sequence[Letter]) -> list[Letter]:
+    raise ClientError({"Error": {"Code": "ThrottlingException"}}, "SendMessageBatch")
+
+
+def _unreachable(batch: Sequence[Letter]) -> list[Letter]:
+    raise EndpointConnectionError(endpoint_url="https://queue.example")
+
+
+def _all_but_the_first(batch: Sequence[Letter]) -> list[Letter]:
+    return list(batch[1:])
+
+
+@pytest.mark.parametrize("trouble", [_throttled, _unreachable, _all_but_the_first])
+async def test_what_sqs_does_not_take_is_held_and_sent_again(
+    trouble: Callable[[Sequence[Letter]], list[Letter]], handled: list[int]
+) -> None:
+    failing = FailingQueue([trouble, trouble])
+    outbox = opened(AMPLE, handled)
+    sending = asyncio.create_task(send_forever(outbox, failing.send, 2))
+    for number in range(25):
+        outbox.add(letter(number))
+    await outbox.settle()
+    await asyncio.wait_for(outbox.empty(), 30)
+    sending.cancel()
+    assert sorted(failing.taken) == list(range(25))
+    assert sorted(handled) == list(range(25))
+
+
+async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None:
+    outbox = opened(letter(1).held_size, handled)
+    outbox.add(letter(1))
+    waiting = asyncio.create_task(outbox.settle())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    outbox.done(await outbox.take())
+    await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
+    outbox = opened(AMPLE, handled)
+    outbox.add(letter(1))
+    batch = await outbox.take()
+    assert (handled, outbox.oldest) == ([], 1)
+    outbox.done(batch, failed=batch)
+    assert (handled, outbox.oldest) == ([], 1)
+    outbox.done(await outbox.take())
+    assert (handled, outbox.oldest) == ([1], None)
+
+
+async def test_a_standby_keeps_what_the_leader_may_not_have_passed_on(handled: list[int]) -> None:
+    outbox = Outbox(AMPLE, handled.append)
+    for number in range(1, 6):
+        outbox.add(letter(number))
+    taking = asyncio.create_task(outbox.take())
+    outbox.drop_before(3)
+    assert (handled, outbox.oldest) == ([1, 2], 3)
+    assert not taking.done()
+    outbox.set_open(is_open=True)
+    assert [one.fingerprint for one in await taking] == [3, 4, 5]

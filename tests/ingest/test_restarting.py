@@ -1,0 +1,191 @@
+"""Tasks that end, by SIGTERM or by a crash, and those that go on in their place."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clarion.tables import Lease, Rule
+from ingest.settings import IngestSettings
+from ingest.task import Clients, Task
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
+
+type Settings = Callable[..., IngestSettings]
+type Make = Callable[..., bytes]
+
+OTHER = b"\x71" * 32
+
+
+@pytest.fixture(autouse=True)
+def rule(write_rule: Callable[..., Rule]) -> None:
+    write_rule()
+
+
+async def saved(s3: "S3Client") -> None:
+    """Wait for a base of the record."""
+    while not any(one["Key"].endswith("base") for one in s3.list_objects_v2(Bucket="oversize").get("Contents", [])):
+        await asyncio.sleep(0.01)
+
+
+async def crashing(task: Task) -> asyncio.Task[None]:
+    """Run `task`, to be cancelled: it gets no chance to hand over."""
+    return asyncio.create_task(task.run(asyncio.Event()))
+
+
+async def crash(running: asyncio.Task[None]) -> None:
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def leads(task: Task) -> None:
+    while not task.status()["leading"]:
+        await asyncio.sleep(0.01)
+
+
+async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    s3: "S3Client",
+) -> None:
+    node.standing = [make_statement(number) for number in range(100)]
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(make_statement(100))
+        await received.holds(1)
+        await saved(s3)
+    node.standing.append(make_statement(101))
+    async with running(make_settings(node)):
+        await received.holds(2)
+    assert received.statements() == [make_statement(100), make_statement(101)]
+
+
+async def test_a_rule_added_while_the_task_was_down_does_not_push_what_is_old(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    write_rule: Callable[..., Rule],
+    s3: "S3Client",
+) -> None:
+    old = make_statement(1, topics=(OTHER,))
+    async with running(make_settings(node)) as task:
+        await node.subscribed()
+        node.show(old)
+        node.show(make_statement(2))
+        await received.holds(1)
+        await saved(s3)
+        while not task.counts["statement_unmatched"]:
+            await asyncio.sleep(0.01)
+    write_rule(topic=OTHER)
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(make_statement(3, topics=(OTHER,)))
+        await received.holds(2)
+    assert old not in received.statements()
+
+
+async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
+    node: "FakeNode",
+    running: "Run",
+    clients: Clients,
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    s3: "S3Client",
+) -> None:
+    async with asyncio.timeout(60):
+        stuck = make_settings(node, statements_queue_url=received.url + "-gone")
+        task = await crashing(Task(stuck, clients))
+        await node.subscribed()
+        node.show(make_statement(1))
+        await saved(s3)
+        await crash(task)
+    assert received.statements() == []
+    async with running(make_settings(node)):
+        await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
+async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
+    node: "FakeNode",
+    running: "Run",
+    clients: Clients,
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    settings = make_settings(node)
+    leader = Task(settings, clients)
+    crashed = await crashing(leader)
+    await leads(leader)
+    async with running(settings) as standby:
+        while node.subscriptions < 2:
+            await asyncio.sleep(0.01)
+        for number in range(60):
+            node.show(make_statement(number))
+            await asyncio.sleep(0.005)
+            if number == 20:
+                await crash(crashed)
+        await leads(standby)
+        while len(set(received.statements())) < 60:
+            await asyncio.sleep(0.01)
+    assert set(received.statements()) == {make_statement(number) for number in range(60)}
+
+
+async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
+    node: "FakeNode", running: "Run", make_settings: Settings
+) -> None:
+    settings = make_settings(node, lease_seconds=20.0)
+    async with running(settings) as first:
+        await leads(first)
+        standby = running(settings)
+        second = await standby.__aenter__()
+        while node.subscriptions < 2:
+            await asyncio.sleep(0.01)
+        assert not second.status()["leading"]
+    async with asyncio.timeout(10):
+        await leads(second)
+    await standby.__aexit__(None, None, None)
+
+
+async def test_a_leader_that_lost_its_lease_sends_nothing_more(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    async with running(make_settings(node)) as task:
+        await leads(task)
+        await node.subscribed()
+        Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
+        while task.status()["leading"]:
+            await asyncio.sleep(0.01)
+        node.show(make_statement(1))
+        await asyncio.sleep(0.2)
+        assert received.statements() == []
+        assert task.status()["held"] == 1
+
+
+async def test_a_missing_table_of_leases_stops_the_start(
+    node: "FakeNode", clients: Clients, make_settings: Settings
+) -> None:
+    Lease.delete_table()
+    with pytest.raises(Exception, match="Failed to get item"):
+        await Task(make_settings(node), clients).run(asyncio.Event())
+
+
+async def test_a_record_that_cannot_be_read_stops_the_start(
+    node: "FakeNode", clients: Clients, make_settings: Settings, s3: "S3Client"
+) -> None:
+    """Taking it for a first start would let go of what arrived meanwhile."""
+    s3.put_object(Bucket="oversize", Key="ingest/seen/000000000001-00000001-base", Body=b"something else")
+    with pytest.raises(ValueError, match="not a record"):
+        await Task(make_settings(node), clients).run(asyncio.Event())

@@ -1,0 +1,136 @@
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.archive import Archive
+from ingest.seen import Seen, UnreadableRecordError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+def seen_of(*handled: int, in_hand: tuple[int, ...] = ()) -> Seen:
+    seen = Seen(1000)
+    for number in (*handled, *in_hand):
+        seen.add(number)
+    for number in handled:
+        seen.handled(number)
+    return seen
+
+
+def known(seen: Seen, *numbers: int) -> list[bool]:
+    return [not seen.add(number) for number in numbers]
+
+
+async def test_a_statement_is_new_once() -> None:
+    seen = Seen(1000)
+    assert [seen.add(5), seen.add(5), seen.add(6)] == [True, False, True]
+    assert seen.size == 2
+
+
+async def test_only_what_was_handled_is_recorded() -> None:
+    restored = Seen(1000)
+    await restored.load(await seen_of(1, 2, in_hand=(3,)).snapshot())
+    assert known(restored, 1, 2, 3) == [True, True, False]
+
+
+async def test_what_is_handled_while_a_snapshot_is_taken_is_in_the_snapshot_or_in_a_delta() -> None:
+    numbers = range(1, 5000)
+    seen = Seen(10_000)
+    for number in numbers:
+        seen.add(number)
+    taking = asyncio.create_task(seen.snapshot())
+    for number in numbers:
+        seen.handled(number)
+        if number % 50 == 0:
+            await asyncio.sleep(0)
+    restored = Seen(10_000)
+    await restored.load(await taking)
+    await restored.load(seen.delta())
+    assert all(known(restored, *numbers))
+
+
+async def test_a_delta_is_given_out_until_it_is_saved() -> None:
+    seen = seen_of(1)
+    delta = seen.delta()
+    assert seen.delta() == delta
+    seen.add(2)
+    seen.handled(2)
+    seen.saved(delta)
+    restored = Seen(1000)
+    await restored.load(seen.delta())
+    assert known(restored, 1, 2) == [False, True]
+    seen.saved(seen.delta())
+    assert seen.delta() == b""
+
+
+async def test_what_was_not_shown_in_a_round_is_forgotten_unless_it_is_in_hand() -> None:
+    seen = seen_of(1, 2, in_hand=(3,))
+    seen.begin_round()
+    seen.add(2)
+    assert await seen.forget() == 1
+    assert seen.size == 2
+    assert known(seen, 1, 2, 3) == [False, True, True]
+
+
+async def test_a_flood_makes_no_statement_forgotten() -> None:
+    seen = Seen(100)
+    for number in range(1, 1001):
+        assert seen.add(number)
+    assert seen.size == 100
+    assert all(known(seen, *range(1, 101)))
+
+
+@pytest.mark.parametrize("content", [b"", b"clarion", b"clarion seen 2\n\0", b"clarion seen 1\n\0123"])
+async def test_a_record_of_another_kind_is_refused(content: bytes) -> None:
+    with pytest.raises(UnreadableRecordError):
+        await Seen(10).load(content)
+
+
+@pytest.fixture
+def archive(s3: "S3Client") -> Archive:
+    return Archive(s3, "oversize", "seen/")
+
+
+def test_nothing_is_restored_before_there_is_a_base(archive: Archive) -> None:
+    assert archive.load() == []
+    archive.begin(1)
+    archive.write_delta(b"delta")
+    assert archive.load() == []
+
+
+def test_a_base_and_the_deltas_since_its_name_was_taken_are_restored(archive: Archive) -> None:
+    archive.begin(3)
+    archive.write_delta(b"before")
+    name = archive.name_base()
+    archive.write_delta(b"meanwhile")
+    archive.write_base(name, b"base")
+    archive.write_delta(b"after")
+    assert archive.load() == [b"base", b"meanwhile", b"after"]
+
+
+def test_deltas_of_a_new_leader_count_before_its_base_is_written(archive: Archive) -> None:
+    archive.begin(3)
+    archive.write_base(archive.name_base(), b"old base")
+    archive.begin(4)
+    archive.write_delta(b"new delta")
+    assert archive.load() == [b"old base", b"new delta"]
+
+
+def test_a_leader_that_lost_its_lease_cannot_spoil_its_successors_record(archive: Archive, s3: "S3Client") -> None:
+    successor = Archive(s3, "oversize", "seen/")
+    archive.begin(9)
+    successor.begin(10)
+    successor.write_base(successor.name_base(), b"base")
+    archive.write_delta(b"late delta")
+    archive.write_base(archive.name_base(), b"late base")
+    assert successor.load() == [b"base"]
+
+
+def test_a_new_base_removes_what_came_before_it(archive: Archive, s3: "S3Client") -> None:
+    for tenure in (1, 2):
+        archive.begin(tenure)
+        archive.write_delta(b"delta")
+        archive.write_base(archive.name_base(), b"base")
+    assert len(s3.list_objects_v2(Bucket="oversize", Prefix="seen/")["Contents"]) == 1

@@ -1,0 +1,85 @@
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from clarion.messages import PushMessage, StatementMessage
+from pipeline import replay
+from pipeline.generator.plan import Plan
+from pipeline.lake import Lake
+
+QUEUES = {replay.STATEMENTS: "statements", "apns": "apns", "voip": "voip", "fcm": "fcm"}
+QUICK = 1e9
+
+
+class Queues:
+    """Keeps what it is sent; from the call `refuse_from` on, it refuses."""
+
+    def __init__(self, refuse_from: int = 1 << 30) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self._calls_left = refuse_from
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto
+        self._calls_left -= 1
+        if self._calls_left < 0:
+            return {"Failed": [{"Id": entry["Id"], "Code": "Throttled"} for entry in Entries]}
+        self.sent += [(QueueUrl, entry["MessageBody"]) for entry in Entries]
+        return {}
+
+
+@pytest.fixture(scope="module")
+def lost(differences: DataFrame) -> set[tuple[str, str]]:
+    repairable = differences.where(F.col("difference").isin("missing", "wrongly_dropped"))
+    return {(row[0], row[1]) for row in repairable.select("receipt", "subscription_id").collect()}
+
+
+def send(lake: Lake, queues: Queues) -> int:
+    return replay.send(lake, queues, QUEUES, QUICK, lambda _: None)  # type: ignore[arg-type] # speaks as much of SQS as is needed
+
+
+def test_a_replay_hands_back_each_loss_once_even_if_it_is_stopped_and_run_again(
+    day: Lake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
+) -> None:
+    now = plan.start + 24 * 3_600_000
+    dry = replay.plan(day, differences, plan.period, now, dry_run=True)
+    assert send(day, Queues()) == 0
+    planned = replay.plan(day, differences, plan.period, now, dry_run=False)
+    assert planned == dry
+    assert planned.notifications == len(lost)
+    stopped = Queues(refuse_from=1)
+    with pytest.raises(replay.ReplayStopped):
+        send(day, stopped)
+    rest = Queues()
+    send(day, rest)
+    sent = Counter(stopped.sent + rest.sent)
+    assert max(sent.values()) == 1 or sum(sent.values()) - len(sent) <= replay.BATCH
+    assert len(sent) == planned.messages
+    again = replay.plan(day, differences, plan.period, now + 1_000, dry_run=False)
+    assert (again.notifications, again.known) == (0, len(lost))
+    assert send(day, Queues()) == 0
+    statements = {str(StatementMessage.model_validate_json(body).receipt) for url, body in sent if url == "statements"}
+    pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "statements"]
+    assert {(str(push.receipt), str(push.subscription_id)) for _, push in pushes} == {
+        who for who in lost if who[0] not in statements
+    }
+    assert all(url == push.notify_type for url, push in pushes)
+    assert statements <= {receipt for receipt, _ in lost}
+
+
+def test_what_has_expired_is_left(day: Lake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]) -> None:
+    next_year = plan.start + 400 * 24 * 3_600_000
+    late = replay.plan(_unplanned(day), differences, plan.period, next_year, dry_run=True)
+    assert late.notifications + late.expired == len(lost)
+    assert late.expired > late.notifications
+
+
+def _unplanned(lake: Lake) -> Lake:
+    """The same lake without any plans."""
+
+    class Unplanned(Lake):
+        def plans(self) -> DataFrame:
+            return super().plans().where(F.lit(False))
+
+    return Unplanned(lake.spark, lake.root)

@@ -1,0 +1,58 @@
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from pipeline.charts import Series, bars, number
+from pipeline.generator.plan import Plan
+from pipeline.lake import HOUR_MS, Kind, Lake
+from pipeline.page import page
+from pipeline.report import report
+
+
+@pytest.fixture(scope="module")
+def tables(day: Lake, plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    frames = report(day, plan.period, plan.start + 24 * HOUR_MS).by_name
+    return {name: [row.asDict() for row in table.collect()] for name, table in frames.items()}
+
+
+def test_the_funnel_counts_each_statement_and_delivery_once(
+    day: Lake, plan: Plan, tables: dict[str, list[dict[str, Any]]]
+) -> None:
+    counts = dict.fromkeys(("statements", "wanted", "queued", "delivered"), 0)
+    for row in tables["funnel"]:
+        counts[row["stage"]] += row["count"]
+    statements = day.read(Kind.STATEMENT).where(plan.period.has(F.col("at")))
+    assert counts["statements"] == statements.select("receipt").distinct().count()
+    assert counts["wanted"] > counts["queued"] >= counts["delivered"] > 0
+
+
+def test_floods_show_among_the_senders_and_rules_at_each_hour(
+    plan: Plan, tables: dict[str, list[dict[str, Any]]]
+) -> None:
+    assert sum(row["rate_limited"] > 0 for row in tables["senders"]) >= plan.floods
+    assert [row["hour"] for row in tables["rules"]] == list(range(plan.start, plan.period.end, HOUR_MS))
+    assert all(row["rules"] > 0 for row in tables["rules"])
+
+
+def test_the_page_stands_alone(plan: Plan, tables: dict[str, list[dict[str, Any]]]) -> None:
+    html = page(tables, plan.period)
+    assert not re.search(r"<script|<link|<img|https?://|url\(|@import", html)
+    assert html.count("<svg") >= 6
+    assert "None" not in re.sub(r'<p class="none">None.</p>', "", html)
+
+
+def test_a_chart_of_nothing_is_still_a_chart() -> None:
+    assert bars([], [Series("apns", "c1", [])]).startswith("<svg")
+
+
+def test_names_from_outside_are_escaped() -> None:
+    assert "<b>" not in bars(["<b>"], [Series("<b>", "c1", [1])])
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(0, "0"), (950, "950"), (12_400, "12.4k"), (3_100_000, "3.1M"), (0.25, "0.25")]
+)
+def test_numbers_are_told_shortly(value: float, told: str) -> None:
+    assert number(value) == told
