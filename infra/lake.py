@@ -16,6 +16,8 @@ from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
+EVENTS = "events/"
+"""What Firehose adds; the pipeline sorts it into folders beside, which keep the history of the rules for good."""
 STATEMENTS, SEEN = "statements/", "ingest/seen/"
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
@@ -29,7 +31,7 @@ class Lake(Construct):
         self._environment = environment
         self._key = key
         self._access_logs = self._access_log_bucket()
-        self.bucket = self._bucket("Bucket", environment.lake_days)
+        self.bucket = self._bucket("Bucket", environment.lake_days, EVENTS)
         self.oversize = self._bucket("Oversize", OVERSIZE_DAYS, STATEMENTS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
@@ -46,7 +48,7 @@ class Lake(Construct):
         destination = firehose.S3Bucket(
             self.bucket,
             role=role,
-            data_output_prefix=f"events/{hourly}",
+            data_output_prefix=f"{EVENTS}{hourly}",
             error_output_prefix=f"errors/!{{firehose:error-output-type}}/{hourly}",
             buffering_interval=Duration.seconds(environment.lake_buffer_s),
             buffering_size=Size.mebibytes(64),
@@ -71,14 +73,14 @@ class Lake(Construct):
         role = iam.Role(self, "Writer", assumed_by=iam.ServicePrincipal("firehose.amazonaws.com"))
         bucket = self.bucket
         allow(role, "s3: GetBucketLocation ListBucket ListBucketMultipartUploads", bucket.bucket_arn)
-        for folder in ("events/", "errors/"):
+        for folder in (EVENTS, "errors/"):
             allow(role, "s3: AbortMultipartUpload PutObject", bucket.arn_for_objects(f"{folder}*"))
             accept(role, objects_of(bucket, folder), "It adds objects under names that only the hour decides")
         allow_key(role, self._key, "s3")
         allow(role, "logs: PutLogEvents", self._log.log_group_arn)
         return role
 
-    def _bucket(self, construct_id: str, days: int, under: str | None = None) -> s3.Bucket:
+    def _bucket(self, construct_id: str, days: int, under: str) -> s3.Bucket:
         return s3.Bucket(
             self,
             construct_id,
