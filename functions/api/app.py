@@ -22,6 +22,7 @@ from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
 from api.room import Room
 from clarion.metrics import NAMESPACE, Metric
+from clarion.tables import error_code
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
@@ -148,7 +149,7 @@ def _unavailable(error: PynamoDBException | BotoCoreError | ClientError) -> Resp
 
 
 def _not_now(error: PynamoDBException | BotoCoreError | ClientError) -> Problem:
-    code = error.cause_response_code if isinstance(error, PynamoDBException) else None
+    code = error_code(error) if isinstance(error, PynamoDBException) else None
     logger.error("AWS does not answer", extra={"error": type(error).__name__, "code": code})
     return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"})
 

@@ -2,7 +2,7 @@
 
 from pynamodb.exceptions import UpdateError
 
-from clarion.tables import Quota
+from clarion.tables import Quota, refused
 
 SPARE_SECONDS = 60
 """How long a used-up allowance outlives its window: clocks differ."""
@@ -29,7 +29,7 @@ def _count(quota: str, limit: int, until: int) -> bool:
     try:
         Quota(quota).update([Quota.used.add(1), Quota.ttl.set(until + SPARE_SECONDS)], condition=room_left)
     except UpdateError as error:
-        if error.cause_response_code == "ConditionalCheckFailedException":
+        if refused(error):
             return False
         raise
     return True

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pynamodb.exceptions import PutError
 from pynamodb.expressions.condition import Condition
 
-from clarion.tables import Lease
+from clarion.tables import Lease, refused
 
 LEASE = "ingest"
 
@@ -87,7 +87,7 @@ class Leadership:
         try:
             row.save(condition=condition)
         except PutError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
+            if refused(error):
                 return False
             raise
         return True

@@ -28,7 +28,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import PushType
-from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, rule_key
+from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, refused, rule_key
 
 type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
@@ -260,7 +260,7 @@ def _update(subscription_id: str, *actions: Action, condition: Condition) -> Sub
     try:
         row.update(list(actions), condition=condition)
     except UpdateError as error:
-        if error.cause_response_code == "ConditionalCheckFailedException":
+        if refused(error):
             return None
         raise
     return row

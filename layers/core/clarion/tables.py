@@ -4,8 +4,10 @@ Call `bind` once, before the first request. Keys are bytes; instants are UNIX mi
 DynamoDB removes expired items up to days late, so whoever reads one tests its expiry as well.
 """
 
+from botocore.exceptions import ClientError
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
 
@@ -185,3 +187,16 @@ def split_rule_key(key: bytes) -> tuple[int, bytes, bytes]:
     """Undo `rule_key`."""
     head, sender, topic = key[:GENERATION_BYTES], key[GENERATION_BYTES:-KEY_BYTES], key[-KEY_BYTES:]
     return int.from_bytes(head), sender, topic
+
+
+def error_code(error: PynamoDBException) -> str | None:
+    """What DynamoDB answered, such as `ConditionalCheckFailedException`; None if it gave no answer.
+
+    pynamodb's own `cause_response_code` fails for a time-out, whose cause has a `response` of None.
+    """
+    return error.cause.response["Error"]["Code"] if isinstance(error.cause, ClientError) else None
+
+
+def refused(error: PynamoDBException) -> bool:
+    """Whether it was the condition of the write that failed."""
+    return error_code(error) == "ConditionalCheckFailedException"
