@@ -15,6 +15,8 @@ GRACE_S = 3
 
 
 def main(command: list[str]) -> int:
+    with contextlib.suppress(PermissionError):
+        os.setsid()  # out of reach of what hits the parent's whole group, such as Ctrl-C
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     threading.Thread(target=_stop_when_let_go, args=(program,), daemon=True).start()
     status = program.wait()

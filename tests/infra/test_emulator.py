@@ -1,10 +1,13 @@
 """Starts the real emulator and deploys the real stack into it."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import boto3
 import pytest
@@ -54,13 +57,15 @@ def test_a_function_can_do_no_more_than_its_role_may(clarion: Deployment) -> Non
         secrets.get_secret_value(SecretId=clarion.outputs.apns_secret_id)
 
 
-def test_the_emulator_dies_with_the_program_that_started_it() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_emulator_dies_with_the_program_that_started_it(number: signal.Signals) -> None:
     root = Path(__file__).parents[2]
-    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=root, stdout=subprocess.PIPE, text=True) as holder:
+    command = [sys.executable, "-c", HOLDER]
+    with subprocess.Popen(command, cwd=root, stdout=PIPE, stderr=DEVNULL, text=True, start_new_session=True) as holder:
         assert holder.stdout
         emulator = Emulator(port=int(holder.stdout.readline()), folder=root)
         assert emulator.answers()
-        holder.kill()
+        os.killpg(holder.pid, number)
     deadline = time.monotonic() + 10
     while emulator.answers():
         assert time.monotonic() < deadline
