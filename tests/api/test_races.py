@@ -284,6 +284,7 @@ SLOW = {
     "a large put": Op("put", frozenset("a")),
     "a large delete": Op("delete", LARGE),
     "a small post": Op("post", frozenset("a")),
+    "a read": Op("read"),
 }
 QUICK = {
     "a large put": Op("put", frozenset("b")),
