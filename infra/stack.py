@@ -84,7 +84,7 @@ class ClarionStack(Stack):
         function.consume(queues.statements.queue, self._environment.match)
         allow(function, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         allow_index(function, tables.rules, BY_SENDER_TOPIC)
-        allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn, tables.rules.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
         allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
         allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects(f"{STATEMENTS}*"))

@@ -15,7 +15,7 @@ from match.case import Case
 from match.claims import Claims
 from match.fan_out import Page
 from match.faults import Fault, settle, sound
-from match.matching import Receiver, match
+from match.matching import Match, Receiver, in_doubt, match
 from match.outbox import Letter, Outbox
 from match.settings import MatchSettings
 from match.source import Source
@@ -72,14 +72,26 @@ class Matcher:
     def _match(self, cases: Sequence[Case]) -> None:
         pages = self._pages(cases)
         receivers = self._receivers({name for _, page in pages for name in page.subscription_ids})
+        doubts: list[tuple[Case, set[str]]] = []
         for case, page in pages:
             known = sound({name: receivers[name] for name in page.subscription_ids if name in receivers})
             if isinstance(known, Fault):
                 case.fault = known.reason
                 continue
             case.matches = match(page.wishes, known)
-            if not case.message.span:
+            if names := in_doubt(page.wishes, known, case.matches):
+                doubts.append((case, names))
+        self._look_closer(doubts)
+        for case, _ in pages:
+            if not case.fault and not case.message.span:
                 self._decide(case)
+
+    def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
+        for (case, _), found in settle(self.pool, lambda doubt: _in_force(*doubt), doubts):
+            if isinstance(found, Fault):
+                case.fault = found.reason
+            else:
+                case.matches = [*case.matches, *found]
 
     def _pages(self, cases: Sequence[Case]) -> list[tuple[Case, Page]]:
         """What rules the batch has room for; the rest goes onward."""
@@ -143,3 +155,8 @@ class Matcher:
         for letter, reason in self.outbox.post(senders).items():
             for case in senders[letter]:
                 case.fault = reason
+
+
+def _in_force(case: Case, subscription_ids: set[str]) -> list[Match]:
+    sender, topics = case.verified.sender, list(case.questions())
+    return match(*lookups.in_force(subscription_ids, sender, topics))

@@ -1,11 +1,11 @@
-"""What matching reads from DynamoDB. All reads are eventually consistent, at half a read unit each."""
+"""What matching reads from DynamoDB: eventually consistent, at half a read unit each, unless there is a doubt."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import Span
-from clarion.tables import BySenderTopic, Rule, Subscription, split_rule_key
+from clarion.tables import BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
 from match.matching import Receiver, Wish
 
@@ -37,6 +37,19 @@ def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver]:
     """Those that exist of up to 100 subscriptions."""
     rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
     return {row.subscription_id: _receiver(row) for row in rows}
+
+
+def in_force(
+    subscription_ids: Collection[str], sender: bytes, topics: Collection[bytes]
+) -> tuple[dict[bytes, list[Wish]], dict[str, Receiver]]:
+    """As the tables themselves have it now: the rules that name the sender and a topic, and the subscriptions."""
+    rows = Subscription.batch_get(subscription_ids, consistent_read=True, attributes_to_get=_WITHOUT_TOKEN)
+    known = {row.subscription_id: _receiver(row) for row in rows}
+    keys = [(name, rule_key(known[name].generation, sender, topic)) for name in known for topic in topics]
+    wishes: dict[bytes, list[Wish]] = {topic: [] for topic in topics}
+    for rule in Rule.batch_get(keys, consistent_read=True):
+        wishes[split_rule_key(rule.rule_key)[2]].append(_wish(rule))
+    return wishes, known
 
 
 def _wish(rule: Rule) -> Wish:

@@ -39,6 +39,15 @@ def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiv
     return list(found.values())
 
 
+def in_doubt(
+    wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver], matches: Sequence[Match]
+) -> set[str]:
+    """Active subscriptions known only by rules that are not in force: the index may lag behind a replaced set."""
+    matched = {match.receiver.subscription_id for match in matches}
+    named = {wish.subscription_id for of_topic in wishes.values() for wish in of_topic}
+    return {name for name in named - matched if name in receivers and receivers[name].active}
+
+
 def _in_force(wishes: Iterable[Wish], receivers: Mapping[str, Receiver]) -> Iterator[tuple[Wish, Receiver]]:
     for wish in wishes:
         receiver = receivers.get(wish.subscription_id)

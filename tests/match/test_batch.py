@@ -10,7 +10,7 @@ from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import StatementMessage
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import encode
-from clarion.tables import RateLimit
+from clarion.tables import RateLimit, Rule, rule_key
 from tests.match.scene import OTHER, TOPIC, Scene
 
 
@@ -56,6 +56,18 @@ def test_only_rules_in_force_of_active_subscriptions_count(scene: Scene, unfit: 
     scene.subscribe(**unfit)
     scene.take(scene.observe(scene.sender.states()))
     assert scene.pushes() == []
+
+
+def test_a_rule_set_that_was_replaced_a_moment_ago_is_read_from_the_tables_where_the_index_lags(scene: Scene) -> None:
+    scene.subscribe()
+    replaced = scene.subscribe(generation=2, rules_generation=1)
+    key = rule_key(2, scene.sender.key, TOPIC)
+    not_shown_yet = bytes(64)
+    Rule(replaced.subscription_id, key, sender_topic=not_shown_yet, push_type=PushType.VOIP).save()
+    scene.take(scene.observe(scene.sender.states()))
+    pushes = {str(push.subscription_id): push for push in scene.pushes()}
+    assert len(pushes) == 2
+    assert pushes[replaced.subscription_id].push_type is PushType.VOIP
 
 
 def test_a_forged_statement_goes_nowhere(scene: Scene) -> None:
