@@ -10,6 +10,7 @@ from websockets.exceptions import WebSocketException
 from clarion.metrics import Metric
 from ingest.counts import Counts
 from ingest.intake import Intake
+from ingest.progress import Progress
 from ingest.protocol import NodeFault, Origin, Shown
 from ingest.session import Patience, Session, subscribe
 
@@ -29,6 +30,7 @@ class Node:
         *,
         url: str,
         intake: Intake,
+        progress: Progress,
         counts: Counts,
         record_first_replay: bool,
         expected: int,
@@ -46,6 +48,7 @@ class Node:
         """When the subscription began whose replay was the last to be complete, and believable."""
         self.replayed_once = False
         self._intake = intake
+        self._progress = progress
         self._counts = counts
         self._record = record_first_replay
         self._expected = expected
@@ -104,8 +107,11 @@ class Node:
         standing = self._record and not self.replayed_once and shown.origin is not Origin.LIVE
         if shown.origin is Origin.LIVE or not session.replaying:
             self.live += len(shown.statements)
+        if not session.replaying and not shown.replay_done:
+            self._progress.shown_live()
         await self._intake.take(shown, standing=standing)
         if shown.replay_done:
+            self._progress.replayed()
             self._replayed(session, told=shown.origin is Origin.REPLAY)
 
     def _replayed(self, session: Session, *, told: bool) -> None:
