@@ -46,7 +46,6 @@ class Node:
         """How many live statements it has shown since the subscription."""
         self.complete_since = float("-inf")
         """When the subscription began whose replay was the last to be complete, and believable."""
-        self.replayed_once = False
         self._intake = intake
         self._progress = progress
         self._counts = counts
@@ -90,6 +89,8 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
+        # Once one node has shown all that stood at the start, what another one replays has come since.
+        standing = self._record and not self._progress.replayed_once
         async with subscribe(self.url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
@@ -97,19 +98,19 @@ class Node:
             log.info("node subscribed", extra={"node": self.url})
             try:
                 while True:
-                    await self._take(session, await session.next())
+                    await self._take(session, await session.next(), standing=standing)
             finally:
                 self.session = None
                 self.lost_at = time.monotonic()
 
-    async def _take(self, session: Session, shown: Shown) -> None:
+    async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
         self.last_shown_at = time.monotonic()
-        standing = self._record and not self.replayed_once and shown.origin is not Origin.LIVE
-        if shown.origin is Origin.LIVE or not session.replaying:
-            self.live += len(shown.statements)
-        if not session.replaying and not shown.replay_done:
+        caught_up = not (session.replaying or shown.replay_done)
+        live = caught_up or shown.origin is Origin.LIVE
+        self.live += len(shown.statements) if live else 0
+        if caught_up:
             self._progress.shown_live()
-        await self._intake.take(shown, standing=standing)
+        await self._intake.take(shown, standing=standing and not live)
         if shown.replay_done:
             self._progress.replayed()
             self._replayed(session, told=shown.origin is Origin.REPLAY)
@@ -119,7 +120,6 @@ class Node:
 
         A node that lost its store shows next to nothing until its peers have told it everything again.
         """
-        self.replayed_once = True
         log.info("node replayed", extra={"node": self.url, "statements": session.replayed})
         if told and session.replayed * 2 >= self._expected:
             self.complete_since = self.subscribed_at

@@ -223,7 +223,7 @@ class Task:
             log.warning("not handed over", extra={"error": repr(error)})
 
     def _knows_all(self) -> bool:
-        return self._restored or any(node.replayed_once for node in self._nodes)
+        return self._restored or self._progress.replayed_once
 
     def _oldest_held(self) -> int | None:
         return min(filter(None, (self._outbox.oldest, self._second_look.oldest)), default=None)
