@@ -1,9 +1,9 @@
 """How far this task has passed on what the nodes show: what a standby holds from before, it may let go of.
 
-live           each statement proves that everything until now was shown
-silent, lost   time stands still, for the standby may be shown what this task is not
-replaying      likewise; what the replay brings may be long known to the standby, so at its end time goes on only
-               when all that came with it has left
+- live: each statement proves that everything until now was shown.
+- silent or lost: time stands still, for the standby may be shown what this task is not.
+- replaying: likewise. What the replay brings may be long known to the standby, so at its end time goes on only when
+  all that came with it has left.
 """
 
 from collections.abc import Callable

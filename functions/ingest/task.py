@@ -241,4 +241,5 @@ class Task:
             Metric.LEADERS: int(self._leadership.held),
             Metric.SEEN_STATEMENTS: self._seen.size,
             Metric.KNOWN_PAIRS: len(self._candidates),
+            Metric.RULES_BEHIND: now_ms() - self._candidates.fresh_as_of,
         }
