@@ -204,7 +204,8 @@ class Task:
             self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
 
     def _send(self, batch: Sequence[Letter]) -> list[Letter]:
-        """Send if this task still leads: it may have been paused since the batch was taken."""
+        """Send if this task still leads: it may have been paused since, and storing takes its time."""
+        self._queue.store_oversize(batch)
         return self._queue.send(batch) if self._leadership.held else list(batch)
 
     async def _drain(self) -> None:

@@ -1,6 +1,7 @@
 """Tasks that end, by SIGTERM or by a crash, and those that go on in their place."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from clarion.statement import MAX_SIZE
 from clarion.tables import Lease, Rule
 from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
@@ -234,6 +236,43 @@ async def test_a_leader_that_lost_its_lease_sends_nothing_more(
         await asyncio.sleep(0.2)
         assert received.statements() == []
         assert task.status()["held"] == 1
+
+
+class SlowS3:
+    """Takes longer over an oversize statement than a lease lasts that another task has taken."""
+
+    def __init__(self, client: "S3Client") -> None:
+        self._client = client
+        self.leads: Callable[[], bool] = lambda: True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_object(self, **request: Any) -> Any:
+        if request["Key"].startswith("statements/"):
+            Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
+            while self.leads():
+                time.sleep(0.01)
+        return self._client.put_object(**request)
+
+
+async def test_a_leader_that_loses_its_lease_while_it_stores_a_large_statement_does_not_send_it(
+    node: "FakeNode", clients: Clients, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    slow: Any = SlowS3(clients.s3)
+    task = Task(make_settings(node), replace(clients, s3=slow))
+    slow.leads = lambda: bool(task.status()["leading"])
+    running = await crashing(task)
+    async with asyncio.timeout(30):
+        await leads(task)
+        await node.subscribed()
+        node.show(make_statement(1, size=MAX_SIZE - 200))
+        while task.status()["leading"]:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert received.read() == []
+    assert task.status()["held"] == 1
+    await crash(running)
 
 
 async def test_a_missing_table_of_leases_stops_the_start(
