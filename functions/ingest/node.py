@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+from urllib.parse import urlsplit
 
 from websockets.exceptions import WebSocketException
 
@@ -37,7 +38,8 @@ class Node:
         patience: Patience,
     ) -> None:
         """`expected` is how many statements a complete replay should show, as far as we know."""
-        self.url = url
+        self._url = url
+        self.name = _without_secrets(url)
         self.session: Session | None = None
         self.subscribed_at = 0.0
         self.last_shown_at = 0.0
@@ -63,7 +65,7 @@ class Node:
             if reason is None:
                 continue
             self._counts[Metric.NODE_FAULTS] += 1
-            log.warning("node lost", extra={"node": self.url, "reason": reason})
+            log.warning("node lost", extra={"node": self.name, "reason": reason})
             steady = time.monotonic() - began > _STEADY_SECONDS
             pause = least if steady else max(pause, least)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
@@ -72,7 +74,7 @@ class Node:
     def renew(self, reason: str) -> None:
         """Subscribe anew: the replay brings what the subscription may have missed."""
         if self._limit and self.session:
-            log.info("node renewed", extra={"node": self.url, "reason": reason})
+            log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _subscribe_once(self) -> tuple[str | None, float]:
@@ -91,11 +93,11 @@ class Node:
     async def _listen(self) -> None:
         # Once one node has shown all that stood at the start, what another one replays has come since.
         standing = self._record and not self._progress.replayed_once
-        async with subscribe(self.url, self._patience) as session:
+        async with subscribe(self._url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
             self.live = 0
-            log.info("node subscribed", extra={"node": self.url})
+            log.info("node subscribed", extra={"node": self.name})
             try:
                 while True:
                     await self._take(session, await session.next(), standing=standing)
@@ -120,7 +122,13 @@ class Node:
 
         A node that lost its store shows next to nothing until its peers have told it everything again.
         """
-        log.info("node replayed", extra={"node": self.url, "statements": session.replayed})
+        log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         if told and session.replayed * 2 >= self._expected:
             self.complete_since = self.subscribed_at
         self._expected = session.replayed
+
+
+def _without_secrets(url: str) -> str:
+    """Leave out user, path and query, in which operators of nodes have their API keys."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

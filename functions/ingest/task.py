@@ -119,7 +119,7 @@ class Task:
     def status(self) -> dict[str, object]:
         return {
             "leading": self._leadership.held,
-            "connected": [node.url for node in self._nodes if node.session],
+            "connected": [node.name for node in self._nodes if node.session],
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
             "seen": self._seen.size,
