@@ -56,6 +56,9 @@ class Consumer(Part):
 class Api(Part):
     """`rate` and `burst` count requests a second over all clients.
 
+    `open_rate` and `open_burst` count them on each route that strangers reach: those that lead to a token or tell of
+    the API, and whatever is no route.
+
     `direct_push` answers `/v1/notify`. `login_domain` turns on the standalone login: it is the host name that clients
     sign, so never change it.
     """
@@ -64,6 +67,8 @@ class Api(Part):
     authorizer: Size
     rate: Annotated[int, Field(ge=1)]
     burst: Annotated[int, Field(ge=1)]
+    open_rate: Annotated[int, Field(ge=1)]
+    open_burst: Annotated[int, Field(ge=1)]
     direct_push: bool = True
     login_domain: str | None = None
     domain: str | None = None

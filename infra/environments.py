@@ -13,6 +13,8 @@ _API = Api(
     authorizer=Size(memory_mb=512, timeout_s=5),
     rate=200,
     burst=400,
+    open_rate=50,
+    open_burst=100,
 )
 
 PROD = Environment(

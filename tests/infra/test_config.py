@@ -7,6 +7,7 @@ from infra.config import Api, Consumer, Size
 from infra.environments import ENVIRONMENTS, PROD, chosen
 
 SIZE = Size(memory_mb=512, timeout_s=30)
+API = dict(PROD.api)
 
 
 def node(**context: str) -> Node:
@@ -53,7 +54,7 @@ def test_a_large_batch_needs_a_window() -> None:
 
 def test_a_domain_needs_a_certificate() -> None:
     with pytest.raises(ValidationError, match="go together"):
-        Api(size=SIZE, authorizer=SIZE, rate=1, burst=1, domain="push.example.org")
+        Api.model_validate({**API, "domain": "push.example.org"})
 
 
 def test_unknown_configuration_is_refused() -> None:
