@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, WebsocketUrl, model_validator
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, PositiveInt, WebsocketUrl, model_validator
+
+from api.settings import JwksIssuer
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
@@ -53,14 +55,28 @@ class Consumer(Part):
         return 6 * self.size.timeout_s + self.window_s
 
 
+class Allowance(Part):
+    """How much a client, or one request, is allowed. What is not set is as `ApiSettings` has it."""
+
+    subscriptions_per_client: Annotated[int, Field(ge=1, le=50)] | None = None
+    rules_per_subscription: PositiveInt | None = None
+    rules_per_request: PositiveInt | None = None
+    rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
+    body_bytes: PositiveInt | None = None
+    requests_per_minute: PositiveInt | None = None
+
+
 class Api(Part):
     """`rate` and `burst` count requests a second over all clients.
 
     `open_rate` and `open_burst` count them on each route that strangers reach: those that lead to a token or tell of
     the API, and whatever is no route.
 
-    `direct_push` answers `/v1/notify`. `login_domain` turns on the standalone login: it is the host name that clients
-    sign, so never change it.
+    Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us (and name
+    `jwt_audience`, if set); with `login_domain`, those of the standalone login: it is the host name that clients
+    sign, so never change it; and those of `issuers`, which publish their keys.
+
+    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
     """
 
     size: Size
@@ -69,8 +85,13 @@ class Api(Part):
     burst: Annotated[int, Field(ge=1)]
     open_rate: Annotated[int, Field(ge=1)]
     open_burst: Annotated[int, Field(ge=1)]
+    allowance: Allowance = Allowance()
     direct_push: bool = True
+    pushes_per_minute: PositiveInt | None = None
+    jwt_issuer: Annotated[str | None, Field(min_length=1)] = None
+    jwt_audience: Annotated[str | None, Field(min_length=1)] = None
     login_domain: str | None = None
+    issuers: tuple[JwksIssuer, ...] = ()
     domain: str | None = None
     certificate_arn: str | None = None
 
@@ -78,6 +99,17 @@ class Api(Part):
     def _a_domain_needs_a_certificate(self) -> "Api":
         if (self.domain is None) != (self.certificate_arn is None):
             raise ValueError("domain and certificate_arn go together")
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_trusted(self) -> "Api":
+        names = [issuer.issuer for issuer in self.issuers] + ([self.jwt_issuer] if self.jwt_issuer else [])
+        if not (names or self.login_domain):
+            raise ValueError("nobody's tokens would count")
+        if len(set(names)) < len(names):
+            raise ValueError("an issuer is configured twice")
+        if self.jwt_audience and not self.jwt_issuer:
+            raise ValueError("jwt_audience is of no use without jwt_issuer")
         return self
 
 
@@ -140,7 +172,6 @@ class Environment(Part):
 
     bundle_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
     alert_title: str
-    jwt_issuer: Annotated[str, Field(min_length=1)]
 
     match: Consumer
     apns: Consumer

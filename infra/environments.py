@@ -15,13 +15,13 @@ _API = Api(
     burst=400,
     open_rate=50,
     open_burst=100,
+    jwt_issuer="polkadot-app",
 )
 
 PROD = Environment(
     stage="prod",
     bundle_id="io.pcf.polkadotapp",
     alert_title="Polkadot App",
-    jwt_issuer="polkadot-app",
     match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=5),
     apns=_DISPATCH,
     voip=_VOIP,

@@ -32,16 +32,15 @@ class Secrets(Construct):
     Only that of the standalone login is ready as it is.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey, login: bool
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
         self.apns = self._secret("apns", "The key that signs provider tokens for APNs, for alerts and calls")
         self.fcm = self._secret("fcm", "The service account that sends by FCM")
-        self.jwt = self._secret("jwt", "What client tokens are checked with")
-        self.login = self._secret("login", "The key of the standalone login", made=MADE) if login else None
+        api = environment.api
+        self.jwt = self._secret("jwt", "What client tokens are checked with") if api.jwt_issuer else None
+        self.login = self._secret("login", "The key of the standalone login", made=MADE) if api.login_domain else None
 
     def _secret(
         self, name: str, description: str, *, made: secretsmanager.SecretStringGenerator | None = None

@@ -1,5 +1,7 @@
 """Clarion's stack: it wires the constructs together and grants each function what it needs, and no more."""
 
+import json
+
 from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
 from aws_cdk import aws_iam as iam
@@ -38,8 +40,7 @@ class ClarionStack(Stack):
         self.tables = Tables(self, "Tables", environment=environment, key=self.key)
         self.queues = Queues(self, "Queues", environment=environment)
         self.lake = Lake(self, "Lake", environment=environment, key=self.key)
-        login = environment.api.login_domain is not None
-        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key, login=login)
+        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key)
         self.layers = Layers(self, "Layers", platform=environment.platform)
         self.match = self._match()
         self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
@@ -122,7 +123,7 @@ class ClarionStack(Stack):
 
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
-        settings = {**self._common, **self._login, **self._direct_push}
+        settings = {**self._common, **self._allowance, **self._login, **self._direct_push}
         function = self._function("Api", "api.handler.handler", self._environment.api.size, settings)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
@@ -136,6 +137,10 @@ class ClarionStack(Stack):
         return function
 
     @property
+    def _allowance(self) -> dict[str, str]:
+        return {name: str(limit) for name, limit in self._environment.api.allowance if limit}
+
+    @property
     def _login(self) -> dict[str, str]:
         domain, secret = self._environment.api.login_domain, self.secrets.login
         return {"login_domain": domain, "login_secret_id": secret.arn} if domain and secret else {}
@@ -145,8 +150,10 @@ class ClarionStack(Stack):
         environment = self._environment
         if not environment.api.direct_push:
             return {}
+        pushes = environment.api.pushes_per_minute
         settings = {
             **stubs(environment.providers),
+            **({"pushes_per_minute": pushes} if pushes else {}),
             "apns_secret_id": self.secrets.apns.arn,
             "fcm_secret_id": self.secrets.fcm.arn,
             "bundle_id": environment.bundle_id,
@@ -161,11 +168,27 @@ class ClarionStack(Stack):
             allow_key(function, self.key, "secretsmanager")
 
     def _authorizer(self) -> RoomFunction:
-        settings = {"jwt_secret_id": self.secrets.jwt.arn, "jwt_issuer": self._environment.jwt_issuer, **self._login}
+        settings = {**self._shared_issuer, **self._login, **self._issuers}
         size = self._environment.api.authorizer
         function = self._function("Authorizer", "api.authorizer.handler", size, settings)
         self._allow_secrets(function, self.secrets.jwt, self.secrets.login)
         return function
+
+    @property
+    def _shared_issuer(self) -> dict[str, str]:
+        api, secret = self._environment.api, self.secrets.jwt
+        if not (api.jwt_issuer and secret):
+            return {}
+        audience = {"jwt_audience": api.jwt_audience} if api.jwt_audience else {}
+        return {"jwt_secret_id": secret.arn, "jwt_issuer": api.jwt_issuer, **audience}
+
+    @property
+    def _issuers(self) -> dict[str, str]:
+        issuers = [
+            {**issuer.model_dump(mode="json"), "algorithms": sorted(issuer.algorithms)}
+            for issuer in self._environment.api.issuers
+        ]
+        return {"issuers": json.dumps(issuers)} if issuers else {}
 
     def _ingest(self, ingest: Ingest) -> IngestService:
         service = IngestService(
@@ -237,8 +260,9 @@ class ClarionStack(Stack):
             "EventsStream": self.lake.events.delivery_stream_name,
             "ApnsSecretId": self.secrets.apns.arn,
             "FcmSecretId": self.secrets.fcm.arn,
-            "JwtSecretId": self.secrets.jwt.arn,
         }
+        if self.secrets.jwt:
+            outputs["JwtSecretId"] = self.secrets.jwt.arn
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from aws_cdk import App
 from constructs import Node
@@ -8,6 +10,12 @@ from infra.environments import ENVIRONMENTS, PROD, chosen
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
+JWKS = {
+    "issuer": "https://login.example.org",
+    "audience": "clarion",
+    "algorithms": ["ES256"],
+    "jwks_url": "https://login.example.org/keys.json",
+}
 
 
 def node(**context: str) -> Node:
@@ -60,3 +68,18 @@ def test_a_domain_needs_a_certificate() -> None:
 def test_unknown_configuration_is_refused() -> None:
     with pytest.raises(ValidationError, match="extra"):
         PROD.model_validate({**dict(PROD), "memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("trusted", "fault"),
+    [
+        ({"jwt_issuer": None}, "nobody's tokens would count"),
+        ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "of no use"),
+        ({"issuers": [JWKS, JWKS]}, "configured twice"),
+        ({"issuers": [{**JWKS, "issuer": "polkadot-app"}]}, "configured twice"),
+        ({"issuers": [{**JWKS, "algorithms": ["HS256"]}]}, "algorithms"),
+    ],
+)
+def test_whose_tokens_count_must_make_sense(trusted: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Api.model_validate({**API, **trusted})

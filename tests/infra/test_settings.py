@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from api.settings import ApiSettings, AuthorizerSettings
+from api.settings import ApiSettings, AuthorizerSettings, JwksIssuer
 from clarion.settings import Settings
 from dispatch.settings import DispatchSettings
 from ingest.settings import IngestSettings
@@ -22,6 +22,22 @@ SETTINGS: Mapping[str, type[Settings]] = {
 }
 
 
+JWKS = {
+    "issuer": "https://login.example.org",
+    "audience": "clarion",
+    "algorithms": ["RS256", "ES256"],
+    "jwks_url": "https://login.example.org/keys.json",
+}
+ALLOWANCE = {
+    "subscriptions_per_client": 5,
+    "rules_per_subscription": 4_000,
+    "rules_per_request": 3_000,
+    "rules_per_page": 2_000,
+    "body_bytes": 1_000_000,
+    "requests_per_minute": 30,
+}
+
+
 def resolved(value: Any) -> str:
     """What CloudFormation fills in later stands here as some text."""
     match value:
@@ -32,16 +48,21 @@ def resolved(value: Any) -> str:
     return "told-at-deployment"
 
 
-@pytest.mark.parametrize("stage", ["prod", "local"])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_function_understands_its_environment(template_of: Callable[[str], Template], name: str, stage: str) -> None:
-    template = template_of("prod" if stage == "prod" else "emulator")
+def settings_of[S: Settings](template: Template, name: str, kind: type[S], stage: str = "prod") -> S:
+    """As the function will read them."""
     functions = template.find_resources(
         "AWS::Lambda::Function", {"Properties": {"FunctionName": f"clarion-{stage}-{name}"}}
     )
     (function,) = functions.values()
     variables = function["Properties"]["Environment"]["Variables"]
-    settings = SETTINGS[name].from_environment({key: resolved(value) for key, value in variables.items()})
+    return kind.from_environment({key: resolved(value) for key, value in variables.items()})
+
+
+@pytest.mark.parametrize("stage", ["prod", "local"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_function_understands_its_environment(template_of: Callable[[str], Template], name: str, stage: str) -> None:
+    template = template_of("prod" if stage == "prod" else "emulator")
+    settings = settings_of(template, name, SETTINGS[name], stage)
     assert getattr(settings, "table_prefix", f"clarion-{stage}-") == f"clarion-{stage}-"
     assert getattr(settings, "notify_type", name) == name
 
@@ -52,3 +73,34 @@ def test_the_ingest_task_understands_its_environment(prod: Template) -> None:
     variables = {each["Name"]: resolved(each["Value"]) for each in container["Environment"]}
     settings = IngestSettings.from_environment(variables)
     assert settings.node_urls[0].startswith("wss://")
+
+
+def test_what_a_client_may_do_is_configured(template_with: Callable[..., Template]) -> None:
+    template = template_with(api={"allowance": ALLOWANCE, "pushes_per_minute": 7})
+    settings = settings_of(template, "api", ApiSettings)
+    assert settings.model_dump(include=set(ALLOWANCE)) == ALLOWANCE
+    assert settings.direct_push
+    assert settings.direct_push.pushes_per_minute == 7
+
+
+def test_what_is_not_configured_is_left_to_the_function(prod: Template) -> None:
+    settings = settings_of(prod, "api", ApiSettings)
+    assert not settings.model_fields_set & set(ALLOWANCE)
+    assert settings.direct_push
+    assert "pushes_per_minute" not in settings.direct_push.model_fields_set
+
+
+def test_an_issuer_that_publishes_its_keys_can_take_the_place_of_the_shared_secret(
+    template_with: Callable[..., Template],
+) -> None:
+    template = template_with(api={"jwt_issuer": None, "issuers": [JWKS]})
+    settings = settings_of(template, "authorizer", AuthorizerSettings)
+    assert settings.issuers == (JwksIssuer.model_validate(JWKS),)
+    assert settings.jwt_secret_id is None
+    assert not template.find_resources("AWS::SecretsManager::Secret", {"Properties": {"Name": "clarion-prod-jwt"}})
+
+
+def test_the_shared_secret_may_be_for_an_audience(template_with: Callable[..., Template]) -> None:
+    template = template_with(api={"jwt_audience": "clarion", "issuers": [JWKS]})
+    settings = settings_of(template, "authorizer", AuthorizerSettings)
+    assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "clarion")
