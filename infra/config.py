@@ -113,6 +113,26 @@ class Api(Part):
         return self
 
 
+class App(Part):
+    """An app, reached by APNs if it has a `bundle_id` and by FCM if `fcm`, with a secret at each of them.
+
+    A subscription names it by `name`. With `apns_sandbox` a secret of its own holds the key for Apple's sandbox:
+    newer keys are good in one environment only.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    alert_title: str
+    bundle_id: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9.-]+$")] = None
+    apns_sandbox: bool = False
+    fcm: bool = True
+
+    @model_validator(mode="after")
+    def _the_sandbox_is_of_apns(self) -> "App":
+        if self.apns_sandbox and not self.bundle_id:
+            raise ValueError("apns_sandbox needs a bundle_id")
+        return self
+
+
 class Ingest(Part):
     """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor."""
 
@@ -159,6 +179,7 @@ class Lasting(StrEnum):
 class Environment(Part):
     """One deployment. `ingest` absent means that the statements' source runs elsewhere.
 
+    `apps`: the first, which has both providers, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     """
 
@@ -170,8 +191,7 @@ class Environment(Part):
     assets_bucket: str | None = None
     tls_only: bool = True
 
-    bundle_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
-    alert_title: str
+    apps: Annotated[tuple[App, ...], Field(min_length=1)]
 
     match: Consumer
     apns: Consumer
@@ -189,6 +209,15 @@ class Environment(Part):
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _apps_can_be_told_apart(self) -> "Environment":
+        first, *_ = self.apps
+        if not (first.bundle_id and first.fcm):
+            raise ValueError("the first app needs both providers")
+        if len({app.name for app in self.apps}) < len(self.apps):
+            raise ValueError("two apps have the same name")
+        return self
 
     @property
     def prefix(self) -> str:

@@ -2,7 +2,7 @@
 
 from constructs import Node
 
-from infra.config import Api, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
+from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -20,8 +20,7 @@ _API = Api(
 
 PROD = Environment(
     stage="prod",
-    bundle_id="io.pcf.polkadotapp",
-    alert_title="Polkadot App",
+    apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
     match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=5),
     apns=_DISPATCH,
     voip=_VOIP,

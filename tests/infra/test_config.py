@@ -5,7 +5,7 @@ from aws_cdk import App
 from constructs import Node
 from pydantic import ValidationError
 
-from infra.config import Api, Consumer, Size
+from infra.config import Api, Consumer, Environment, Size
 from infra.environments import ENVIRONMENTS, PROD, chosen
 
 SIZE = Size(memory_mb=512, timeout_s=30)
@@ -83,3 +83,18 @@ def test_unknown_configuration_is_refused() -> None:
 def test_whose_tokens_count_must_make_sense(trusted: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         Api.model_validate({**API, **trusted})
+
+
+@pytest.mark.parametrize(
+    ("apps", "fault"),
+    [
+        ([], "at least 1"),
+        ([{"name": "robot", "alert_title": "Robot"}], "the first app needs both providers"),
+        ([PROD.apps[0], PROD.apps[0]], "the same name"),
+        ([PROD.apps[0], {"name": "robot", "alert_title": "Robot", "apns_sandbox": True}], "needs a bundle_id"),
+        ([PROD.apps[0], {"name": "a robot", "alert_title": "Robot"}], "pattern"),
+    ],
+)
+def test_apps_must_make_sense(apps: list[Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Environment.model_validate({**dict(PROD), "apps": apps})

@@ -28,6 +28,11 @@ JWKS = {
     "algorithms": ["RS256", "ES256"],
     "jwks_url": "https://login.example.org/keys.json",
 }
+APPS: list[dict[str, Any]] = [
+    {"name": "messenger", "alert_title": "Messenger", "bundle_id": "org.example.messenger"},
+    {"name": "tablet", "alert_title": "Tablet", "bundle_id": "org.example.tablet", "apns_sandbox": True, "fcm": False},
+    {"name": "robot", "alert_title": "Robot"},
+]
 ALLOWANCE = {
     "subscriptions_per_client": 5,
     "rules_per_subscription": 4_000,
@@ -104,3 +109,25 @@ def test_the_shared_secret_may_be_for_an_audience(template_with: Callable[..., T
     template = template_with(api={"jwt_audience": "clarion", "issuers": [JWKS]})
     settings = settings_of(template, "authorizer", AuthorizerSettings)
     assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "clarion")
+
+
+def test_each_provider_is_told_of_the_apps_that_it_reaches(template_with: Callable[..., Template]) -> None:
+    template = template_with(apps=APPS)
+    told = {name: settings_of(template, name, DispatchSettings) for name in ("apns", "voip", "fcm")}
+    assert [app.name for app in told["apns"].all_apps] == ["messenger", "tablet"]
+    assert told["voip"].all_apps == told["apns"].all_apps
+    assert [app.name for app in told["fcm"].all_apps] == ["messenger", "robot"]
+    messenger, tablet = told["apns"].all_apps
+    assert (messenger.bundle_id, messenger.alert_title) == ("org.example.messenger", "Messenger")
+    assert (tablet.bundle_id, tablet.alert_title) == ("org.example.tablet", "Tablet")
+    assert tablet.sandbox_secret_id
+    assert messenger.sandbox_secret_id is None
+
+
+def test_direct_pushes_reach_the_sandbox_with_its_own_key(template_with: Callable[..., Template]) -> None:
+    template = template_with(apps=[{**APPS[0], "apns_sandbox": True}])
+    direct = settings_of(template, "api", ApiSettings).direct_push
+    assert direct
+    assert direct.apns_sandbox_secret_id
+    assert settings_of(template, "apns", DispatchSettings).sandbox_secret_id
+    assert settings_of(template, "fcm", DispatchSettings).sandbox_secret_id is None
