@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from api.settings import ApiSettings, AuthorizerSettings, JwksIssuer
+from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings, JwksIssuer
 from clarion.settings import Settings
 from dispatch.settings import DispatchSettings
 from ingest.settings import IngestSettings
@@ -43,6 +43,26 @@ ALLOWANCE = {
 }
 
 
+EVERYTHING: dict[str, Any] = {
+    "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
+    "providers": {"apns_url": "https://127.0.0.1:1", "fcm_url": "https://127.0.0.1:2", "ca_file": "authorities.pem"},
+    "api": {
+        "allowance": ALLOWANCE,
+        "pushes_per_minute": 7,
+        "jwt_audience": "clarion",
+        "login_domain": "push.example.org",
+        "issuers": [JWKS],
+    },
+}
+UNSET: Mapping[str, set[str]] = {
+    "match": {"fan_out_page", "second_look_seconds", "rate_limit", "rate_window_seconds", "rate_cooldown_seconds"},
+    "apns": {"apns_sandbox_url"},
+    "voip": {"apns_sandbox_url"},
+    "fcm": {"apns_sandbox_url", "sandbox_secret_id"},
+}
+"""What no environment sets: match's limits, which are the product's, and what a provider has no use for."""
+
+
 def resolved(value: Any) -> str:
     """What CloudFormation fills in later stands here as some text."""
     match value:
@@ -51,6 +71,12 @@ def resolved(value: Any) -> str:
         case {"Fn::Join": [str(between), list(parts)]}:
             return between.join(resolved(part) for part in parts)
     return "told-at-deployment"
+
+
+@pytest.fixture(scope="module")
+def everything(template_with: Callable[..., Template]) -> Template:
+    """The template of an environment that leaves nothing to the defaults."""
+    return template_with(**EVERYTHING)
 
 
 def settings_of[S: Settings](template: Template, name: str, kind: type[S], stage: str = "prod") -> S:
@@ -131,3 +157,12 @@ def test_direct_pushes_reach_the_sandbox_with_its_own_key(template_with: Callabl
     assert direct.apns_sandbox_secret_id
     assert settings_of(template, "apns", DispatchSettings).sandbox_secret_id
     assert settings_of(template, "fcm", DispatchSettings).sandbox_secret_id is None
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
+    settings = settings_of(everything, name, SETTINGS[name])
+    assert type(settings).model_fields.keys() - settings.model_fields_set == UNSET.get(name, set())
+    if isinstance(settings, ApiSettings):
+        assert settings.direct_push
+        assert DirectPushSettings.model_fields.keys() - settings.direct_push.model_fields_set == {"apns_sandbox_url"}
