@@ -88,6 +88,10 @@ class HttpApi(Construct):
         self.stage = self._stage()
         self._throttle(self._routes(function, authorizer))
 
+    @property
+    def url(self) -> str:
+        return f"https://{self._environment.api.domain}" if self.domain else self.api.api_endpoint
+
     def _routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> list[apigateway.HttpRoute]:
         """Add all; return those that strangers reach."""
         integration = integrations.HttpLambdaIntegration("Function", function)

@@ -269,7 +269,7 @@ class ClarionStack(Stack):
         apns, fcm = self._secrets_of_first_app
         outputs = {
             "ApiId": self.http.api.api_id,
-            "ApiUrl": self.http.api.api_endpoint,
+            "ApiUrl": self.http.url,
             "TablePrefix": self._environment.prefix,
             "StatementsQueueUrl": self.queues.statements.queue.queue_url,
             "ApnsQueueUrl": self.queues.apns.queue.queue_url,

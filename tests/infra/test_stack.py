@@ -137,6 +137,16 @@ def test_strangers_can_not_use_up_the_rate_of_all(prod: Template) -> None:
         assert share["ThrottlingBurstLimit"] == 100
 
 
+def test_the_api_may_have_a_domain_of_its_own_and_is_then_reached_by_no_other(
+    template_with: Callable[..., Template],
+) -> None:
+    certificate = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
+    template = template_with(api={"domain": "push.example.org", "certificate_arn": certificate})
+    template.has_resource_properties("AWS::ApiGatewayV2::Api", {"DisableExecuteApiEndpoint": True})
+    template.has_resource_properties("AWS::ApiGatewayV2::DomainName", {"DomainName": "push.example.org"})
+    template.has_output("ApiUrl", {"Value": "https://push.example.org"})
+
+
 def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Template) -> None:
     (service,) = properties(prod, "AWS::ECS::Service")
     (group,) = properties(prod, "AWS::EC2::SecurityGroup")
