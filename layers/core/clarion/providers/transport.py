@@ -49,11 +49,14 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`retry_after` is in seconds."""
+    """`retry_after` is in seconds. The body may hold an access token and is never shown."""
 
     status: int
     body: bytes
     retry_after: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Answer(status={self.status}, retry_after={self.retry_after})"
 
 
 class Fault(NamedTuple):
