@@ -29,7 +29,9 @@ from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
 from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
-from local.http2 import Misbehaviour
+from local.http2 import Answer as HttpAnswer
+from local.http2 import Connection as HttpConnection
+from local.http2 import Misbehaviour, Request
 from local.provider import Options, Trouble
 
 if TYPE_CHECKING:
@@ -67,6 +69,20 @@ class SteeredApns(Apns):
 
     def trust(self, *known: keys.ApnsKey) -> None:
         self._provider_tokens = ProviderTokens(known, self.now)
+
+
+class SteeredFcm(Fcm):
+    """Also with a token endpoint that counts who asks it, and may be told what to answer."""
+
+    exchange: HttpAnswer | None = None
+    exchanges = 0
+
+    @override
+    def respond(self, request: Request, connection: HttpConnection) -> HttpAnswer:
+        if request.path != "/token":
+            return super().respond(request, connection)
+        self.exchanges += 1
+        return self.exchange or super().respond(request, connection)
 
 
 @contextmanager
@@ -138,8 +154,10 @@ def sandbox(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
 
 
 @pytest.fixture
-def fcm(run: Callable[..., Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
-    return run(Fcm(localhost.server_context(), account=account, options=Options(now=clock)))
+def fcm(
+    run: Callable[..., SteeredFcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock
+) -> SteeredFcm:
+    return run(SteeredFcm(localhost.server_context(), account=account, options=Options(now=clock)))
 
 
 @pytest.fixture
