@@ -21,7 +21,7 @@ from clarion.providers.credentials import (
 from clarion.providers.fcm import FcmApp
 from clarion.providers.outcomes import CredentialRejected, Misconfigured, RetryLater
 from clarion.providers.transport import Transport
-from clarion.secrets import MAX_AGE, Secret, SecretError
+from clarion.secrets import MAX_AGE, RETRY_SECONDS, Secret, SecretError
 from local import keys
 from local.fcm import Fcm
 from local.http2 import Answer, Response
@@ -193,6 +193,20 @@ def test_a_broken_rotation_leaves_the_good_key_in_use(apns_app: ApnsApp, secrets
 
     assert apns_app.credential.bearer() == good
     assert not apns_app.credential.renew()
+
+
+def test_a_secret_that_can_not_be_read_now_is_not_looked_at_for_each_push(
+    apns_app: ApnsApp, secrets: Any, clock: Any
+) -> None:
+    good, text = apns_app.credential.bearer(), secrets.texts.pop("apns")
+    clock.advance(MAX_AGE + 1)
+
+    assert {apns_app.credential.bearer() for _ in range(100)} == {good}
+    assert secrets.read == 2
+    secrets.texts["apns"] = text
+    clock.advance(RETRY_SECONDS + 1)
+    assert apns_app.credential.bearer() == good
+    assert secrets.read == 3
 
 
 def test_a_secret_is_read_once_in_minutes(apns_app: ApnsApp, secrets: Any, clock: Any) -> None:
