@@ -17,7 +17,7 @@ from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
-from dispatch.attempts import UNTRIED, Attempt, Sendable, ended, heed, settle, tried
+from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, ended, heed, settle, tried
 from dispatch.gate import Gate
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
@@ -65,7 +65,10 @@ class Dispatcher:
         """Each message with its subscription as it is now, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
         wanted = {str(message.subscription_id) for _, message in readable}
-        rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
+        try:
+            rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
+        except PynamoDBException:
+            return [Attempt(delivery, message, None, UNREAD) for delivery, message in readable]
         now = self.clock()
         attempts = []
         for delivery, message in readable:

@@ -88,6 +88,25 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
     assert 120 <= queue.wait(sent) <= 122
 
 
+def test_a_table_that_can_not_be_read_costs_a_call_two_seconds(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    row = register(NotifyType.VOIP, "a1" * 32)
+    call = message(row)
+    queue.put(call)
+    queue.put_text("broken", "{}")
+    Subscription.delete_table()
+
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    assert 0 < queue.wait(call) <= 2
+    assert queue.dead == ["{}"]
+
+    Subscription.create_table(billing_mode="PAY_PER_REQUEST")
+    row.save()
+    clock.advance(2)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+
+
 def test_a_message_that_would_come_back_too_late_is_stale_at_once(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write
 ) -> None:
