@@ -21,7 +21,7 @@ from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
-from clarion.providers.transport import Transport
+from clarion.providers.transport import Timeouts, Transport
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 from dispatch.batch import Dispatcher, Report
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
+ANSWER_SECONDS = 3.0
 NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
@@ -154,15 +155,26 @@ def sandbox(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
 
 
 @pytest.fixture
-def fcm(
+def new_fcm(
     run: Callable[..., SteeredFcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock
-) -> SteeredFcm:
-    return run(SteeredFcm(localhost.server_context(), account=account, options=Options(now=clock)))
+) -> Callable[[], SteeredFcm]:
+    options = Options(now=clock)
+    return lambda: run(SteeredFcm(localhost.server_context(), account=account, options=options))
+
+
+@pytest.fixture
+def fcm(new_fcm: Callable[[], SteeredFcm]) -> SteeredFcm:
+    return new_fcm()
+
+
+@pytest.fixture
+def another_fcm(new_fcm: Callable[[], SteeredFcm]) -> SteeredFcm:
+    return new_fcm()
 
 
 @pytest.fixture
 def transport(localhost: tls.Localhost) -> Iterator[Transport]:
-    transport = Transport(str(localhost.ca_file))
+    transport = Transport(str(localhost.ca_file), Timeouts(connect=3.0, answer=ANSWER_SECONDS))
     yield transport
     transport.close()
 
@@ -388,6 +400,26 @@ def fleet(
     """A worker for two apps in both environments."""
     secrets.texts["second"] = secrets.texts["apns"]
     apps = apns_apps([APP, SECOND], cast("SecretsManagerClient", secrets), urls_of(apns, sandbox), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def android_fleet(
+    aws: None,
+    fcm: SteeredFcm,
+    another_fcm: SteeredFcm,
+    account: keys.ServiceAccount,
+    secrets: Secrets,
+    transport: Transport,
+    queue: Queue,
+    lake: Lake,
+    clock: Clock,
+) -> Worker:
+    """A worker for two Firebase projects, each with a token endpoint of its own."""
+    secrets.texts["first"] = account.as_json(fcm.token_uri)
+    secrets.texts["second"] = account.as_json(another_fcm.token_uri)
+    settings = [AppSettings(name=name, secret_id=name) for name in ("first", "second")]
+    apps = fcm_apps(settings, cast("SecretsManagerClient", secrets), transport, fcm.url, clock)
     return Worker(apps, transport, queue, lake, clock)
 
 
