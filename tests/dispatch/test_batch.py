@@ -175,6 +175,27 @@ def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
     assert len(ended) == 25
 
 
+def test_a_death_that_could_not_be_recorded_is_tried_again(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    queue.put(message(row))
+    hook = "before-call.dynamodb.TransactWriteItems"
+    events = worker.dispatcher.connection.client.meta.events
+
+    def change(**_: object) -> None:
+        Subscription(row.subscription_id).update([Subscription.revision.add(1)])
+
+    events.register(hook, change)
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    events.unregister(hook, change)
+    clock.advance(2)
+
+    assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
+    row.refresh()
+    assert row.status == "invalid"
+
+
 def test_a_dead_token_gets_no_second_push(
     worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
