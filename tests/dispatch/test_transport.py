@@ -26,7 +26,7 @@ class Provider:
     def __init__(self, context: ssl.SSLContext, max_streams: int = 1000) -> None:
         self.paths: Counter[str] = Counter()
         self.arrivals: list[float] = []
-        self.connections: set[http2.Connection] = set()
+        self.connections: set[http2.Connection] = set()  # themselves: an id may be used again
         self.plan: dict[int, http2.Answer] = {}
         self.usual = OK
         self._server = Http2Server(self._answer, context, max_streams=max_streams)
