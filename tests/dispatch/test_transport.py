@@ -271,6 +271,12 @@ def test_a_server_without_a_trusted_certificate_gets_nothing(provider: Provider)
     assert provider.paths.total() == 0
 
 
+def test_neither_a_request_nor_its_answer_shows_a_secret() -> None:
+    shown = repr([Request("https://oauth", ["x-key: ya29.key"], b"ya29.asked", "oauth"), Answer(200, b"ya29.granted")])
+
+    assert "ya29" not in shown
+
+
 def test_nothing_to_send_is_nothing_to_wait_for(client: Callable[[Timeouts], Transport]) -> None:
     assert client(PATIENT).send([]) == []
 
