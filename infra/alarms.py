@@ -122,6 +122,8 @@ def _on_ingest(environment: Environment) -> Iterator[Watch]:
     lag = counted(Metric.INGEST_LAG, "ingest", statistic=MAXIMUM, minutes=1)
     yield Watch("ingest-leaderless", leading, 1, 2, below=True)
     yield Watch("ingest-lagging", lag, environment.limits.ingest_lag_ms, 3)
+    behind = counted(Metric.RULES_BEHIND, "ingest", statistic=MAXIMUM, minutes=1)
+    yield Watch("rules-behind", behind, environment.limits.rules_behind_ms, 3)
     yield Watch("node-faults", counted(Metric.NODE_FAULTS, "ingest"), environment.limits.node_faults)
 
 

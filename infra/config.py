@@ -146,6 +146,7 @@ class Limits(Part):
     """Where alarms go off. Counts are over five minutes if not said otherwise."""
 
     ingest_lag_ms: Annotated[int, Field(ge=1)] = 30_000
+    rules_behind_ms: Annotated[int, Field(ge=1)] = 60_000
     statement_age_s: Annotated[int, Field(ge=1)] = 60
     push_age_s: Annotated[int, Field(ge=1)] = 300
     call_age_s: Annotated[int, Field(ge=1)] = 30

@@ -57,7 +57,7 @@ def _decisions(title: str, service: str, *decisions: Decision) -> cloudwatch.Gra
 
 def _ingest() -> cloudwatch.GraphWidget:
     counts = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED, Metric.NODE_FAULTS)
-    gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG)
+    gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (counted(name, "ingest", statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(counted(name, "ingest") for name in counts), *levels)
 

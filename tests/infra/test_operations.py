@@ -9,7 +9,7 @@ from infra.environments import PROD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 HOURS = 730
-IDLE_METRICS = 7
+IDLE_METRICS = 8
 """What ingest tells although there is nothing to do."""
 POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
