@@ -11,6 +11,9 @@ works out what is to be added and removed, and commits that on condition that `r
 
 What a crash leaves behind lies under a generation that is not in force, and the next flip erases it. Claims only
 grow, and only a younger claim flips, so every generation below the current one is dead and safe to erase.
+
+A large addition or removal starts from the rules that were in force, so a replacement it overtakes has not happened
+and is tried again. Only another replacement, which says so in `replaced`, makes it superfluous.
 """
 
 import random
@@ -50,7 +53,7 @@ class Unchanged(Enum):
     NOT_FOUND = "the client has no such subscription"
     TOO_MANY = "the subscription would have more rules than it may"
     CONTENDED = "other requests kept changing the rules"
-    SUPERSEDED = "a set that was claimed later is in force"
+    SUPERSEDED = "a set that was claimed later has replaced this one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +100,20 @@ class RuleSets:
 
     def replace(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
-        row = owned(subscription_id, client_id)
-        if row is None:
-            return Unchanged.NOT_FOUND
-        if len(rules) > self._limit:
-            return Unchanged.TOO_MANY
-        known = _in_generation(row)
-        added, removed = _difference(rules, known), _difference(known, rules)
-        if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
-            return Changed(after, added, removed)
-        claim = _claim(subscription_id, Subscription.client_id == client_id)
-        if claim is None:
-            return Unchanged.NOT_FOUND
-        if after := self._rewrite(subscription_id, claim, rules, now, Subscription.generation < claim):
-            return Changed(after, added, removed, anew=rules)
-        return Unchanged.SUPERSEDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
+        claim = None
+        for row in self._attempts(subscription_id, client_id):
+            if len(rules) > self._limit:
+                return Unchanged.TOO_MANY
+            if claim and row.replaced > claim:
+                return Unchanged.SUPERSEDED
+            known = _in_generation(row)
+            added, removed = _difference(rules, known), _difference(known, rules)
+            if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
+                return Changed(after, added, removed)
+            claim = _claim(subscription_id, Subscription.client_id == client_id)
+            if claim and (after := self._replace_all(subscription_id, claim, rules, now)):
+                return Changed(after, added, removed, anew=rules)
+        return _given_up(subscription_id, client_id)
 
     def add(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
         """Put `rules` in force beside the others; those that are in force already stay as they are."""
@@ -178,21 +180,29 @@ class RuleSets:
         row.revision, row.rule_count, row.updated_at = revision + 1, rule_count, now
         return row
 
+    def _replace_all(self, subscription_id: str, claim: int, rules: RuleSet, now: int) -> Subscription | None:
+        """None if a younger claim is in force; it replaced these rules only if it was a replacement too."""
+        youngest, mark = Subscription.generation < claim, Subscription.replaced.set(claim)
+        return self._rewrite(subscription_id, claim, rules, now, youngest, mark)
+
     def _rewrite(
-        self, subscription_id: str, claim: int, rules: RuleSet, now: int, only_if: Condition
+        self, subscription_id: str, claim: int, rules: RuleSet, now: int, only_if: Condition, *marks: Action
     ) -> Subscription | None:
         """Write the whole set under its claimed generation, then flip to it; what is dead after that is erased."""
         for batch in batched(rules.items(), BATCH, strict=False):
             rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
             _batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
-        flipped = _flip(subscription_id, claim, len(rules), now, only_if)
+        flipped = _flip(subscription_id, claim, len(rules), now, only_if, *marks)
         erase(self._connection, subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
         return flipped
 
 
-def _flip(subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition) -> Subscription | None:
+def _flip(
+    subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
+) -> Subscription | None:
     flipped = _update(
         subscription_id,
+        *marks,
         Subscription.generation.set(claim),
         Subscription.rule_count.set(rule_count),
         Subscription.revision.add(1),
