@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
 
+from api.shapes import MOST_RULES
 from clarion.decisions import Environment
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
@@ -40,7 +41,7 @@ class ApiSettings(Settings):
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
-    rules_per_request: int = Field(default=10_000, gt=0)
+    rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)
     body_bytes: int = Field(default=4_000_000, gt=0)
     requests_per_minute: int = Field(default=120, gt=0)

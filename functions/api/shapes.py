@@ -28,6 +28,8 @@ DIRECT_DEVICE = r"^[a-zA-Z0-9_\-+/=:]{64,326}$"
 DIRECT_IPHONE = re.compile(r"[0-9a-fA-F]{64,200}")
 APP = "^[A-Za-z0-9._-]{1,64}$"
 FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
+MOST_RULES, MOST_SUBSCRIPTIONS = 10_000, 50
+"""In one request."""
 
 
 type Platform = Literal["ios", "android"]
@@ -52,6 +54,19 @@ def _hex_schema(size: int) -> WithJsonSchema:
 
 
 Key = Annotated[bytes, BeforeValidator(_hex(32)), PlainSerializer(bytes.hex, return_type=str), _hex_schema(32)]
+
+
+def _at_most(limit: int) -> BeforeValidator:
+    """Looks at a list before its items: each that breaks a rule takes memory, and a body has room for a million."""
+
+    def short(value: object) -> object:
+        if isinstance(value, list) and len(value) > limit:
+            raise ValueError(f"must be at most {limit}")
+        return value
+
+    return BeforeValidator(short)
+
+
 Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
@@ -173,7 +188,7 @@ class NewRule(Body):
 
 class RulesChange(Body):
     subscription_id: UUID
-    rules: list[NewRule]
+    rules: Annotated[list[NewRule], _at_most(MOST_RULES)]
 
     @field_validator("rules")
     @classmethod
@@ -190,7 +205,9 @@ class RulesChange(Body):
 
 
 class Removal(Body):
-    subscription_ids: list[UUID] = Field(min_length=1, max_length=50)
+    subscription_ids: Annotated[list[UUID], _at_most(MOST_SUBSCRIPTIONS)] = Field(
+        min_length=1, max_length=MOST_SUBSCRIPTIONS
+    )
 
 
 class Registered(BaseModel):
