@@ -8,6 +8,7 @@ from uuid import uuid4
 import boto3
 import jwt
 import pytest
+import sr25519
 from moto import mock_aws
 
 from api.app import handle
@@ -75,7 +76,12 @@ def new_token() -> Callable[..., str]:
 
     def make(secret: str = SECRET, algorithm: str = "HS256", **changes: Any) -> str:
         now = int(time.time())
-        claims = {"iss": "polkadot-app", "sub": "ab" * 32, "iat": now, "exp": now + 86_400} | changes
+        claims = {
+            "iss": "polkadot-app",
+            "sub": sr25519.pair_from_seed(b"s" * 32)[0].hex(),
+            "iat": now,
+            "exp": now + 86_400,
+        } | changes
         told = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode(told, secret, algorithm=algorithm)
 
@@ -133,7 +139,7 @@ def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
 @pytest.fixture
 def new_client(room: Room, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
     def make() -> Client:
-        key = uuid4().bytes * 2
+        key, _ = sr25519.pair_from_seed(uuid4().bytes * 2)
         return Client(authorizer, room, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})
 
     return make
