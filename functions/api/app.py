@@ -5,6 +5,7 @@ through and says in its context who it is; here, whoever is nobody is refused be
 """
 
 import json
+import time
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
@@ -21,7 +22,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
-from api.room import Room
+from api.room import REQUEST_SECONDS, Room
 from clarion.metrics import NAMESPACE, Metric
 from clarion.secrets import SecretError
 from clarion.tables import error_code
@@ -58,6 +59,7 @@ openapi.serve(app)
 
 def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
     """Answer one request of API Gateway (payload 2.0)."""
+    until = time.monotonic() + REQUEST_SECONDS
     try:
         client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
         event = _admissible(event, room.settings.body_bytes)
@@ -67,9 +69,10 @@ def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict
         return _built(problem)
     except PynamoDBException as error:
         return _built(_not_now(error))
-    app.append_context(room=room, client_id=client_id)
+    app.append_context(room=room, client_id=client_id, until=until)
     answer = app.resolve(event, context)
     _tell_lake(room)
+    _clear_up(room, until)
     return answer
 
 
@@ -83,6 +86,14 @@ def _tell_lake(room: Room) -> None:
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
         metrics.flush_metrics()
+
+
+def _clear_up(room: Room, until: float) -> None:
+    """What is left over is not in force: the request has been done without it."""
+    try:
+        room.rule_sets.leftovers.erase(until=until)
+    except PynamoDBException:
+        logger.exception("rules are left over")
 
 
 def _caller(event: Mapping[str, Any]) -> bytes:

@@ -45,7 +45,7 @@ logger = Logger(service="api")
 )
 def notify(body: Notification) -> Response[Any]:
     """What the provider answers is told as it is: a push that it refuses is a 200 with `success` false."""
-    room, client_id = of_request(router)
+    room, client_id, _ = of_request(router)
     service, settings = room.direct_push, room.settings.direct_push
     if service is None or settings is None:
         raise Problem(Kind.DIRECT_PUSH_OFF)

@@ -94,7 +94,15 @@ def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> An
         case "read":
             return read(rule_sets, sid)
         case _:
-            return "not found" if subscriptions.remove(connection, [sid], CLIENT) is None else "gone"
+            return remove(rule_sets, connection, sid)
+
+
+def remove(rule_sets: RuleSets, connection: Connection, sid: str) -> str:
+    removed = subscriptions.remove(connection, [sid], CLIENT)
+    if isinstance(removed, Unchanged):
+        return str(told(removed, repr))
+    rule_sets.leftovers.note(sid)
+    return "gone"
 
 
 def told(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
@@ -245,16 +253,24 @@ class Bench:
         assert isinstance(row, Subscription)
         self.sid = row.subscription_id
         self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
+        self.rule_sets.leftovers.erase()
         self.state: Blocks | None = state
 
     def race(self, rivals: Sequence[tuple[Op, int | None]], schedule: Iterator[tuple[int, int]]) -> list[Runner]:
         runners = [Runner(op, crash_after) for op, crash_after in rivals]
-        race(runners, schedule, lambda op: perform(op, self.rule_sets, self.connection, self.sid))
+        race(runners, schedule, self._perform)
         after = seen_by_the_matcher(self.sid)
         assert read(self.rule_sets, self.sid) == (after if after is not None else "not found")
         assert explained(self.state, runners, after), [(each.op, each.answer, each.error) for each in runners]
         self.state = after
         return runners
+
+    def _perform(self, op: Op) -> Any:
+        """As one Lambda of several does it."""
+        rule_sets = RuleSets(self.connection, limit=LIMIT, sleep=lambda _: None)
+        answer = perform(op, rule_sets, self.connection, self.sid)
+        rule_sets.leftovers.erase()
+        return answer
 
     def clear(self) -> None:
         subscriptions.remove(self.connection, [self.sid], CLIENT)
