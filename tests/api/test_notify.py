@@ -148,6 +148,19 @@ def test_a_refusal_of_firebase_is_told_as_it_is(caller: Any) -> None:
     assert told["errors"] == [{"device": token, "status": 404, "response": {"reason": "UNREGISTERED"}}]
 
 
+@pytest.mark.parametrize("bundle", [{"bundlerId": "com.evil"}, {}])
+def test_only_our_own_app_can_be_set_up_wrongly(caller: Any, bundle: dict[str, str]) -> None:
+    answer = push(caller, troubled_token(Trouble(failure="TopicDisallowed")), **bundle)
+    if bundle:
+        assert (answer.status, answer.json["errors"][0]["response"]) == (200, {"reason": "TopicDisallowed"})
+    else:
+        assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
+
+
+def test_a_call_may_be_left_open(caller: Any) -> None:
+    assert push(caller, ANDROID, voip=None).json["success"]
+
+
 def test_a_provider_that_finds_a_token_dead_changes_no_subscription(
     caller: Any, new_client: Callable[[], Any], register: Callable[..., str]
 ) -> None:
