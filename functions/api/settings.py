@@ -1,9 +1,11 @@
 """What the two functions read from their environment."""
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
 
+from api.login import issuer_name
 from api.shapes import MOST_RULES
 from clarion.decisions import Environment
 from clarion.payload import TITLE
@@ -92,7 +94,15 @@ class AuthorizerSettings(Settings):
             raise ValueError("login_secret_id and login_domain go together")
         if not (self.jwt_secret_id or self.login_secret_id or self.issuers):
             raise ValueError("no issuer is configured")
-        names = [self.jwt_issuer, *(one.issuer for one in self.issuers)]
+        names = list(self._names())
         if len(set(names)) < len(names):
             raise ValueError("an issuer is configured twice")
         return self
+
+    def _names(self) -> Iterator[str]:
+        """Of the issuers that are configured."""
+        if self.jwt_secret_id:
+            yield self.jwt_issuer
+        if self.login_domain:
+            yield issuer_name(self.login_domain)
+        yield from (one.issuer for one in self.issuers)

@@ -202,7 +202,16 @@ def test_no_issuer_at_all_stops_the_start() -> None:
         AuthorizerSettings()
 
 
-def test_one_issuer_with_two_kinds_of_keys_stops_the_start() -> None:
-    issuer = {"issuer": "polkadot-app", "audience": "a", "algorithms": ["ES256"], "jwks_url": "https://a.example"}
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("polkadot-app", {"jwt_secret_id": "jwt"}),
+        ("https://push.example.org", {"login_secret_id": "login", "login_domain": "push.example.org"}),
+    ],
+)
+def test_one_issuer_with_two_kinds_of_keys_stops_the_start(name: str, other: dict[str, str]) -> None:
+    issuer = {"issuer": name, "audience": "a", "algorithms": ["ES256"], "jwks_url": "https://a.example"}
+    issuers = {"issuers": json.dumps([issuer])}
     with pytest.raises(ValidationError, match="twice"):
-        AuthorizerSettings.model_validate({"jwt_secret_id": "jwt", "issuers": json.dumps([issuer])})
+        AuthorizerSettings.model_validate(other | issuers)
+    assert AuthorizerSettings.model_validate(issuers).issuers[0].issuer == name
