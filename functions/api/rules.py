@@ -10,7 +10,7 @@ from api import history
 from api.described import BEARER, WITH_BODY, answers
 from api.problems import Kind, Problem
 from api.room import Room, of_request
-from api.shapes import Added, Removed, RulesChange
+from api.shapes import Added, Removed, RulesChange, RulesRemoval
 from clarion.rulesets import Changed, RuleSet, Unchanged
 
 router = APIGatewayHttpRouter()
@@ -64,7 +64,7 @@ def add(body: RulesChange) -> Added:
     security=BEARER,
     responses=answers(HTTPStatus.OK, Removed, PROBLEMS),
 )
-def discard(body: RulesChange) -> Removed:
+def discard(body: RulesRemoval) -> Removed:
     """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
     room, client_id, until = of_request(router)
     now = room.now()
@@ -74,7 +74,7 @@ def discard(body: RulesChange) -> Removed:
     return Removed(removed=len(changed.removed), total_rules=changed.total)
 
 
-def _set(body: RulesChange, room: Room) -> RuleSet:
+def _set(body: RulesRemoval, room: Room) -> RuleSet:
     if len(body.rules) > room.settings.rules_per_request:
         errors = [{"field": "rules", "rule": f"must be at most {room.settings.rules_per_request}"}]
         raise Problem(Kind.INVALID, more={"errors": errors})

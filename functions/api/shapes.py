@@ -70,6 +70,11 @@ def _at_most(limit: int) -> BeforeValidator:
 Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
+def _meaning(value: object) -> object:
+    """What neither the case of hex nor its prefix changes."""
+    return value.lower().removeprefix("0x") if isinstance(value, str) else value
+
+
 class Body(BaseModel):
     """Fields that a later version may know are passed over; two spellings of one field must not differ."""
 
@@ -80,7 +85,7 @@ class Body(BaseModel):
     @classmethod
     def _agree(cls, given: Any) -> Any:
         for names in cls.spellings if isinstance(given, Mapping) else ():
-            values = [given[name] for name in names if name in given]
+            values = [_meaning(given[name]) for name in names if name in given]
             if any(value != values[0] for value in values):
                 raise ValueError(f"{' and '.join(names)} mean the same but differ")
         return given
@@ -186,10 +191,15 @@ class NewRule(Body):
     )
 
 
-class RulesChange(Body):
+class RulesRemoval(Body):
     subscription_id: UUID
     rules: Annotated[list[NewRule], _at_most(MOST_RULES)]
 
+    def as_set(self) -> RuleSet:
+        return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}
+
+
+class RulesChange(RulesRemoval):
     @field_validator("rules")
     @classmethod
     def _not_both_ways(cls, rules: list[NewRule]) -> list[NewRule]:
@@ -199,9 +209,6 @@ class RulesChange(Body):
             if meant[rule.sender_pubkey + rule.topic] != rule.notify_type:
                 raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
         return rules
-
-    def as_set(self) -> RuleSet:
-        return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}
 
 
 class Removal(Body):
@@ -260,7 +267,7 @@ class Notification(Body):
         description="instead of this deployment's app, for an iPhone",
     )
     message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
-    voip: bool = False
+    voip: bool | None = Field(default=None, description="a call; a message where absent")
 
     @model_validator(mode="after")
     def _token_of_its_platform(self) -> Self:

@@ -213,6 +213,23 @@ def test_a_pair_twice_with_two_meanings_is_refused(client: Any, register: Any) -
     assert (answer.status, answer.json["errors"][0]["field"]) == (422, "rules")
 
 
+def test_a_pair_is_removed_whatever_it_is_said_to_mean(client: Any, register: Any) -> None:
+    [rule] = rules(0, 1)
+    sid = register(client)
+    client("PUT", RULES, {"subscription_id": sid, "rules": [rule]})
+    body = {"subscription_id": sid, "rules": [rule, rule | {"notify_type": "voip"}]}
+    assert client("DELETE", RULES, body).json == {"removed": 1, "total_rules": 0}
+
+
+def test_one_key_in_two_spellings_is_one_key(client: Any, register: Any) -> None:
+    [rule] = rules(0, 1)
+    twice = rule | {"senderPubkey": f"0x{rule['sender_pubkey'].upper()}"}
+    body = {"subscription_id": register(client), "rules": [twice]}
+    assert client("POST", RULES, body).json == {"added": 1, "total_rules": 1}
+    twice["senderPubkey"] = "cd" * 32
+    assert client("POST", RULES, body).status == 422
+
+
 def test_a_wrong_method_is_told_which_are_right(client: Any) -> None:
     answer = client("PATCH", RULES)
     assert (answer.status, answer.headers["Allow"]) == (405, "DELETE, POST, PUT")
