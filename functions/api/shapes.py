@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    StrictBool,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -267,7 +268,7 @@ class Notification(Body):
         description="instead of this deployment's app, for an iPhone",
     )
     message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
-    voip: bool | None = Field(default=None, description="a call; a message where absent")
+    voip: StrictBool | None = Field(default=None, description="a call; a message where absent")
 
     @model_validator(mode="after")
     def _token_of_its_platform(self) -> Self:
