@@ -5,6 +5,8 @@ through and says in its context who it is; here, whoever is nobody is refused be
 """
 
 import json
+import time
+from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -20,13 +22,15 @@ from pynamodb.exceptions import PynamoDBException
 
 from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
-from api.room import Room
+from api.room import REQUEST_SECONDS, Room
 from clarion.metrics import NAMESPACE, Metric
+from clarion.secrets import SecretError
 from clarion.tables import error_code
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
 JSON = "application/json"
+WITH_BODY = {"POST", "PUT", "DELETE"}
 ERRORS_TOLD = 20
 
 logger = Logger(service="api")
@@ -36,8 +40,10 @@ metrics = Metrics(namespace=NAMESPACE, service="api")
 def json_object(body: str | None) -> dict[str, Any]:
     try:
         found = json.loads(body or "")
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise Problem(Kind.MALFORMED, str(error)) from None
+    except (ValueError, RecursionError):
+        raise Problem(Kind.MALFORMED, "too deep, or a number of too many digits") from None
     if not isinstance(found, dict):
         raise Problem(Kind.MALFORMED)
     return found
@@ -53,18 +59,20 @@ openapi.serve(app)
 
 def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
     """Answer one request of API Gateway (payload 2.0)."""
+    until = time.monotonic() + REQUEST_SECONDS
     try:
         client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
-        _admissible(event, room.settings.body_bytes)
+        event = _admissible(event, room.settings.body_bytes)
         if client_id:
             _within_allowance(client_id, room)
     except Problem as problem:
         return _built(problem)
     except PynamoDBException as error:
         return _built(_not_now(error))
-    app.append_context(room=room, client_id=client_id)
+    app.append_context(room=room, client_id=client_id, until=until)
     answer = app.resolve(event, context)
     _tell_lake(room)
+    _clear_up(room, until)
     return answer
 
 
@@ -78,6 +86,14 @@ def _tell_lake(room: Room) -> None:
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
         metrics.flush_metrics()
+
+
+def _clear_up(room: Room, until: float) -> None:
+    """What is left over is not in force: the request has been done without it."""
+    try:
+        room.rule_sets.leftovers.erase(until=until)
+    except PynamoDBException:
+        logger.exception("rules are left over")
 
 
 def _caller(event: Mapping[str, Any]) -> bytes:
@@ -96,13 +112,19 @@ def _within_allowance(client_id: bytes, room: Room) -> None:
         raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} a minute", headers={"Retry-After": str(wait)})
 
 
-def _admissible(event: Mapping[str, Any], limit: int) -> None:
-    body = event.get("body") or ""
-    if len(body) > limit:
+def _admissible(event: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The event as the resolver is to see it, which is strict about how a media type is spelt and parses others too."""
+    if _size(event) > limit:
         raise Problem(Kind.TOO_LARGE, f"at most {limit} bytes")
     media_type = event["headers"].get("content-type", JSON).partition(";")[0].strip().lower()
-    if body and media_type != JSON:
+    if media_type != JSON and event["requestContext"]["http"]["method"] in WITH_BODY:
         raise Problem(Kind.UNSUPPORTED_MEDIA_TYPE, f"send {JSON}")
+    return {**event, "headers": {**event["headers"], "content-type": JSON}}
+
+
+def _size(event: Mapping[str, Any]) -> int:
+    body = event.get("body") or ""
+    return len(b64decode(body) if event.get("isBase64Encoded") else body.encode())
 
 
 def _built(problem: Problem) -> dict[str, Any]:
@@ -143,14 +165,14 @@ def _invalid(error: RequestValidationError) -> Response[str]:
     return Problem(kind, more={"errors": errors}).response()
 
 
-@app.exception_handler([PynamoDBException, BotoCoreError, ClientError])
-def _unavailable(error: PynamoDBException | BotoCoreError | ClientError) -> Response[str]:
+@app.exception_handler([PynamoDBException, BotoCoreError, ClientError, SecretError])
+def _unavailable(error: PynamoDBException | BotoCoreError | ClientError | SecretError) -> Response[str]:
     return _not_now(error).response()
 
 
-def _not_now(error: PynamoDBException | BotoCoreError | ClientError) -> Problem:
+def _not_now(error: PynamoDBException | BotoCoreError | ClientError | SecretError) -> Problem:
     code = error_code(error) if isinstance(error, PynamoDBException) else None
-    logger.error("AWS does not answer", extra={"error": type(error).__name__, "code": code})
+    logger.error("AWS gives no usable answer", extra={"error": type(error).__name__, "code": code})
     return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"})
 
 

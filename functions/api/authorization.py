@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from api.identity import Issuer, Refusal, SharedSecret, bearer, identify
 from api.login import issuer_name
 from api.settings import AuthorizerSettings, JwksIssuer
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SecretError
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 JWKS_TIMEOUT_SECONDS = 3
 JWKS_SECONDS = 300
 """How long a set of public keys is kept; an unknown key id fetches it anew, at most every 30 s."""
+NO_KEY = (
+    *(SecretError, BotoCoreError, ClientError),
+    *(jwt.PyJWKClientConnectionError, jwt.PyJWKSetError, OSError, ValueError),
+)
+"""What comes of a secret or a set of public keys that can't be read, or holds something else, such as a page of HTML."""
 
 logger = Logger(service="authorizer")
 
@@ -37,7 +42,7 @@ class Authorizer:
     def _context(self, headers: Mapping[str, str]) -> dict[str, str]:
         try:
             found = identify(bearer(headers), self._issuers)
-        except (jwt.PyJWKClientConnectionError, BotoCoreError, ClientError):
+        except NO_KEY:
             logger.exception("the key of an issuer can't be had")
             return {"unavailable": "the issuer's keys"}
         return {"refusal": found.value} if isinstance(found, Refusal) else {"client_id": found.hex()}

@@ -6,9 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import jwt
+import sr25519
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-PUBLIC_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+IDENTITY = bytes(32)
+"""Under this point as public key a signature of zeros holds for every message."""
+_ANY_SIGNATURE = bytes(63) + b"\x80"
 LEEWAY_SECONDS = 30
 """How far the clocks of an issuer and of this service may differ."""
 
@@ -53,7 +57,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 def identify(token: str | None, issuers: Mapping[str, Issuer]) -> bytes | Refusal:
     """The client's public key, 32 bytes, if a trusted issuer vouches for it now.
 
-    Raises `jwt.PyJWKClientConnectionError`, and what the client of a secret raises, when a key can't be had.
+    Raises what the issuer's `key` raises when it can't be had.
     """
     if token is None:
         return Refusal.MISSING
@@ -63,8 +67,21 @@ def identify(token: str | None, issuers: Mapping[str, Issuer]) -> bytes | Refusa
         raise
     except (jwt.InvalidTokenError, jwt.PyJWKClientError) as error:
         return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), Refusal.INVALID)
-    found = PUBLIC_KEY.fullmatch(subject)
-    return bytes.fromhex(found[1]) if found else Refusal.NOT_A_CLIENT
+    found = HEX.fullmatch(subject)
+    client_id = bytes.fromhex(found[1]) if found else b""
+    return client_id if is_public_key(client_id) else Refusal.NOT_A_CLIENT
+
+
+def is_public_key(candidate: bytes) -> bool:
+    """Whether it encodes a point of the group other than its identity, whose secret key everybody knows.
+
+    Verifying reads the key first, and raises if that fails (https://www.rfc-editor.org/rfc/rfc9496#section-4.3.1).
+    """
+    try:
+        sr25519.verify(_ANY_SIGNATURE, b"", candidate)
+    except ValueError:
+        return False
+    return candidate != IDENTITY
 
 
 _REFUSALS = (

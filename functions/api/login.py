@@ -19,13 +19,13 @@ from typing import NamedTuple
 import jwt
 import sr25519
 
+from api.identity import IDENTITY
+
 CHALLENGE_SECONDS = 120
 TOKEN_SECONDS = 3600
 PADDING = "="
 NONCE_BYTES, EXPIRY_BYTES, SEAL_BYTES = 16, 8, 32
 _PURPOSE = b"clarion challenge v1\0"
-_NOBODY = bytes(32)
-"""Under the identity point as public key a signature of zeros holds for every message."""
 
 
 class LoginRefusal(StrEnum):
@@ -76,7 +76,7 @@ def check(challenge: str, client_id: bytes, secret: str, now: int) -> Valid | Lo
 
 
 def signed(signature: bytes, text: bytes, client_id: bytes) -> bool:
-    if client_id == _NOBODY:
+    if client_id == IDENTITY:
         return False
     try:
         valid: bool = sr25519.verify(signature, text, client_id)

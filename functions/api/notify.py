@@ -45,7 +45,7 @@ logger = Logger(service="api")
 )
 def notify(body: Notification) -> Response[Any]:
     """What the provider answers is told as it is: a push that it refuses is a 200 with `success` false."""
-    room, client_id = of_request(router)
+    room, client_id, _ = of_request(router)
     service, settings = room.direct_push, room.settings.direct_push
     if service is None or settings is None:
         raise Problem(Kind.DIRECT_PUSH_OFF)
@@ -54,7 +54,10 @@ def notify(body: Notification) -> Response[Any]:
     if wait:
         raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} pushes a minute", headers={"Retry-After": str(wait)})
     platform = body.platform or platform_of(body.device_token)
-    result = _result(service.push(_message(body), platform), platform, body.device_token)
+    tries = service.push(_message(body), platform)
+    if body.bundle_id is None:
+        _set_up_rightly(tries[-1], platform)
+    result = _result(tries, platform, body.device_token)
     text = result.model_dump_json(by_alias=True, exclude_none=True)
     return Response(status_code=HTTPStatus.OK, content_type="application/json", body=text)
 
@@ -64,16 +67,20 @@ def _message(body: Notification) -> Message:
         token=body.device_token,
         push_id=body.push_id,
         message=body.message,
-        voip=body.voip,
+        voip=bool(body.voip),
         bundle_id=body.bundle_id,
     )
 
 
+def _set_up_rightly(last: Try, platform: Platform) -> None:
+    """Only a push to our own app tells: with another's `bundlerId` it is the caller whom the provider refuses."""
+    if isinstance(last.outcome, Misconfigured) and last.outcome.whole_app:
+        logger.error("misconfigured", extra={"platform": platform, "reason": last.outcome.reason})
+        raise Problem(Kind.UNAVAILABLE, "direct push is not set up rightly", headers={"Retry-After": "60"})
+
+
 def _result(tries: Sequence[Try], platform: Platform, token: str) -> NotificationResult:
     last = tries[-1].outcome
-    if isinstance(last, Misconfigured) and last.whole_app:
-        logger.error("misconfigured", extra={"platform": platform, "reason": last.reason})
-        raise Problem(Kind.UNAVAILABLE, "direct push is not set up rightly", headers={"Retry-After": "60"})
     if isinstance(last, Delivered):
         return NotificationResult(success=True, platform=platform, sent=1, failed=0, message_id=last.provider_id)
     errors = [

@@ -18,6 +18,11 @@ from clarion.rulesets import RuleSets
 from clarion.secrets import Secret
 from clarion.tables import bind
 
+TABLE_SECONDS = 3
+"""What one request to a table may take; it is tried twice."""
+REQUEST_SECONDS = 20
+"""After so long a request begins nothing new: what is under way then may take another 6 s, and API Gateway gives it 30."""
+
 
 def milliseconds() -> int:
     return time.time_ns() // 1_000_000
@@ -47,8 +52,7 @@ class Room:
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
-        bind(settings.table_prefix)
-        connection = Connection()
+        connection = bind(settings.table_prefix, seconds=TABLE_SECONDS)
         return cls(
             settings=settings,
             connection=connection,
@@ -72,9 +76,9 @@ def _direct_push(settings: ApiSettings) -> DirectPush | None:
     return DirectPush.open(settings.direct_push, boto3.client("secretsmanager"))
 
 
-def of_request(router: APIGatewayHttpRouter) -> tuple[Room, bytes]:
-    """The room, and the client that sent the request being answered."""
+def of_request(router: APIGatewayHttpRouter) -> tuple[Room, bytes, float]:
+    """The room, the client that sent the request being answered, and until when anything new may be begun for it."""
     client_id = router.context["client_id"]
     if client_id is None:
         raise Problem(Kind.UNAUTHENTICATED)
-    return router.context["room"], client_id
+    return router.context["room"], client_id, router.context["until"]

@@ -10,7 +10,7 @@ from api import history
 from api.described import BEARER, WITH_BODY, answers
 from api.problems import Kind, Problem
 from api.room import Room, of_request
-from api.shapes import Added, Removed, RulesChange
+from api.shapes import Added, Removed, RulesChange, RulesRemoval
 from clarion.rulesets import Changed, RuleSet, Unchanged
 
 router = APIGatewayHttpRouter()
@@ -29,9 +29,9 @@ PROBLEMS = [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION, Kind.TOO_MAN
 )
 def replace(body: RulesChange) -> Response[str]:
     """At one moment: a statement meets the old rules or the new ones, never some of both."""
-    room, client_id = of_request(router)
+    room, client_id, until = of_request(router)
     now = room.now()
-    outcome = room.rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now)
+    outcome = room.rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
     if outcome is not Unchanged.SUPERSEDED:
         _tell(room, _done(outcome, room), now)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
@@ -48,9 +48,10 @@ def replace(body: RulesChange) -> Response[str]:
 )
 def add(body: RulesChange) -> Added:
     """All of them at one moment. Rules that are there already stay as they are and are not counted as added."""
-    room, client_id = of_request(router)
+    room, client_id, until = of_request(router)
     now = room.now()
-    changed = _done(room.rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now), room)
+    outcome = room.rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    changed = _done(outcome, room)
     _tell(room, changed, now)
     return Added(added=len(changed.added), total_rules=changed.total)
 
@@ -63,16 +64,17 @@ def add(body: RulesChange) -> Added:
     security=BEARER,
     responses=answers(HTTPStatus.OK, Removed, PROBLEMS),
 )
-def discard(body: RulesChange) -> Removed:
+def discard(body: RulesRemoval) -> Removed:
     """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
-    room, client_id = of_request(router)
+    room, client_id, until = of_request(router)
     now = room.now()
-    changed = _done(room.rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now), room)
+    outcome = room.rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    changed = _done(outcome, room)
     _tell(room, changed, now)
     return Removed(removed=len(changed.removed), total_rules=changed.total)
 
 
-def _set(body: RulesChange, room: Room) -> RuleSet:
+def _set(body: RulesRemoval, room: Room) -> RuleSet:
     if len(body.rules) > room.settings.rules_per_request:
         errors = [{"field": "rules", "rule": f"must be at most {room.settings.rules_per_request}"}]
         raise Problem(Kind.INVALID, more={"errors": errors})

@@ -1,9 +1,12 @@
 """What the two functions read from their environment."""
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
 
+from api.login import issuer_name
+from api.shapes import MOST_RULES
 from clarion.decisions import Environment
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
@@ -40,7 +43,7 @@ class ApiSettings(Settings):
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
-    rules_per_request: int = Field(default=10_000, gt=0)
+    rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)
     body_bytes: int = Field(default=4_000_000, gt=0)
     requests_per_minute: int = Field(default=120, gt=0)
@@ -91,7 +94,15 @@ class AuthorizerSettings(Settings):
             raise ValueError("login_secret_id and login_domain go together")
         if not (self.jwt_secret_id or self.login_secret_id or self.issuers):
             raise ValueError("no issuer is configured")
-        names = [self.jwt_issuer, *(one.issuer for one in self.issuers)]
+        names = list(self._names())
         if len(set(names)) < len(names):
             raise ValueError("an issuer is configured twice")
         return self
+
+    def _names(self) -> Iterator[str]:
+        """Of the issuers that are configured."""
+        if self.jwt_secret_id:
+            yield self.jwt_issuer
+        if self.login_domain:
+            yield issuer_name(self.login_domain)
+        yield from (one.issuer for one in self.issuers)

@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    StrictBool,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -28,6 +29,8 @@ DIRECT_DEVICE = r"^[a-zA-Z0-9_\-+/=:]{64,326}$"
 DIRECT_IPHONE = re.compile(r"[0-9a-fA-F]{64,200}")
 APP = "^[A-Za-z0-9._-]{1,64}$"
 FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
+MOST_RULES, MOST_SUBSCRIPTIONS = 10_000, 50
+"""In one request."""
 
 
 type Platform = Literal["ios", "android"]
@@ -52,7 +55,25 @@ def _hex_schema(size: int) -> WithJsonSchema:
 
 
 Key = Annotated[bytes, BeforeValidator(_hex(32)), PlainSerializer(bytes.hex, return_type=str), _hex_schema(32)]
+
+
+def _at_most(limit: int) -> BeforeValidator:
+    """Looks at a list before its items: each that breaks a rule takes memory, and a body has room for a million."""
+
+    def short(value: object) -> object:
+        if isinstance(value, list) and len(value) > limit:
+            raise ValueError(f"must be at most {limit}")
+        return value
+
+    return BeforeValidator(short)
+
+
 Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
+
+
+def _meaning(value: object) -> object:
+    """What neither the case of hex nor its prefix changes."""
+    return value.lower().removeprefix("0x") if isinstance(value, str) else value
 
 
 class Body(BaseModel):
@@ -65,7 +86,7 @@ class Body(BaseModel):
     @classmethod
     def _agree(cls, given: Any) -> Any:
         for names in cls.spellings if isinstance(given, Mapping) else ():
-            values = [given[name] for name in names if name in given]
+            values = [_meaning(given[name]) for name in names if name in given]
             if any(value != values[0] for value in values):
                 raise ValueError(f"{' and '.join(names)} mean the same but differ")
         return given
@@ -171,10 +192,15 @@ class NewRule(Body):
     )
 
 
-class RulesChange(Body):
+class RulesRemoval(Body):
     subscription_id: UUID
-    rules: list[NewRule]
+    rules: Annotated[list[NewRule], _at_most(MOST_RULES)]
 
+    def as_set(self) -> RuleSet:
+        return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}
+
+
+class RulesChange(RulesRemoval):
     @field_validator("rules")
     @classmethod
     def _not_both_ways(cls, rules: list[NewRule]) -> list[NewRule]:
@@ -185,12 +211,11 @@ class RulesChange(Body):
                 raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
         return rules
 
-    def as_set(self) -> RuleSet:
-        return {rule.sender_pubkey + rule.topic: rule.notify_type for rule in self.rules}
-
 
 class Removal(Body):
-    subscription_ids: list[UUID] = Field(min_length=1, max_length=50)
+    subscription_ids: Annotated[list[UUID], _at_most(MOST_SUBSCRIPTIONS)] = Field(
+        min_length=1, max_length=MOST_SUBSCRIPTIONS
+    )
 
 
 class Registered(BaseModel):
@@ -243,7 +268,7 @@ class Notification(Body):
         description="instead of this deployment's app, for an iPhone",
     )
     message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
-    voip: bool = False
+    voip: StrictBool | None = Field(default=None, description="a call; a message where absent")
 
     @model_validator(mode="after")
     def _token_of_its_platform(self) -> Self:

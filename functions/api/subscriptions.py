@@ -38,22 +38,30 @@ LISTING = TypeAdapter(list[SubscriptionShape])
     responses=answers(
         HTTPStatus.CREATED,
         Registered,
-        [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.TOKEN_TAKEN, Kind.TOO_MANY_SUBSCRIPTIONS],
+        [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.TOKEN_TAKEN, Kind.TOO_MANY_SUBSCRIPTIONS, Kind.CONTENDED],
     ),
 )
 def register(body: NewSubscription) -> Registered:
     """A token belongs to one subscription; its owner is told which one if it is registered already."""
-    room, client_id = of_request(router)
-    if len(subscriptions.of_client(client_id)) >= room.settings.subscriptions_per_client:
-        raise Problem(Kind.TOO_MANY_SUBSCRIPTIONS, f"at most {room.settings.subscriptions_per_client}")
+    room, client_id, _ = of_request(router)
     now = room.now()
     wish = Registration(client_id, body.notify_type, body.token, body.app, body.environment)
-    made = subscriptions.register(room.connection, wish, now=now)
+    made = subscriptions.holder(body.notify_type, body.token) or _made(room, wish, now)
     if isinstance(made, TokenTaken):
         mine = {"subscription_id": made.subscription_id} if made.client_id == client_id else {}
         raise Problem(Kind.TOKEN_TAKEN, more=mine)
+    if isinstance(made, Unchanged):
+        raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
     room.events.add(history.of_subscription(made, now))
     return Registered(subscription_id=UUID(made.subscription_id))
+
+
+def _made(room: Room, wish: Registration, now: int) -> Subscription | TokenTaken | Unchanged:
+    """Subscriptions whose token died don't count: a phone that gets new tokens must not lock itself out."""
+    limit = room.settings.subscriptions_per_client
+    if sum(row.status == SubscriptionStatus.ACTIVE for row in subscriptions.of_client(wish.client_id)) >= limit:
+        raise Problem(Kind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
+    return subscriptions.register(room.connection, wish, now=now)
 
 
 @router.get(
@@ -70,8 +78,8 @@ def register(body: NewSubscription) -> Registered:
 )
 def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
     """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
-    room, client_id = of_request(router)
-    shapes, following = _page(room, client_id, Cursor.parse(cursor) if cursor else None)
+    room, client_id, until = of_request(router)
+    shapes, following = _page(room, client_id, Cursor.parse(cursor) if cursor else None, until)
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
     link = {"Link": f'</v1/subscriptions?cursor={following}>; rel="next"'} if following else {}
     return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
@@ -84,18 +92,23 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
     operation_id="removeSubscriptions",
     tags=TAGS,
     security=BEARER,
-    responses=answers(HTTPStatus.NO_CONTENT, None, [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION]),
+    responses=answers(
+        HTTPStatus.NO_CONTENT, None, [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION, Kind.CONTENDED]
+    ),
 )
 def remove(body: Removal) -> Response[str]:
     """All of them or, if one is not yours, none."""
-    room, client_id = of_request(router)
+    room, client_id, _ = of_request(router)
     ids = [str(subscription_id) for subscription_id in body.subscription_ids]
     removed = subscriptions.remove(room.connection, ids, client_id)
-    if removed is None:
+    if removed is Unchanged.NOT_FOUND:
         raise Problem(Kind.NO_SUBSCRIPTION, "nothing was removed")
+    if isinstance(removed, Unchanged):
+        raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
     now = room.now()
     for row in removed:
         room.events.add(history.of_subscription(row, now, removed=True))
+        room.rule_sets.leftovers.note(row.subscription_id)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 
 
@@ -107,7 +120,9 @@ class Part(NamedTuple):
     more: bool
 
 
-def _page(room: Room, client_id: bytes, begin: Cursor | None) -> tuple[list[SubscriptionShape], Cursor | None]:
+def _page(
+    room: Room, client_id: bytes, begin: Cursor | None, until: float
+) -> tuple[list[SubscriptionShape], Cursor | None]:
     """The subscriptions from `begin` on with as many rules as fit, and where the next page begins."""
     left, shapes = room.settings.rules_per_page, list[SubscriptionShape]()
     for subscription_id in (row.subscription_id for row in subscriptions.of_client(client_id)):
@@ -116,7 +131,7 @@ def _page(room: Room, client_id: bytes, begin: Cursor | None) -> tuple[list[Subs
         if left == 0:
             return shapes, Cursor(subscription_id)
         here = begin if begin and subscription_id == begin.subscription_id else Cursor(subscription_id)
-        part = _part(room, client_id, here, left)
+        part = _part(room, client_id, here, left, until)
         if part is None:
             continue
         shapes.append(_shape(part.row, part.rules))
@@ -126,9 +141,9 @@ def _page(room: Room, client_id: bytes, begin: Cursor | None) -> tuple[list[Subs
     return shapes, None
 
 
-def _part(room: Room, client_id: bytes, here: Cursor, limit: int) -> Part | None:
+def _part(room: Room, client_id: bytes, here: Cursor, limit: int, until: float) -> Part | None:
     """None if the subscription has meanwhile gone."""
-    found = room.rule_sets.read(here.subscription_id, client_id, after=here.after, limit=limit + 1)
+    found = room.rule_sets.read(here.subscription_id, client_id, after=here.after, limit=limit + 1, until=until)
     match found:
         case Unchanged.NOT_FOUND:
             return None

@@ -1,21 +1,30 @@
+import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import boto3
 import jwt
 import pytest
+import sr25519
 from moto import mock_aws
 
 from api.app import handle
 from api.authorization import Authorizer
+from api.direct import DirectPush
 from api.room import Room
-from api.settings import ApiSettings, AuthorizerSettings
+from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.tables import Quota, Rule, Subscription, Token
+from local import keys, tls
+from local.apns import Apns
+from local.fcm import Fcm
 from local.gateway import Gateway
+from local.provider import StandIn
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -24,6 +33,7 @@ SECRET = "a secret shared with the existing solution, long enough for HS512"
 
 
 LOGIN_SECRET = "a secret that only the standalone login knows"
+BUNDLE = "io.pcf.polkadotapp"
 DOMAIN = "push.example.org"
 
 
@@ -75,7 +85,12 @@ def new_token() -> Callable[..., str]:
 
     def make(secret: str = SECRET, algorithm: str = "HS256", **changes: Any) -> str:
         now = int(time.time())
-        claims = {"iss": "polkadot-app", "sub": "ab" * 32, "iat": now, "exp": now + 86_400} | changes
+        claims = {
+            "iss": "polkadot-app",
+            "sub": sr25519.pair_from_seed(b"s" * 32)[0].hex(),
+            "iat": now,
+            "exp": now + 86_400,
+        } | changes
         told = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode(told, secret, algorithm=algorithm)
 
@@ -123,6 +138,71 @@ def authorizer(room: Room) -> Authorizer:
     return Authorizer(settings, secrets)
 
 
+@contextmanager
+def running[Server: StandIn](server: Server) -> Iterator[Server]:
+    """In a thread of its own, as the transport blocks the one it is called in."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def there(coroutine: Any) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    there(server.__aenter__())
+    try:
+        yield server
+    finally:
+        there(server.__aexit__(None, None, None))
+        there(asyncio.sleep(0))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class Providers:
+    """Both of Apple's environments and Firebase, each a real HTTP/2 server."""
+
+    def __init__(self, stack: ExitStack, localhost: tls.Localhost) -> None:
+        self.key, self.account = keys.generate_apns_key(), keys.generate_service_account()
+        self.production, self.sandbox = (
+            stack.enter_context(running(Apns(localhost.server_context(), known=[self.key], topics=[BUNDLE])))
+            for _ in range(2)
+        )
+        self.fcm = stack.enter_context(running(Fcm(localhost.server_context(), account=self.account)))
+        self.ca_file = str(localhost.ca_file)
+
+
+@pytest.fixture(scope="module")
+def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
+    with ExitStack() as stack:
+        yield Providers(stack, tls.issue(tmp_path_factory.mktemp("tls")))
+
+
+@pytest.fixture(scope="module")
+def pushing(providers: Providers, room: Room) -> Callable[..., Room]:
+    """Makes the room with direct push switched on, towards the providers' stand-ins."""
+    secrets = boto3.client("secretsmanager")
+    key = {"key_id": providers.key.key_id, "team_id": providers.key.team_id, "private_key": providers.key.private_key}
+    secrets.create_secret(Name="apns", SecretString=json.dumps(key))
+    secrets.create_secret(Name="fcm", SecretString=providers.account.as_json(providers.fcm.token_uri))
+    direct = DirectPushSettings(
+        apns_secret_id="apns",
+        fcm_secret_id="fcm",
+        bundle_id=BUNDLE,
+        apns_url=providers.production.url,
+        apns_sandbox_url=providers.sandbox.url,
+        fcm_url=providers.fcm.url,
+        ca_file=providers.ca_file,
+    )
+    service = DirectPush.open(direct, secrets)
+
+    def make(**limits: int) -> Room:
+        settings = room.settings.model_copy(update={"direct_push": direct.model_copy(update=limits)})
+        return replace(room, settings=settings, direct_push=service)
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
     """The API on a socket, its authorizer before it."""
@@ -133,7 +213,7 @@ def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
 @pytest.fixture
 def new_client(room: Room, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
     def make() -> Client:
-        key = uuid4().bytes * 2
+        key, _ = sr25519.pair_from_seed(uuid4().bytes * 2)
         return Client(authorizer, room, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})
 
     return make

@@ -1,5 +1,7 @@
 import hmac
 import json
+import socket
+import struct
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import boto3
 import jwt
 import pytest
+import sr25519
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from pydantic import ValidationError
 
@@ -17,7 +20,7 @@ from api.authorization import Authorizer
 from api.settings import AuthorizerSettings
 
 NOW = int(time.time())
-CLIENT = "ab" * 32
+CLIENT = sr25519.pair_from_seed(b"s" * 32)[0].hex()
 
 
 def context(authorizer: Authorizer, header: str | None) -> dict[str, str]:
@@ -47,6 +50,9 @@ def test_a_token_of_the_existing_solution_says_who_the_client_is(
         ({"sub": None}, "claims"),
         ({"sub": "alice"}, "public key"),
         ({"sub": CLIENT + "00"}, "public key"),
+        ({"sub": "ab" * 32}, "public key"),
+        ({"sub": (2**255 - 19).to_bytes(32, "little").hex()}, "public key"),
+        ({"sub": "00" * 32}, "public key"),
         ({"secret": "another secret of thirty-two bytes."}, "signature"),
         ({"algorithm": "HS512"}, "signature"),
         ({"sub": 7}, "claims"),
@@ -88,9 +94,24 @@ def jwk(algorithm: str) -> dict[str, Any]:
     return told | {"kid": algorithm, "use": "sig", "alg": algorithm}
 
 
+BODIES = {
+    "/jwks": json.dumps({"keys": [jwk(algorithm) for algorithm in KEYS]}).encode(),
+    "/html": b"<html>Please come back later</html>",
+    "/binary": b"\xff\xfe",
+    "/empty": b'{"keys": []}',
+}
+
+
 class Jwks(BaseHTTPRequestHandler):
+    """At `/reset` the connection breaks off in the middle of an answer."""
+
     def do_GET(self) -> None:
-        body = json.dumps({"keys": [jwk(algorithm) for algorithm in KEYS]}).encode()
+        body = BODIES.get(self.path)
+        if body is None:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n{")
+            return
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -163,12 +184,34 @@ def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(aws: None) -> N
     assert set(context(trusting("http://127.0.0.1:1/jwks", "ES256"), f"Bearer {issued('ES256')}")) == {"unavailable"}
 
 
+@pytest.mark.parametrize("page", ["html", "binary", "empty", "reset"])
+def test_an_issuer_that_answers_with_no_keys_is_not_the_clients_fault(aws: None, jwks_url: str, page: str) -> None:
+    url = jwks_url.replace("jwks", page)
+    assert set(context(trusting(url, "ES256"), f"Bearer {issued('ES256')}")) == {"unavailable"}
+
+
+def test_a_secret_that_is_none_is_not_the_clients_fault(aws: None, new_token: Callable[..., str]) -> None:
+    secrets = boto3.client("secretsmanager")
+    secrets.create_secret(Name="no-secret", SecretString="{}")
+    broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret"), secrets)
+    assert set(context(broken, f"Bearer {new_token()}")) == {"unavailable"}
+
+
 def test_no_issuer_at_all_stops_the_start() -> None:
     with pytest.raises(ValidationError, match="no issuer"):
         AuthorizerSettings()
 
 
-def test_one_issuer_with_two_kinds_of_keys_stops_the_start() -> None:
-    issuer = {"issuer": "polkadot-app", "audience": "a", "algorithms": ["ES256"], "jwks_url": "https://a.example"}
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("polkadot-app", {"jwt_secret_id": "jwt"}),
+        ("https://push.example.org", {"login_secret_id": "login", "login_domain": "push.example.org"}),
+    ],
+)
+def test_one_issuer_with_two_kinds_of_keys_stops_the_start(name: str, other: dict[str, str]) -> None:
+    issuer = {"issuer": name, "audience": "a", "algorithms": ["ES256"], "jwks_url": "https://a.example"}
+    issuers = {"issuers": json.dumps([issuer])}
     with pytest.raises(ValidationError, match="twice"):
-        AuthorizerSettings.model_validate({"jwt_secret_id": "jwt", "issuers": json.dumps([issuer])})
+        AuthorizerSettings.model_validate(other | issuers)
+    assert AuthorizerSettings.model_validate(issuers).issuers[0].issuer == name

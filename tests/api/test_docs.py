@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import sr25519
 
 from api.app import app
 from api.openapi import document
@@ -42,9 +43,12 @@ def test_the_documented_limits_are_the_defaults() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
 def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable[..., str]) -> None:
     examples = EXAMPLE.findall((DOCS / "api.md").read_text())
-    assert len(examples) == 8
+    assert len(examples) == 10
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
-    told = {"CLARION": gateway.url, "TOKEN": new_token(sub=uuid4().hex * 2)}
+    seed = uuid4().bytes * 2
+    told = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}
+    told["CLIENT"] = sr25519.pair_from_seed(seed)[0].hex()
+    told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607 - the reader's own shell
         env=os.environ | told,

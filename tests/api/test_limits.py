@@ -1,4 +1,5 @@
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -7,9 +8,11 @@ from uuid import uuid4
 import pytest
 
 from api.room import Room
-from clarion.rulesets import RuleSets
-from clarion.tables import Subscription
-from clarion.tokens import declare_dead
+from clarion.decisions import NotifyType
+from clarion.events import Event, EventLog
+from clarion.rulesets import RuleSet, RuleSets, Unchanged
+from clarion.tables import Rule, Subscription, Token
+from clarion.tokens import declare_dead, token_hash
 
 RULES = "/v1/subscriptions/rules"
 SUBSCRIPTIONS = "/v1/subscriptions"
@@ -23,6 +26,23 @@ def limited(room: Room, **limits: int) -> Room:
     settings = room.settings.model_copy(update=limits)
     rule_sets = RuleSets(room.connection, limit=settings.rules_per_subscription)
     return replace(room, settings=settings, rule_sets=rule_sets)
+
+
+def stored(sid: str) -> int:
+    return Rule.count(sid, consistent_read=True)
+
+
+class Seen(EventLog):
+    """Counts, at the moment the events go out, the rules that are still stored."""
+
+    def __init__(self, seen: list[int], sid: str) -> None:
+        self._seen, self._sid = seen, sid
+
+    def add(self, event: Event) -> None: ...
+
+    def flush(self) -> int:
+        self._seen.append(stored(self._sid))
+        return 0
 
 
 def pages(client: Any) -> list[list[dict[str, Any]]]:
@@ -79,6 +99,12 @@ def test_a_request_has_only_so_many_rules(client: Any, register: Any, room: Room
     assert (answer.status, answer.json["errors"]) == (422, [{"field": "rules", "rule": "must be at most 3"}])
 
 
+@pytest.mark.parametrize(("path", "field", "most"), [(RULES, "rules", 10_000), (SUBSCRIPTIONS, "subscription_ids", 50)])
+def test_a_list_that_is_too_long_is_refused_before_its_items(client: Any, path: str, field: str, most: int) -> None:
+    answer = client("DELETE", path, {"subscription_id": str(uuid4()), field: [{}] * (most + 1)})
+    assert (answer.status, answer.json["errors"]) == (422, [{"field": field, "rule": f"must be at most {most}"}])
+
+
 def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, room: Room) -> None:
     sid = register(client)
     client.room = limited(room, rules_per_subscription=3)
@@ -102,6 +128,72 @@ def test_a_client_has_only_so_many_requests_a_minute(client: Any, new_client: Ca
     assert client("GET", SUBSCRIPTIONS).status == 200
 
 
+def test_a_phone_whose_tokens_died_may_register_another(client: Any, register: Any, room: Room) -> None:
+    client.room = limited(room, subscriptions_per_client=1)
+    for _ in range(3):
+        sid = register(client)
+        assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=1)
+    register(client)
+
+
+def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, room: Room) -> None:
+    client.room = limited(room, subscriptions_per_client=1)
+    body = {"notificationType": "apns", "token": uuid4().hex * 2}
+    sid = register(client, **body)
+    again = client("POST", SUBSCRIPTIONS, body)
+    assert (again.status, again.json.get("subscription_id")) == (409, sid)
+
+
+@pytest.mark.parametrize("gone", ["the rules", "the subscription"])
+def test_the_lake_is_told_before_anything_is_erased(client: Any, register: Any, room: Room, gone: str) -> None:
+    sid = register(client)
+    client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
+    seen: list[int] = []
+    client.room = replace(room, events=Seen(seen, sid))
+    if gone == "the rules":
+        assert client("PUT", RULES, {"subscription_id": sid, "rules": []}).status == 204
+    else:
+        assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
+    assert seen == [150]
+    assert stored(sid) == 0
+
+
+def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, room: Room) -> None:
+    sid, rule_sets, past = register(client), room.rule_sets, time.monotonic() - 1
+    many: RuleSet = {n.to_bytes(64): None for n in range(150)}
+    assert rule_sets.replace(sid, client.key, many, now=1, until=past) is Unchanged.CONTENDED
+    assert rule_sets.read(sid, client.key, until=past) is Unchanged.CONTENDED
+    rule_sets.replace(sid, client.key, many, now=1)
+    rule_sets.leftovers.note(sid)
+    assert not rule_sets.leftovers.erase(until=past)
+    assert stored(sid) == 150
+
+
+def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, room: Room) -> None:
+    sid, rule_sets = register(client), RuleSets(room.connection, limit=10_000)
+    many: RuleSet = {n.to_bytes(64): None for n in range(10_000)}
+    assert rule_sets.replace(sid, client.key, many, now=1, until=time.monotonic() + 0.2) is Unchanged.CONTENDED
+    assert 0 < stored(sid) < 10_000
+    assert Subscription.get(sid).generation == 0
+    assert rule_sets.leftovers.erase()
+    assert stored(sid) == 0
+
+
+def test_a_subscription_whose_token_row_is_lost_can_be_removed(client: Any, register: Any) -> None:
+    token = uuid4().hex * 2
+    sid = register(client, notificationType="apns", token=token)
+    Token(token_hash(NotifyType.APNS, token)).delete()
+    assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
+
+
+def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, room: Room) -> None:
+    token = uuid4().hex * 2
+    sid = register(client, notificationType="apns", token=token)
+    Token(token_hash(NotifyType.APNS, token), subscription_id="another", client_id=client.key).save()
+    answer = client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]})
+    assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:contended")
+
+
 def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, room: Room) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
@@ -119,6 +211,23 @@ def test_a_pair_twice_with_two_meanings_is_refused(client: Any, register: Any) -
     body = {"subscription_id": register(client), "rules": [rule, rule | {"notify_type": "voip"}]}
     answer = client("PUT", RULES, body)
     assert (answer.status, answer.json["errors"][0]["field"]) == (422, "rules")
+
+
+def test_a_pair_is_removed_whatever_it_is_said_to_mean(client: Any, register: Any) -> None:
+    [rule] = rules(0, 1)
+    sid = register(client)
+    client("PUT", RULES, {"subscription_id": sid, "rules": [rule]})
+    body = {"subscription_id": sid, "rules": [rule, rule | {"notify_type": "voip"}]}
+    assert client("DELETE", RULES, body).json == {"removed": 1, "total_rules": 0}
+
+
+def test_one_key_in_two_spellings_is_one_key(client: Any, register: Any) -> None:
+    [rule] = rules(0, 1)
+    twice = rule | {"senderPubkey": f"0x{rule['sender_pubkey'].upper()}"}
+    body = {"subscription_id": register(client), "rules": [twice]}
+    assert client("POST", RULES, body).json == {"added": 1, "total_rules": 1}
+    twice["senderPubkey"] = "cd" * 32
+    assert client("POST", RULES, body).status == 422
 
 
 def test_a_wrong_method_is_told_which_are_right(client: Any) -> None:

@@ -3,11 +3,14 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
 import sr25519
 
+from api.identity import SharedSecret
 from api.login import CHALLENGE_SECONDS
-from api.room import Room
+from api.room import Login, Room
+from clarion.secrets import Secret
 
 type Keypair = tuple[bytes, bytes]
 DOMAIN = "push.example.org"
@@ -97,6 +100,14 @@ def test_nobody_signs_in_as_the_identity_point(nobody: Any) -> None:
     challenge = ask(nobody, nobodys)
     told = {"client_id": "00" * 32, "challenge": challenge["challenge"], "signature": "00" * 63 + "80"}
     assert nobody("POST", "/v1/auth/tokens", told).status == 401
+
+
+def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, room: Room) -> None:
+    secrets = boto3.client("secretsmanager")
+    secrets.create_secret(Name="no-login", SecretString="{}")
+    nobody.room = replace(room, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
+    answer = nobody("POST", "/v1/auth/challenges", {"client_id": keypair[0].hex()})
+    assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
 
 
 @pytest.mark.parametrize("path", ["/v1/auth/challenges", "/v1/auth/tokens"])

@@ -115,8 +115,29 @@ def test_a_body_of_another_kind_is_unsupported(client: Any) -> None:
     assert_problem(answer, 415, "unsupported-media-type")
 
 
-def test_a_body_over_the_limit_is_too_large(client: Any) -> None:
-    assert_problem(client("POST", "/v1/subscriptions", raw=" " * 4_000_001), 413, "too-large")
+@pytest.mark.parametrize("path", ["/v1/auth/tokens", "/v1/subscriptions"])
+@pytest.mark.parametrize("media_type", ["multipart/form-data", "text/plain", "application/x-www-form-urlencoded"])
+def test_no_body_of_another_kind_is_unsupported_too(client: Any, path: str, media_type: str) -> None:
+    assert_problem(client("POST", path, **{"content-type": media_type}), 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize("media_type", ["Application/JSON", "application/json ; charset=utf-8"])
+def test_a_media_type_may_be_spelt_in_any_case(client: Any, media_type: str) -> None:
+    body = {"notificationType": "apns", "token": uuid4().hex * 2}
+    assert client("POST", "/v1/subscriptions", body, **{"content-type": media_type}).status == 201
+
+
+@pytest.mark.parametrize("character", [" ", "é"])
+def test_a_body_over_the_limit_is_too_large(client: Any, character: str) -> None:
+    characters = 4_000_000 // len(character.encode())
+    assert_problem(client("POST", "/v1/subscriptions", raw=character * (characters + 1)), 413, "too-large")
+    assert_problem(client("POST", "/v1/subscriptions", raw=character * characters), 400, "malformed")
+
+
+def test_a_number_of_too_many_digits_is_malformed_in_our_words(client: Any) -> None:
+    answer = client("POST", "/v1/subscriptions", raw='{"token": ' + "9" * 5000 + "}")
+    assert_problem(answer, 400, "malformed")
+    assert "int" not in answer.json["detail"]
 
 
 def test_without_an_identity_nothing_is_looked_at(client: Any) -> None:

@@ -1,17 +1,33 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from api.app import handle
+from api.authorization import Authorizer
+from api.room import Room
 from local.gateway import Gateway
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 HERE = Path(__file__).parent
 
 
+@pytest.fixture
+def gateway(authorizer: Authorizer, pushing: Callable[..., Room]) -> Iterator[Gateway]:
+    """With direct push on, so that it meets more than the 403."""
+    room = pushing(pushes_per_minute=10_000)
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+        yield running
+
+
 def test_schemathesis_finds_nothing(
-    gateway: Gateway, new_client: Callable[[], Any], register: Callable[..., str], tmp_path: Path
+    gateway: Gateway, providers: Any, new_client: Callable[[], Any], register: Callable[..., str], tmp_path: Path
 ) -> None:
     client = new_client()
     words = [
@@ -36,3 +52,5 @@ def test_schemathesis_finds_nothing(
         env=os.environ | {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(HERE)} | known,
     )
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr
+    assert providers.production.received.count
+    assert providers.fcm.received.count

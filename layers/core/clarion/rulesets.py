@@ -7,12 +7,16 @@ works out what is to be added and removed, and commits that on condition that `r
     up to 99 rules   one transaction: the rules, `rule_count`, `revision` + 1               at once
     more             claim a generation (`revision` + 1), write the whole set under it,     with the flip
                      flip `generation` and `rule_count` by one conditional write,
-                     erase the earlier generations
+                     erase the earlier generations when the caller says so
 
 What a crash leaves behind lies under a generation that is not in force, and the next flip erases it. Claims only
 grow, and only a younger claim flips, so every generation below the current one is dead and safe to erase.
+
+A large addition or removal starts from the rules that were in force, so a replacement it overtakes has not happened
+and is tried again. Only another replacement, which says so in `replaced`, makes it superfluous.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -21,6 +25,7 @@ from enum import Enum
 from itertools import batched
 from typing import Any
 
+from botocore.exceptions import ClientError
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
 from pynamodb.expressions.condition import Condition
@@ -39,8 +44,8 @@ BATCH = 25
 """The most items of one BatchWriteItem."""
 ATTEMPTS = 8
 BACKOFF_SECONDS = 0.02
-ERASE_SECONDS = 8.0
-"""How long a request may spend on erasing; an HTTP API gives it 30 s in all."""
+NEVER = math.inf
+THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
@@ -50,7 +55,7 @@ class Unchanged(Enum):
     NOT_FOUND = "the client has no such subscription"
     TOO_MANY = "the subscription would have more rules than it may"
     CONTENDED = "other requests kept changing the rules"
-    SUPERSEDED = "a set that was claimed later is in force"
+    SUPERSEDED = "a set that was claimed later has replaced this one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,73 +82,105 @@ def owned(subscription_id: str, client_id: bytes) -> Subscription | None:
     return found if found and found.client_id == client_id else None
 
 
+class Leftovers:
+    """Rules that are out of force, kept in mind until everything that somebody waits for has been done."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._noted: list[tuple[str, Condition | None]] = []
+
+    def note(self, subscription_id: str, which: Condition | None = None) -> None:
+        """Dead generations, or all rules of a subscription that is gone."""
+        self._noted.append((subscription_id, which))
+
+    def erase(self, *, until: float = NEVER) -> bool:
+        noted, self._noted = self._noted, []
+        return all(erase(self._connection, subscription_id, which, until=until) for subscription_id, which in noted)
+
+
 class RuleSets:
-    """Reads and changes rule sets of up to `limit` rules. Every `now` is in UNIX milliseconds."""
+    """Reads and changes rule sets of up to `limit` rules.
+
+    Every `now` is in UNIX milliseconds, every `until` by the monotonic clock, in seconds: nothing is begun after it.
+    What a change leaves behind is in `leftovers`.
+    """
 
     def __init__(self, connection: Connection, *, limit: int, sleep: Callable[[float], None] = time.sleep) -> None:
         self._connection = connection
         self._limit = limit
         self._sleep = sleep
+        self.leftovers = Leftovers(connection)
 
     def read(
-        self, subscription_id: str, client_id: bytes, *, after: bytes | None = None, limit: int | None = None
+        self,
+        subscription_id: str,
+        client_id: bytes,
+        *,
+        after: bytes | None = None,
+        limit: int | None = None,
+        until: float = NEVER,
     ) -> tuple[Subscription, RuleSet] | Unchanged:
         """A subscription with its rules, as both were at one moment; at most `limit` of those that follow `after`."""
-        for row in self._attempts(subscription_id, client_id):
+        for row in self._attempts(subscription_id, client_id, until):
             rules = _in_generation(row, after, limit)
             if _still(row):
                 return row, rules
         return _given_up(subscription_id, client_id)
 
-    def replace(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
+    def replace(
+        self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int, until: float = NEVER
+    ) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
-        row = owned(subscription_id, client_id)
-        if row is None:
-            return Unchanged.NOT_FOUND
-        if len(rules) > self._limit:
-            return Unchanged.TOO_MANY
-        known = _in_generation(row)
-        added, removed = _difference(rules, known), _difference(known, rules)
-        if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
-            return Changed(after, added, removed)
-        claim = _claim(subscription_id, Subscription.client_id == client_id)
-        if claim is None:
-            return Unchanged.NOT_FOUND
-        if after := self._rewrite(subscription_id, claim, rules, now, Subscription.generation < claim):
-            return Changed(after, added, removed, anew=rules)
-        return Unchanged.SUPERSEDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
+        claim = None
+        for row in self._attempts(subscription_id, client_id, until):
+            if len(rules) > self._limit:
+                return Unchanged.TOO_MANY
+            if claim and row.replaced > claim:
+                return Unchanged.SUPERSEDED
+            known = _in_generation(row)
+            added, removed = _difference(rules, known), _difference(known, rules)
+            if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
+                return Changed(after, added, removed)
+            claim = _claim(subscription_id, Subscription.client_id == client_id)
+            if claim and (after := self._replace_all(subscription_id, claim, rules, now, until)):
+                return Changed(after, added, removed, anew=rules)
+        return _given_up(subscription_id, client_id)
 
-    def add(self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int) -> Changed | Unchanged:
+    def add(
+        self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int, until: float = NEVER
+    ) -> Changed | Unchanged:
         """Put `rules` in force beside the others; those that are in force already stay as they are."""
-        for row in self._attempts(subscription_id, client_id):
+        for row in self._attempts(subscription_id, client_id, until):
             known = _in_force(row, rules)
             added = {pair: push_type for pair, push_type in rules.items() if pair not in known}
             if row.rule_count + len(added) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, added, {}, now):
+            elif changed := self._commit(row, added, {}, now, until):
                 return changed
         return _given_up(subscription_id, client_id)
 
     def discard(
-        self, subscription_id: str, client_id: bytes, pairs: Collection[bytes], *, now: int
+        self, subscription_id: str, client_id: bytes, pairs: Collection[bytes], *, now: int, until: float = NEVER
     ) -> Changed | Unchanged:
         """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
-        for row in self._attempts(subscription_id, client_id):
-            if changed := self._commit(row, {}, _in_force(row, pairs), now):
+        for row in self._attempts(subscription_id, client_id, until):
+            if changed := self._commit(row, {}, _in_force(row, pairs), now, until):
                 return changed
         return _given_up(subscription_id, client_id)
 
-    def _attempts(self, subscription_id: str, client_id: bytes) -> Iterator[Subscription]:
+    def _attempts(self, subscription_id: str, client_id: bytes, until: float) -> Iterator[Subscription]:
         """The subscription as it is now, again after each lost race; ends if it is not there."""
         for attempt in range(ATTEMPTS):
+            if time.monotonic() > until:
+                return
             row = owned(subscription_id, client_id)
             if row is None:
                 return
             yield row
-            self._sleep(_back_off(attempt))
+            self._sleep(back_off(attempt))
 
-    def _commit(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Changed | None:
+    def _commit(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int, until: float) -> Changed | None:
         """Change the rules, unless they have changed since `row` was read."""
         if len(added | removed) <= TRANSACTION_RULES:
             after = self._transact(row, added, removed, now)
@@ -152,7 +189,9 @@ class RuleSets:
         if claim is None:
             return None
         anew = {pair: how for pair, how in _in_generation(row).items() if pair not in removed} | added
-        after = self._rewrite(row.subscription_id, claim, anew, now, Subscription.revision == claim)
+        if not self._write(row.subscription_id, claim, anew, until):
+            return None
+        after = self._flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
         return Changed(after, added, removed, anew) if after else None
 
     def _transact(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Subscription | None:
@@ -178,21 +217,40 @@ class RuleSets:
         row.revision, row.rule_count, row.updated_at = revision + 1, rule_count, now
         return row
 
-    def _rewrite(
-        self, subscription_id: str, claim: int, rules: RuleSet, now: int, only_if: Condition
+    def _replace_all(
+        self, subscription_id: str, claim: int, rules: RuleSet, now: int, until: float
     ) -> Subscription | None:
-        """Write the whole set under its claimed generation, then flip to it; what is dead after that is erased."""
+        """None if a younger claim is in force; it replaced these rules only if it was a replacement too."""
+        if not self._write(subscription_id, claim, rules, until):
+            return None
+        youngest, mark = Subscription.generation < claim, Subscription.replaced.set(claim)
+        return self._flip(subscription_id, claim, len(rules), now, youngest, mark)
+
+    def _write(self, subscription_id: str, claim: int, rules: RuleSet, until: float) -> bool:
+        """Write the whole set under its claimed generation; False if time ran out."""
         for batch in batched(rules.items(), BATCH, strict=False):
+            if time.monotonic() > until:
+                self.leftovers.note(subscription_id, _generations(claim, claim + 1))
+                return False
             rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
             _batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
-        flipped = _flip(subscription_id, claim, len(rules), now, only_if)
-        erase(self._connection, subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
+        return True
+
+    def _flip(
+        self, subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
+    ) -> Subscription | None:
+        """Put the claimed generation in force; None if the condition no longer holds."""
+        flipped = _flip(subscription_id, claim, rule_count, now, only_if, *marks)
+        self.leftovers.note(subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
         return flipped
 
 
-def _flip(subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition) -> Subscription | None:
+def _flip(
+    subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
+) -> Subscription | None:
     flipped = _update(
         subscription_id,
+        *marks,
         Subscription.generation.set(claim),
         Subscription.rule_count.set(rule_count),
         Subscription.revision.add(1),
@@ -206,15 +264,14 @@ def _flip(subscription_id: str, claim: int, rule_count: int, now: int, only_if: 
 
 
 def erase(
-    connection: Connection, subscription_id: str, which: Condition | None = None, *, seconds: float = ERASE_SECONDS
+    connection: Connection, subscription_id: str, which: Condition | None = None, *, until: float = NEVER
 ) -> bool:
     """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
-    until = time.monotonic() + seconds
     found = Rule.query(subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"])
     for batch in batched(found, BATCH, strict=False):
-        _batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
         if time.monotonic() > until:
             return False
+        _batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
     return True
 
 
@@ -267,18 +324,22 @@ def _update(subscription_id: str, *actions: Action, condition: Condition) -> Sub
 
 
 def _batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
-    """DynamoDB hands back what it had no capacity for: one subscription's rules share a partition's 1,000 units/s."""
+    """DynamoDB hands back what it had no capacity for, or refuses all: a partition has 1,000 units a second."""
     table = Rule.Meta.table_name
     left = {table: requests}
     for attempt in range(ATTEMPTS):
-        left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
+        try:
+            left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in THROTTLED:
+                raise
         if not left:
             return
-        time.sleep(_back_off(attempt))
+        time.sleep(back_off(attempt))
     raise PutError(f"{len(left[table])} rules did not get through")
 
 
-def _back_off(attempt: int) -> float:
+def back_off(attempt: int) -> float:
     """Seconds until the next attempt, spread so that rivals part."""
     return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
 

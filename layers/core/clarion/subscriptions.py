@@ -1,5 +1,6 @@
 """Registering and removing subscriptions; a token belongs to one subscription, whose row and its own live together."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -9,7 +10,7 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import Environment, NotifyType, SubscriptionStatus
-from clarion.rulesets import LOST_RACE, erase
+from clarion.rulesets import ATTEMPTS, LOST_RACE, Unchanged, back_off
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 
@@ -36,12 +37,12 @@ class TokenTaken:
     client_id: bytes
 
 
-def register(connection: Connection, wish: Registration, *, now: int) -> Subscription | TokenTaken:
+def register(connection: Connection, wish: Registration, *, now: int) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
     row = _new(wish, now)
     key = token_hash(wish.notify_type, wish.token)
     owner = Token(key, subscription_id=row.subscription_id, client_id=wish.client_id)
-    while True:
+    for attempt in range(ATTEMPTS):
         try:
             with TransactWrite(connection=connection) as write:
                 write.save(row, condition=Subscription.subscription_id.does_not_exist())
@@ -51,9 +52,16 @@ def register(connection: Connection, wish: Registration, *, now: int) -> Subscri
                 raise
         else:
             return row
-        holder = next(iter(Token.batch_get([owner.token_hash], consistent_read=True)), None)
-        if holder:
-            return TokenTaken(holder.subscription_id, holder.client_id)
+        if taken := holder(wish.notify_type, wish.token):
+            return taken
+        time.sleep(back_off(attempt))
+    return Unchanged.CONTENDED
+
+
+def holder(notify_type: NotifyType, token: str) -> TokenTaken | None:
+    """Whose the token is now."""
+    row = next(iter(Token.batch_get([token_hash(notify_type, token)], consistent_read=True)), None)
+    return TokenTaken(row.subscription_id, row.client_id) if row else None
 
 
 def of_client(client_id: bytes) -> list[Subscription]:
@@ -62,21 +70,20 @@ def of_client(client_id: bytes) -> list[Subscription]:
     return sorted(Subscription.batch_get(ids, consistent_read=True), key=lambda row: row.subscription_id)
 
 
-def remove(connection: Connection, subscription_ids: Sequence[str], client_id: bytes) -> list[Subscription] | None:
-    """Remove all of the given subscriptions and their rules; None, and none is removed, if one isn't the client's.
+def remove(connection: Connection, subscription_ids: Sequence[str], client_id: bytes) -> list[Subscription] | Unchanged:
+    """Remove all of the given subscriptions; none is removed if one isn't the client's.
 
-    At most `TRANSACTION_SUBSCRIPTIONS` at a time. The subscriptions go at one moment; rules that a crash leaves
-    behind belong to nobody and are never in force.
+    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind for the caller to
+    erase: they belong to nobody and are never in force.
     """
-    while True:
+    for attempt in range(ATTEMPTS):
         rows = list(Subscription.batch_get(list(set(subscription_ids)), consistent_read=True))
         if len(rows) < len(set(subscription_ids)) or any(row.client_id != client_id for row in rows):
-            return None
+            return Unchanged.NOT_FOUND
         if _remove_rows(connection, rows):
-            break
-    for row in rows:
-        erase(connection, row.subscription_id)
-    return rows
+            return rows
+        time.sleep(back_off(attempt))
+    return Unchanged.CONTENDED
 
 
 def _new(wish: Registration, now: int) -> Subscription:
@@ -104,7 +111,8 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
                     key = token_hash(NotifyType(row.notify_type), row.token)
-                    write.delete(Token(key), condition=Token.subscription_id == row.subscription_id)
+                    its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
+                    write.delete(Token(key), condition=its_own)
     except TransactWriteError as error:
         if _lost_race(error):
             return False

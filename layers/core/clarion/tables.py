@@ -30,6 +30,7 @@ class Subscription(Model):
     """A client's wish to be woken by way of one push token.
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
+    `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
     """
 
@@ -47,6 +48,7 @@ class Subscription(Model):
     generation = NumberAttribute()
     rule_count = NumberAttribute()
     revision = NumberAttribute(default=0)
+    replaced = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
 
