@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, PositiveInt, WebsocketUrl, model_validator
 
-from api.settings import JwksIssuer
+from clarion.issuers import JwksIssuer
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""

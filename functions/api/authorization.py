@@ -14,7 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from api.identity import Issuer, Refusal, SharedSecret, bearer, identify
 from api.login import issuer_name
-from api.settings import AuthorizerSettings, JwksIssuer
+from api.settings import AuthorizerSettings
+from clarion.issuers import JwksIssuer
 from clarion.secrets import Secret, SecretError
 
 if TYPE_CHECKING:

@@ -1,13 +1,14 @@
 """What the two functions read from their environment."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, Json, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from api.login import issuer_name
 from api.shapes import MOST_RULES
 from clarion.decisions import Environment
+from clarion.issuers import JwksIssuer
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
 from clarion.settings import Settings
@@ -60,17 +61,6 @@ class ApiSettings(Settings):
         if (self.login_secret_id is None) != (self.login_domain is None):
             raise ValueError("login_secret_id and login_domain go together")
         return self
-
-
-class JwksIssuer(BaseModel):
-    """Another issuer of client tokens, whose public keys are at `jwks_url`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    issuer: str
-    audience: str
-    algorithms: frozenset[Literal["ES256", "EdDSA", "RS256"]] = Field(min_length=1)
-    jwks_url: HttpUrl
 
 
 class AuthorizerSettings(Settings):

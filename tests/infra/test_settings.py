@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings, JwksIssuer
+from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
+from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from dispatch.settings import DispatchSettings
 from ingest.settings import IngestSettings
