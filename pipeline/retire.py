@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.events import EventLog, SubscriptionChanged
+from clarion.rulesets import Unchanged, erase
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription
 from pipeline.lake import Kind, Lake, Period
@@ -59,8 +60,10 @@ def retire(retired: DataFrame, connection: Connection, events: EventLog, now: in
             removed += len(gone)
             for change in _told(gone, now):
                 events.add(change)
+            events.flush()
+            for row in gone:
+                erase(connection, row.subscription_id)
         tell(removed)
-        events.flush()
     return removed
 
 
@@ -68,7 +71,8 @@ def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client
     known = {row["subscription_id"]: row for row in listed_rows}
     rows = Subscription.batch_get(list(known), consistent_read=True)
     same = [row.subscription_id for row in rows if _unchanged(row, known[row.subscription_id])]
-    return (remove(connection, same, client_id) or []) if same else []
+    gone = remove(connection, same, client_id) if same else []
+    return [] if isinstance(gone, Unchanged) else gone
 
 
 def _unchanged(row: Subscription, listed_row: Row) -> bool:
