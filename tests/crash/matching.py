@@ -19,7 +19,7 @@ from match.room import Clients
 from match.settings import MatchSettings
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
-from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender
+from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
 
 LIMIT = 3
 PAGE = 3
@@ -92,7 +92,7 @@ class Matching:
         with wire.aside():
             for message in self._scene.again():
                 self._enqueue(message)
-        records = [{"messageId": number, "body": body} for number, body in self._waiting.items()]
+        records = [received(number, body) for number, body in self._waiting.items()]
         if not records:
             return True
         self._scene.clock.advance(SECONDS_BETWEEN_DELIVERIES)
