@@ -27,7 +27,8 @@ class Receipt(NamedTuple):
     @property
     def delay(self) -> int:
         """Seconds until it is to come again."""
-        return min(FIRST * GROWTH ** (self.receives - 1), LONGEST)
+        grown: int = FIRST * GROWTH ** (self.receives - 1)
+        return min(grown, LONGEST)
 
 
 class Delays:
