@@ -1,5 +1,7 @@
 """Claims, windows and what a sandbox remembers of them, under races and over time."""
 
+from collections import Counter
+from typing import Any
 from uuid import uuid4
 
 import boto3
@@ -18,6 +20,27 @@ def test_sandboxes_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) ->
     sandboxes = [scene, scene.elsewhere(), scene.elsewhere()]
     for turn in range(36):
         sandboxes[turn % 3].take(*scene.observe_new(1))
+    assert len(scene.pushes()) == 30
+
+
+def test_a_sandbox_that_is_overtaken_between_its_read_and_its_write_decides_anew(scene: Scene) -> None:
+    scene.subscribe()
+    rival, events = scene.elsewhere(), scene.clients.dynamodb.meta.events
+    counts = Counter[str]()
+
+    def overtake(params: dict[str, Any], **_: object) -> None:
+        if counts["overtaken"] < counts["turns"] and RateLimit.Meta.table_name in str(params["body"]):
+            counts["overtaken"] += 1
+            rival.take(*rival.observe_new(1))
+
+    events.register_first("before-call.dynamodb.PutItem", overtake)
+    try:
+        for _ in range(20):
+            counts["turns"] += 1
+            scene.take(*scene.observe_new(1))
+    finally:
+        events.unregister("before-call.dynamodb.PutItem", overtake)
+    assert counts["overtaken"] >= 15
     assert len(scene.pushes()) == 30
 
 
