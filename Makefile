@@ -19,7 +19,7 @@ help: ## Show this help
 
 # ---- set-up -------------------------------------------------------------------------------------------------
 
-$(UV): requirements-tools.txt tools/bootstrap.py
+$(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 	@python3 tools/bootstrap.py
 
 .venv/.ready: $(UV) requirements-dev.txt pyproject.toml .python-version

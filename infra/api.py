@@ -1,6 +1,7 @@
 """The HTTP API: routes, authorizer, throttling and access logs. It is all of Clarion that the internet can reach."""
 
 import json
+from collections.abc import Iterator, Sequence
 
 import jsii
 from aws_cdk import Duration
@@ -85,9 +86,14 @@ class HttpApi(Construct):
             disable_execute_api_endpoint=self.domain is not None,
         )
         self.stage = self._stage()
-        self._add_routes(function, authorizer)
+        self._throttle(self._routes(function, authorizer))
 
-    def _add_routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> None:
+    @property
+    def url(self) -> str:
+        return f"https://{self._environment.api.domain}" if self.domain else self.api.api_endpoint
+
+    def _routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> list[apigateway.HttpRoute]:
+        """Add all; return those that strangers reach."""
         integration = integrations.HttpLambdaIntegration("Function", function)
         checked = authorizers.HttpLambdaAuthorizer(
             "Authorizer",
@@ -100,9 +106,26 @@ class HttpApi(Construct):
         )
         for path, methods in ROUTES.items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
+        return [*self._open_routes(integration), self._elsewhere(integration, checked)]
+
+    def _open_routes(self, integration: integrations.HttpLambdaIntegration) -> Iterator[apigateway.HttpRoute]:
         for path, methods in OPEN_ROUTES.items():
             for route in self.api.add_routes(path=path, methods=methods, integration=integration):
                 accept(route, "APIG4", "Whoever comes here has no token yet, or only wants to read")
+                yield route
+
+    def _elsewhere(
+        self, integration: integrations.HttpLambdaIntegration, authorizer: authorizers.HttpLambdaAuthorizer
+    ) -> apigateway.HttpRoute:
+        """What no route is for comes to the API too, whose refusals are problem details."""
+        return apigateway.HttpRoute(
+            self,
+            "Elsewhere",
+            http_api=self.api,
+            route_key=apigateway.HttpRouteKey.DEFAULT,
+            integration=integration,
+            authorizer=authorizer,
+        )
 
     def _stage(self) -> apigateway.HttpStage:
         environment = self._environment
@@ -118,6 +141,23 @@ class HttpApi(Construct):
             access_log_settings=AccessLog(group),
             domain_mapping=domain,
         )
+
+    def _throttle(self, routes: Sequence[apigateway.HttpRoute]) -> None:
+        """Give each of `routes` a share of its own, so that from there nobody uses up the rate of all.
+
+        The stage names them, which CloudFormation takes only once they are there.
+        """
+        api, stage = self._environment.api, self.stage.node.default_child
+        if not isinstance(stage, apigateway.CfnStage):
+            raise TypeError("CDK has made the stage of something else")
+        share = {
+            "ThrottlingRateLimit": api.open_rate,
+            "ThrottlingBurstLimit": api.open_burst,
+            "DetailedMetricsEnabled": True,
+        }
+        opened = [f"{method.name} {path}" for path, methods in OPEN_ROUTES.items() for method in methods]
+        stage.route_settings = dict.fromkeys([*opened, "$default"], share)
+        self.stage.node.add_dependency(*routes)
 
     def _domain(self) -> apigateway.DomainName | None:
         api = self._environment.api

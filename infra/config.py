@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, WebsocketUrl, model_validator
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, PositiveInt, WebsocketUrl, model_validator
+
+from api.settings import JwksIssuer
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
@@ -53,19 +55,43 @@ class Consumer(Part):
         return 6 * self.size.timeout_s + self.window_s
 
 
+class Allowance(Part):
+    """How much a client, or one request, is allowed. What is not set is as `ApiSettings` has it."""
+
+    subscriptions_per_client: Annotated[int, Field(ge=1, le=50)] | None = None
+    rules_per_subscription: PositiveInt | None = None
+    rules_per_request: PositiveInt | None = None
+    rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
+    body_bytes: PositiveInt | None = None
+    requests_per_minute: PositiveInt | None = None
+
+
 class Api(Part):
     """`rate` and `burst` count requests a second over all clients.
 
-    `direct_push` answers `/v1/notify`. `login_domain` turns on the standalone login: it is the host name that clients
-    sign, so never change it.
+    `open_rate` and `open_burst` count them on each route that strangers reach: those that lead to a token or tell of
+    the API, and whatever is no route.
+
+    Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us (and name
+    `jwt_audience`, if set); with `login_domain`, those of the standalone login: it is the host name that clients
+    sign, so never change it; and those of `issuers`, which publish their keys.
+
+    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
     """
 
     size: Size
     authorizer: Size
     rate: Annotated[int, Field(ge=1)]
     burst: Annotated[int, Field(ge=1)]
+    open_rate: Annotated[int, Field(ge=1)]
+    open_burst: Annotated[int, Field(ge=1)]
+    allowance: Allowance = Allowance()
     direct_push: bool = True
+    pushes_per_minute: PositiveInt | None = None
+    jwt_issuer: Annotated[str | None, Field(min_length=1)] = None
+    jwt_audience: Annotated[str | None, Field(min_length=1)] = None
     login_domain: str | None = None
+    issuers: tuple[JwksIssuer, ...] = ()
     domain: str | None = None
     certificate_arn: str | None = None
 
@@ -73,6 +99,37 @@ class Api(Part):
     def _a_domain_needs_a_certificate(self) -> "Api":
         if (self.domain is None) != (self.certificate_arn is None):
             raise ValueError("domain and certificate_arn go together")
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_trusted(self) -> "Api":
+        names = [issuer.issuer for issuer in self.issuers] + ([self.jwt_issuer] if self.jwt_issuer else [])
+        if not (names or self.login_domain):
+            raise ValueError("nobody's tokens would count")
+        if len(set(names)) < len(names):
+            raise ValueError("an issuer is configured twice")
+        if self.jwt_audience and not self.jwt_issuer:
+            raise ValueError("jwt_audience is of no use without jwt_issuer")
+        return self
+
+
+class App(Part):
+    """An app, reached by APNs if it has a `bundle_id` and by FCM if `fcm`, with a secret at each of them.
+
+    A subscription names it by `name`. With `apns_sandbox` a secret of its own holds the key for Apple's sandbox:
+    newer keys are good in one environment only.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    alert_title: str
+    bundle_id: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9.-]+$")] = None
+    apns_sandbox: bool = False
+    fcm: bool = True
+
+    @model_validator(mode="after")
+    def _the_sandbox_is_of_apns(self) -> "App":
+        if self.apns_sandbox and not self.bundle_id:
+            raise ValueError("apns_sandbox needs a bundle_id")
         return self
 
 
@@ -122,6 +179,7 @@ class Lasting(StrEnum):
 class Environment(Part):
     """One deployment. `ingest` absent means that the statements' source runs elsewhere.
 
+    `apps`: the first, which has both providers, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     """
 
@@ -133,9 +191,7 @@ class Environment(Part):
     assets_bucket: str | None = None
     tls_only: bool = True
 
-    bundle_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
-    alert_title: str
-    jwt_issuer: Annotated[str, Field(min_length=1)]
+    apps: Annotated[tuple[App, ...], Field(min_length=1)]
 
     match: Consumer
     apns: Consumer
@@ -153,6 +209,15 @@ class Environment(Part):
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _apps_can_be_told_apart(self) -> "Environment":
+        first, *_ = self.apps
+        if not (first.bundle_id and first.fcm):
+            raise ValueError("the first app needs both providers")
+        if len({app.name for app in self.apps}) < len(self.apps):
+            raise ValueError("two apps have the same name")
+        return self
 
     @property
     def prefix(self) -> str:

@@ -2,7 +2,7 @@
 
 from constructs import Node
 
-from infra.config import Api, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
+from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -13,13 +13,14 @@ _API = Api(
     authorizer=Size(memory_mb=512, timeout_s=5),
     rate=200,
     burst=400,
+    open_rate=50,
+    open_burst=100,
+    jwt_issuer="polkadot-app",
 )
 
 PROD = Environment(
     stage="prod",
-    bundle_id="io.pcf.polkadotapp",
-    alert_title="Polkadot App",
-    jwt_issuer="polkadot-app",
+    apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
     match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=5),
     apns=_DISPATCH,
     voip=_VOIP,

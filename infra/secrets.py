@@ -6,7 +6,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import Environment
+from infra.config import App, Environment
 from infra.findings import accept
 from infra.retention import removal
 
@@ -20,32 +20,43 @@ MADE = secretsmanager.SecretStringGenerator(
 
 
 @dataclass(frozen=True)
-class KeptSecret:
-    """`arn` is CloudFormation's attribute `Id`: a reference means the same to AWS, but a bare name to the emulator."""
+class ProviderSecrets:
+    """The ARNs of what lets an app in at one provider; `sandbox` if that of Apple's sandbox is another."""
 
-    arn: str
+    key: str
+    sandbox: str | None = None
 
 
 class Secrets(Construct):
-    """Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
+    """Their ARNs. Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
 
     Only that of the standalone login is ready as it is.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey, login: bool
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
-        self.apns = self._secret("apns", "The key that signs provider tokens for APNs, for alerts and calls")
-        self.fcm = self._secret("fcm", "The service account that sends by FCM")
-        self.jwt = self._secret("jwt", "What client tokens are checked with")
-        self.login = self._secret("login", "The key of the standalone login", made=MADE) if login else None
+        self.apns = {app: self._apns(app) for app in environment.apps if app.bundle_id}
+        self.fcm = {app: self._fcm(app) for app in environment.apps if app.fcm}
+        api = environment.api
+        self.jwt = self._secret("jwt", "What client tokens are checked with") if api.jwt_issuer else None
+        self.login = self._secret("login", "The key of the standalone login", made=MADE) if api.login_domain else None
 
-    def _secret(
-        self, name: str, description: str, *, made: secretsmanager.SecretStringGenerator | None = None
-    ) -> KeptSecret:
+    def _apns(self, app: App) -> ProviderSecrets:
+        name = self._named("apns", app)
+        key = self._secret(name, "The key that signs provider tokens for APNs, for alerts and calls")
+        sandboxed = self._secret(f"{name}-sandbox", "The same for Apple's sandbox") if app.apns_sandbox else None
+        return ProviderSecrets(key, sandboxed)
+
+    def _fcm(self, app: App) -> ProviderSecrets:
+        return ProviderSecrets(self._secret(self._named("fcm", app), "The service account that sends by FCM"))
+
+    def _named(self, provider: str, app: App) -> str:
+        """The first app's secrets go by the provider's name alone."""
+        return provider if app == self._environment.apps[0] else f"{provider}-{app.name}"
+
+    def _secret(self, name: str, description: str, *, made: secretsmanager.SecretStringGenerator | None = None) -> str:
         secret = secretsmanager.Secret(
             self,
             name.title(),
@@ -59,4 +70,5 @@ class Secrets(Construct):
         resource = secret.node.default_child
         if not isinstance(resource, secretsmanager.CfnSecret):
             raise TypeError(f"CDK has made {name} of something else")
-        return KeptSecret(resource.attr_id)
+        # Its ARN: a reference means the same to AWS, but a bare name to the emulator.
+        return resource.attr_id

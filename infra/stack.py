@@ -1,5 +1,8 @@
 """Clarion's stack: it wires the constructs together and grants each function what it needs, and no more."""
 
+import json
+from collections.abc import Iterable, Mapping
+
 from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
 from aws_cdk import Environment as Account
 from aws_cdk import aws_iam as iam
@@ -9,7 +12,7 @@ from constructs import Construct
 from clarion.decisions import NotifyType
 from infra.alarms import Alarms
 from infra.api import HttpApi
-from infra.config import Consumer, Environment, Ingest, Lasting, Size
+from infra.config import App, Consumer, Environment, Ingest, Lasting, Size
 from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction, stubs
@@ -19,7 +22,7 @@ from infra.layers import Layers
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import Pair, Queues
 from infra.retention import removal
-from infra.secrets import KeptSecret, Secrets
+from infra.secrets import ProviderSecrets, Secrets
 from infra.tables import BY_CLIENT, BY_SENDER_TOPIC, Tables
 
 
@@ -38,8 +41,7 @@ class ClarionStack(Stack):
         self.tables = Tables(self, "Tables", environment=environment, key=self.key)
         self.queues = Queues(self, "Queues", environment=environment)
         self.lake = Lake(self, "Lake", environment=environment, key=self.key)
-        login = environment.api.login_domain is not None
-        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key, login=login)
+        self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key)
         self.layers = Layers(self, "Layers", platform=environment.platform)
         self.match = self._match()
         self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
@@ -94,7 +96,9 @@ class ClarionStack(Stack):
         allow_key(function, self.key, "s3")
         return function
 
-    def _dispatch(self, notify_type: NotifyType, consumer: Consumer, pair: Pair, secret: KeptSecret) -> RoomFunction:
+    def _dispatch(
+        self, notify_type: NotifyType, consumer: Consumer, pair: Pair, apps: Mapping[App, ProviderSecrets]
+    ) -> RoomFunction:
         environment, tables = self._environment, self.tables
         function = self._function(
             notify_type.title(),
@@ -106,9 +110,7 @@ class ClarionStack(Stack):
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
                 "notify_type": notify_type,
-                "provider_secret_id": secret.arn,
-                "bundle_id": environment.bundle_id,
-                "alert_title": environment.alert_title,
+                **self._apps(apps),
             },
         )
         function.consume(pair.queue, consumer)
@@ -117,12 +119,24 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
-        self._allow_secrets(function, secret)
+        self._allow_secrets(function, *_arns(apps.values()))
         return function
+
+    def _apps(self, apps: Mapping[App, ProviderSecrets]) -> dict[str, str]:
+        """The first app spelled out, and further ones as JSON; see `DispatchSettings`."""
+        (first, secrets), *further = apps.items()
+        return {
+            "app_name": first.name,
+            "provider_secret_id": secrets.key,
+            **_set(sandbox_secret_id=secrets.sandbox),
+            "bundle_id": first.bundle_id or "",
+            "alert_title": first.alert_title,
+            **({"apps": self.to_json_string([_further(*each) for each in further])} if further else {}),
+        }
 
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
-        settings = {**self._common, **self._login, **self._direct_push}
+        settings = {**self._common, **self._allowance, **self._login, **self._direct_push}
         function = self._function("Api", "api.handler.handler", self._environment.api.size, settings)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
@@ -131,41 +145,69 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: UpdateItem", tables.quotas.table_arn)
         allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
-        providers = (self.secrets.apns, self.secrets.fcm) if self._direct_push else ()
-        self._allow_secrets(function, *providers, self.secrets.login)
+        providers = self._secrets_of_first_app if self._direct_push else ()
+        self._allow_secrets(function, *_arns(providers), self.secrets.login)
         return function
+
+    @property
+    def _allowance(self) -> dict[str, str]:
+        return {name: str(limit) for name, limit in _set(**dict(self._environment.api.allowance)).items()}
 
     @property
     def _login(self) -> dict[str, str]:
         domain, secret = self._environment.api.login_domain, self.secrets.login
-        return {"login_domain": domain, "login_secret_id": secret.arn} if domain and secret else {}
+        return {"login_domain": domain, "login_secret_id": secret} if domain and secret else {}
 
     @property
     def _direct_push(self) -> dict[str, str]:
         environment = self._environment
         if not environment.api.direct_push:
             return {}
+        first = environment.apps[0]
+        apns, fcm = self._secrets_of_first_app
         settings = {
             **stubs(environment.providers),
-            "apns_secret_id": self.secrets.apns.arn,
-            "fcm_secret_id": self.secrets.fcm.arn,
-            "bundle_id": environment.bundle_id,
-            "alert_title": environment.alert_title,
+            **_set(pushes_per_minute=environment.api.pushes_per_minute, apns_sandbox_secret_id=apns.sandbox),
+            "apns_secret_id": apns.key,
+            "fcm_secret_id": fcm.key,
+            "bundle_id": first.bundle_id,
+            "alert_title": first.alert_title,
         }
         return {"direct_push": self.to_json_string(settings)}
 
-    def _allow_secrets(self, function: RoomFunction, *secrets: KeptSecret | None) -> None:
-        arns = [secret.arn for secret in secrets if secret]
+    @property
+    def _secrets_of_first_app(self) -> tuple[ProviderSecrets, ProviderSecrets]:
+        """At APNs and at FCM."""
+        first = self._environment.apps[0]
+        return self.secrets.apns[first], self.secrets.fcm[first]
+
+    def _allow_secrets(self, function: RoomFunction, *secrets: str | None) -> None:
+        arns = [arn for arn in secrets if arn]
         if arns:
             allow(function, "secretsmanager: GetSecretValue", *arns)
             allow_key(function, self.key, "secretsmanager")
 
     def _authorizer(self) -> RoomFunction:
-        settings = {"jwt_secret_id": self.secrets.jwt.arn, "jwt_issuer": self._environment.jwt_issuer, **self._login}
+        settings = {**self._shared_issuer, **self._login, **self._issuers}
         size = self._environment.api.authorizer
         function = self._function("Authorizer", "api.authorizer.handler", size, settings)
         self._allow_secrets(function, self.secrets.jwt, self.secrets.login)
         return function
+
+    @property
+    def _shared_issuer(self) -> dict[str, str]:
+        api, secret = self._environment.api, self.secrets.jwt
+        if not (api.jwt_issuer and secret):
+            return {}
+        return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, **_set(jwt_audience=api.jwt_audience)}
+
+    @property
+    def _issuers(self) -> dict[str, str]:
+        issuers = [
+            {**issuer.model_dump(mode="json"), "algorithms": sorted(issuer.algorithms)}
+            for issuer in self._environment.api.issuers
+        ]
+        return {"issuers": json.dumps(issuers)} if issuers else {}
 
     def _ingest(self, ingest: Ingest) -> IngestService:
         service = IngestService(
@@ -224,9 +266,10 @@ class ClarionStack(Stack):
         }
 
     def _tell(self) -> None:
+        apns, fcm = self._secrets_of_first_app
         outputs = {
             "ApiId": self.http.api.api_id,
-            "ApiUrl": self.http.api.api_endpoint,
+            "ApiUrl": self.http.url,
             "TablePrefix": self._environment.prefix,
             "StatementsQueueUrl": self.queues.statements.queue.queue_url,
             "ApnsQueueUrl": self.queues.apns.queue.queue_url,
@@ -235,12 +278,30 @@ class ClarionStack(Stack):
             "LakeBucket": self.lake.bucket.bucket_name,
             "OversizeBucket": self.lake.oversize.bucket_name,
             "EventsStream": self.lake.events.delivery_stream_name,
-            "ApnsSecretId": self.secrets.apns.arn,
-            "FcmSecretId": self.secrets.fcm.arn,
-            "JwtSecretId": self.secrets.jwt.arn,
+            "ApnsSecretId": apns.key,
+            "FcmSecretId": fcm.key,
+            **_set(JwtSecretId=self.secrets.jwt),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+
+def _further(app: App, secrets: ProviderSecrets) -> dict[str, str]:
+    return {
+        "name": app.name,
+        "secret_id": secrets.key,
+        **_set(bundle_id=app.bundle_id, sandbox_secret_id=secrets.sandbox),
+        "alert_title": app.alert_title,
+    }
+
+
+def _arns(providers: Iterable[ProviderSecrets]) -> list[str]:
+    return [arn for secrets in providers for arn in (secrets.key, secrets.sandbox) if arn]
+
+
+def _set[Value](**settings: Value | None) -> dict[str, Value]:
+    """Those that have a value: the others are left to the function's own defaults."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _synthesizer(assets_bucket: str | None) -> IStackSynthesizer:

@@ -117,7 +117,10 @@ async def main() -> int:
             console.print(f"[dim]{time.monotonic() - start:5.1f} s[/dim]  everything is up")
             await stage.play(system)
     stage.sum_up()
-    console.print(f"\n{time.monotonic() - start:.0f} s in all. The logs are in .build/demo.")
+    console.print(
+        f"\n{time.monotonic() - start:.0f} s in all. The first push of each channel waits for its Lambdas to start. "
+        "The logs are in .build/demo."
+    )
     return 0 if stage.flawless else 1
 
 

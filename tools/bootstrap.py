@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from system_packages import install
+
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
+PACKAGES = {"apt-get": "python3-venv", "dnf": "python3"}
 NO_VENV = """\
 This Python cannot make virtual environments. Install its venv module and run make again:
   Debian, Ubuntu:  apt-get install python3-venv
@@ -19,7 +22,7 @@ This Python cannot make virtual environments. Install its venv module and run ma
 
 def main() -> None:
     print("» uv")
-    if not make_venv():
+    if not make_venv() and not (install(PACKAGES) and make_venv()):
         sys.exit(NO_VENV)
     pip = [str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
     subprocess.run([*pip, "-r", str(ROOT / "requirements-tools.txt")], check=True)

@@ -10,31 +10,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+from system_packages import install
+
 NEEDED = 17
-INSTALLERS = {
-    "apt-get": (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "openjdk-17-jre-headless"],
-    ),
-    "dnf": (["dnf", "install", "-q", "-y", "java-17-openjdk-headless"],),
-}
+PACKAGES = {"apt-get": "default-jre-headless", "dnf": "java-21-openjdk-headless"}
 ADVICE = """\
 Spark needs Java 17 or later. Install it, or set JAVA_HOME to one, and run make again:
-  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless
-  Fedora:          sudo dnf install java-17-openjdk-headless
+  Debian, Ubuntu:  sudo apt-get install default-jre-headless
+  Fedora:          sudo dnf install java-21-openjdk-headless
   macOS:           brew install openjdk@17"""
 
 
 def main() -> None:
     if java_version() >= NEEDED:
         return
-    installer = next((name for name in INSTALLERS if shutil.which(name)), None)
-    if installer is None or os.geteuid() != 0:
-        sys.exit(ADVICE)
     print("» Java")
-    for command in INSTALLERS[installer]:
-        subprocess.run(command, check=True)
-    if java_version() < NEEDED:
+    if not install(PACKAGES) or java_version() < NEEDED:
         sys.exit(ADVICE)
 
 

@@ -15,6 +15,7 @@ from dispatch.queue import Delivery
 type Verdict = Outcome | Stale | SubscriptionGone
 
 UNTRIED = RetryLater(status=None, reason="not tried")
+UNREAD = RetryLater(status=None, reason="the subscription could not be read")
 
 
 @dataclass(slots=True)

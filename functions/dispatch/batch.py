@@ -1,7 +1,7 @@
 """One batch of a push queue: everything in it is sent at once, then each message is finished, delayed or buried."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
-from dispatch.attempts import UNTRIED, Attempt, Sendable, ended, heed, settle, tried
+from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, ended, heed, settle, tried
 from dispatch.gate import Gate
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
@@ -65,7 +65,10 @@ class Dispatcher:
         """Each message with its subscription as it is now, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
         wanted = {str(message.subscription_id) for _, message in readable}
-        rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
+        try:
+            rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
+        except PynamoDBException:
+            return [Attempt(delivery, message, None, UNREAD) for delivery, message in readable]
         now = self.clock()
         attempts = []
         for delivery, message in readable:
@@ -87,35 +90,33 @@ class Dispatcher:
         return by_app
 
     def _send(self, by_app: dict[App, list[Sendable]]) -> None:
-        """Apps that are known to work go at once; the others send a scout ahead."""
-        going: list[Sendable] = []
-        behind_scout: list[Sendable] = []
-        for app, sendables in by_app.items():
-            gate = self._gate(app)
-            if gate.open:
-                going += sendables
-            elif gate.wants_scout():
-                going += sendables[:1]
-                behind_scout += sendables[1:]
-            else:
-                _hold(sendables, gate)
-        self._try(going)
-        self._try([one for one in behind_scout if self._gate(one.app).fault is None])
-        for one in behind_scout:
-            _hold([one], self._gate(one.app))
+        """Each app in a thread of its own: none waits for another's key, token endpoint or provider."""
+        if by_app:
+            with ThreadPoolExecutor(len(by_app)) as pool:
+                deque(pool.map(self._send_app, by_app, by_app.values()), maxlen=0)
 
-    def _try(self, sendables: Sequence[Sendable]) -> None:
+    def _send_app(self, app: App, sendables: Sequence[Sendable]) -> None:
+        """An app that is known to work sends all at once; another sends a scout ahead."""
+        gate = self._gate(app)
+        scouts = 1 if not gate.open and gate.wants_scout() else 0
+        self._try(gate, sendables[:scouts])
+        if gate.fault is None:
+            self._try(gate, sendables[scouts:])
+        else:
+            _hold(sendables[scouts:], gate.fault)
+
+    def _try(self, gate: Gate, sendables: Sequence[Sendable]) -> None:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        faults: dict[App, Misconfigured] = {}
+        fault = None
         for one, outcome in zip(sendables, send(self.transport, pushes), strict=True):
             one.attempt.verdict = heed(outcome, one.row)
             if isinstance(outcome, Misconfigured) and outcome.whole_app:
-                faults[one.app] = outcome
+                fault = outcome
             elif outcome.status is not None:
-                self._gate(one.app).passed()
-        for app, fault in faults.items():
-            self._gate(app).shut(fault)
+                gate.passed()
+        if fault is not None:
+            gate.shut(fault)
 
     def _gate(self, app: App) -> Gate:
         if app not in self.gates:
@@ -158,7 +159,6 @@ class Dispatcher:
         return int(self.clock() * 1000)
 
 
-def _hold(sendables: Iterable[Sendable], gate: Gate) -> None:
+def _hold(sendables: Iterable[Sendable], fault: Misconfigured) -> None:
     for one in sendables:
-        if gate.fault is not None and one.attempt.verdict is UNTRIED:
-            one.attempt.verdict = Misconfigured(status=None, reason=gate.fault.reason)
+        one.attempt.verdict = Misconfigured(status=None, reason=fault.reason)

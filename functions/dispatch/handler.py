@@ -6,6 +6,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 
@@ -22,6 +23,8 @@ from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
 
 logger = Logger(service="dispatch")
+SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
+"""Seconds. By default the SDK waits for a minute, longer than the Lambda runs, and again after that."""
 metrics = Metrics(service="dispatch", namespace=NAMESPACE)
 
 
@@ -50,7 +53,7 @@ def _dispatcher() -> Dispatcher:
 
 
 def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
-    secrets = boto3.client("secretsmanager")
+    secrets = boto3.client("secretsmanager", config=SECRETS_IN_TIME)
     if settings.notify_type is NotifyType.FCM:
         return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
     urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}

@@ -29,12 +29,11 @@ class Archive:
 
     def load(self) -> list[bytes]:
         """The latest base and its deltas; empty if there has never been a base."""
-        keys = self._keys()
-        bases = [key for key in keys if key.endswith(_BASE)]
-        if not bases:
-            return []
-        wanted = [key for key in keys if key >= bases[-1]]
-        return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in wanted]
+        while True:
+            try:
+                return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in self._latest()]
+            except self._s3.exceptions.NoSuchKey:
+                continue  # a leader removes what it has just replaced by a newer base
 
     def begin(self, tenure: int) -> None:
         self._tenure, self._number = tenure, 0
@@ -60,6 +59,11 @@ class Archive:
 
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=content)
+
+    def _latest(self) -> list[str]:
+        keys = self._keys()
+        bases = [key for key in keys if key.endswith(_BASE)]
+        return [key for key in keys if key >= bases[-1]] if bases else []
 
     def _keys(self) -> list[str]:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)

@@ -10,6 +10,7 @@ from clarion.metrics import NAMESPACE, Metric
 
 SERVICE = "ingest"
 _PERIOD = 10.0
+_MILLISECONDS = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
 
 type Counts = Counter[str]
 
@@ -24,7 +25,7 @@ async def report_forever(counts: Counts, gauges: Callable[[], dict[Metric, int]]
 def report(counts: Counts, gauges: dict[Metric, int]) -> None:
     metrics = EphemeralMetrics(namespace=NAMESPACE, service=SERVICE)
     for name, value in (counts | gauges).items():
-        unit = MetricUnit.Milliseconds if name == Metric.INGEST_LAG else MetricUnit.Count
+        unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
         metrics.add_metric(name=name, unit=unit, value=value)
     counts.clear()
     metrics.flush_metrics(raise_on_empty_metrics=False)

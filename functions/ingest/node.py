@@ -4,12 +4,14 @@ import asyncio
 import logging
 import random
 import time
+from urllib.parse import urlsplit
 
 from websockets.exceptions import WebSocketException
 
 from clarion.metrics import Metric
 from ingest.counts import Counts
 from ingest.intake import Intake
+from ingest.progress import Progress
 from ingest.protocol import NodeFault, Origin, Shown
 from ingest.session import Patience, Session, subscribe
 
@@ -29,13 +31,15 @@ class Node:
         *,
         url: str,
         intake: Intake,
+        progress: Progress,
         counts: Counts,
         record_first_replay: bool,
         expected: int,
         patience: Patience,
     ) -> None:
         """`expected` is how many statements a complete replay should show, as far as we know."""
-        self.url = url
+        self._url = url
+        self.name = _without_secrets(url)
         self.session: Session | None = None
         self.subscribed_at = 0.0
         self.last_shown_at = 0.0
@@ -44,8 +48,8 @@ class Node:
         """How many live statements it has shown since the subscription."""
         self.complete_since = float("-inf")
         """When the subscription began whose replay was the last to be complete, and believable."""
-        self.replayed_once = False
         self._intake = intake
+        self._progress = progress
         self._counts = counts
         self._record = record_first_replay
         self._expected = expected
@@ -61,7 +65,7 @@ class Node:
             if reason is None:
                 continue
             self._counts[Metric.NODE_FAULTS] += 1
-            log.warning("node lost", extra={"node": self.url, "reason": reason})
+            log.warning("node lost", extra={"node": self.name, "reason": reason})
             steady = time.monotonic() - began > _STEADY_SECONDS
             pause = least if steady else max(pause, least)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
@@ -70,7 +74,7 @@ class Node:
     def renew(self, reason: str) -> None:
         """Subscribe anew: the replay brings what the subscription may have missed."""
         if self._limit and self.session:
-            log.info("node renewed", extra={"node": self.url, "reason": reason})
+            log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _subscribe_once(self) -> tuple[str | None, float]:
@@ -87,25 +91,30 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        async with subscribe(self.url, self._patience) as session:
+        # Once one node has shown all that stood at the start, what another one replays has come since.
+        standing = self._record and not self._progress.replayed_once
+        async with subscribe(self._url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
             self.live = 0
-            log.info("node subscribed", extra={"node": self.url})
+            log.info("node subscribed", extra={"node": self.name})
             try:
                 while True:
-                    await self._take(session, await session.next())
+                    await self._take(session, await session.next(), standing=standing)
             finally:
                 self.session = None
                 self.lost_at = time.monotonic()
 
-    async def _take(self, session: Session, shown: Shown) -> None:
+    async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
         self.last_shown_at = time.monotonic()
-        standing = self._record and not self.replayed_once and shown.origin is not Origin.LIVE
-        if shown.origin is Origin.LIVE or not session.replaying:
-            self.live += len(shown.statements)
-        await self._intake.take(shown, standing=standing)
+        caught_up = not (session.replaying or shown.replay_done)
+        live = caught_up or shown.origin is Origin.LIVE
+        self.live += len(shown.statements) if live else 0
+        if caught_up:
+            self._progress.shown_live()
+        await self._intake.take(shown, standing=standing and not live)
         if shown.replay_done:
+            self._progress.replayed()
             self._replayed(session, told=shown.origin is Origin.REPLAY)
 
     def _replayed(self, session: Session, *, told: bool) -> None:
@@ -113,8 +122,13 @@ class Node:
 
         A node that lost its store shows next to nothing until its peers have told it everything again.
         """
-        self.replayed_once = True
-        log.info("node replayed", extra={"node": self.url, "statements": session.replayed})
+        log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         if told and session.replayed * 2 >= self._expected:
             self.complete_since = self.subscribed_at
         self._expected = session.replayed
+
+
+def _without_secrets(url: str) -> str:
+    """Leave out user, path and query, in which operators of nodes have their API keys."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -29,7 +29,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Letter:
     """A statement to be sent; `observed_at` is in UNIX milliseconds."""
 

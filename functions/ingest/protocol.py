@@ -36,6 +36,10 @@ class NodeFault(Exception):  # noqa: N818 - what a node did, which is expected a
     """The node broke the protocol; the text says how, in our words and none of the node's."""
 
 
+class RequestRefused(NodeFault):
+    """The node answered our request with an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What one notification showed. `unreadable` counts statements that weren't hex.
@@ -72,8 +76,8 @@ def read(frame: str | bytes) -> Shown | Answer | None:
         raise NodeFault("a frame is not a JSON object")
     if "method" in message:
         return _notification(message)
-    if "error" in message:
-        raise NodeFault("a request was refused")
+    if message.get("error") is not None:
+        raise RequestRefused("a request was refused")
     if "result" not in message:
         raise NodeFault("a frame is neither answer nor notification")
     return Answer(message.get("id"), message["result"])

@@ -10,8 +10,9 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 SCAN_SEGMENTS = 4
 DISCOVERY_SECONDS = 10.0
+EMPTY_PAGES = 5
+"""A page may be empty though records follow it; only after so many in a row is a shard taken to be read to its end."""
 _CLOCK_GRAIN_MS = 1000
 """Records tell the time of their writing in whole seconds."""
 _PLACE_LOST = {"ExpiredIteratorException", "TrimmedDataAccessException", "ResourceNotFoundException"}
@@ -45,10 +48,25 @@ class NoStreamError(Exception):
 
 @dataclass(slots=True)
 class _Shard:
-    """`read_through`: UNIX milliseconds up to which its records are in the filter."""
+    """`read_through`: UNIX milliseconds up to which its records are in the filter; `iterator` is empty at its end."""
 
     iterator: str
     read_through: int
+    empty_since: deque[int] = field(default_factory=lambda: deque(maxlen=EMPTY_PAGES))
+    """When each of the latest pages was asked for that were empty."""
+
+    @property
+    def ended(self) -> bool:
+        return not self.iterator
+
+    def found_until(self, written: int) -> None:
+        self.read_through = max(self.read_through, written)
+        self.empty_since.clear()
+
+    def found_nothing(self, asked: int) -> None:
+        self.empty_since.append(asked)
+        if len(self.empty_since) == EMPTY_PAGES:
+            self.read_through = max(self.read_through, self.empty_since[0])
 
 
 class RuleFeed:
@@ -61,6 +79,7 @@ class RuleFeed:
         self._candidates = candidates
         self._shards: dict[str, _Shard] = {}
         self._found: set[str] = set()
+        self._parents: set[str] = set()
         self._next_discovery = 0.0
         self._stream = ""
 
@@ -73,6 +92,7 @@ class RuleFeed:
         began = now_ms()
         self._shards.clear()
         self._found.clear()
+        self._parents.clear()
         await asyncio.to_thread(self._discover, "LATEST", began)
         await self.read()
         self._candidates.fresh_as_of = began
@@ -113,20 +133,26 @@ class RuleFeed:
             log.warning("rules not read", extra={"error": repr(error)})
 
     async def _advance(self) -> None:
-        """Read a page of every shard. A shard that ends has children, which must be found before time goes on."""
+        """Read a page of every shard. One that has ended holds time back until the stream tells of its child."""
         if time.monotonic() >= self._next_discovery:
             await asyncio.to_thread(self._discover, "TRIM_HORIZON", self._candidates.fresh_as_of)
             self._next_discovery = time.monotonic() + DISCOVERY_SECONDS
-        ended = [name for name in await asyncio.gather(*map(self._read_shard, self._shards)) if name]
-        for name in ended:
-            del self._shards[name]
-            self._next_discovery = 0.0
-        if self._shards and not ended:
+        readable = [shard for shard in self._shards.values() if not shard.ended]
+        outcomes = await asyncio.gather(*map(self._read_page, readable), return_exceptions=True)
+        self._leave_ended()
+        for failure in filter(None, outcomes):
+            raise failure
+        if self._shards:
             self._candidates.fresh_as_of = min(shard.read_through for shard in self._shards.values())
 
-    async def _read_shard(self, name: str) -> str | None:
-        """Read one page; return `name` if there will be no more."""
-        shard = self._shards[name]
+    def _leave_ended(self) -> None:
+        self._shards = {
+            name: shard for name, shard in self._shards.items() if not (shard.ended and name in self._parents)
+        }
+        if any(shard.ended for shard in self._shards.values()):
+            self._next_discovery = 0.0
+
+    async def _read_page(self, shard: _Shard) -> None:
         asked = now_ms()
         page = await asyncio.to_thread(self._streams.get_records, ShardIterator=shard.iterator)
         changes = [record["dynamodb"] for record in page["Records"]]
@@ -137,11 +163,10 @@ class RuleFeed:
         )
         if changes:
             written = changes[-1]["ApproximateCreationDateTime"]
-            shard.read_through = max(shard.read_through, int(written.timestamp() * 1000) - _CLOCK_GRAIN_MS)
+            shard.found_until(int(written.timestamp() * 1000) - _CLOCK_GRAIN_MS)
         else:
-            shard.read_through = asked
+            shard.found_nothing(asked)
         shard.iterator = page.get("NextShardIterator") or ""
-        return None if shard.iterator else name
 
     async def _scan(self, segment: int) -> None:
         # Through boto3 and only the keys: a model for each of millions of rows would take minutes of this one core.
@@ -165,6 +190,7 @@ class RuleFeed:
         """Take up the shards that weren't there before; what they hold was written after `read_through`."""
         for shard in self._described():
             name = shard["ShardId"]
+            self._parents.add(shard.get("ParentShardId", ""))
             closed = "EndingSequenceNumber" in shard["SequenceNumberRange"]
             if name in self._found or (start == "LATEST" and closed):
                 self._found.add(name)

@@ -35,6 +35,11 @@ class SecondLook:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def oldest(self) -> int | None:
+        """When the oldest statement here was observed."""
+        return self._waiting[0].observed_at if self._waiting else None
+
     def add(self, unmatched: Unmatched) -> None:
         self._waiting.append(unmatched)
         self._held_bytes += unmatched.held_size

@@ -16,6 +16,7 @@ from ingest.protocol import (
     Answer,
     NodeFault,
     Origin,
+    RequestRefused,
     Shown,
     read,
     request,
@@ -111,15 +112,24 @@ async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
 
 async def _ask_for_everything(socket: ClientConnection, early: list[Shown]) -> None:
     """In the current protocol, or in its draft successor where that is all there is."""
-    offer = await _ask(socket, early, 1, "rpc_methods")
-    methods = offer.get("methods") if isinstance(offer, dict) else None
-    if isinstance(methods, list) and SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
+    methods = await _offered(socket, early)
+    if SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
         subscription = await _ask(socket, early, 2, DRAFT_SUBSCRIBE)
         accepted = await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
     else:
         accepted = await _ask(socket, early, 2, SUBSCRIBE, "any")
     if not isinstance(accepted, str | int):
         raise NodeFault("the subscription was refused")
+
+
+async def _offered(socket: ClientConnection, early: list[Shown]) -> list[object]:
+    """Return the node's methods; none where it doesn't list them."""
+    try:
+        offer = await _ask(socket, early, 1, "rpc_methods")
+    except RequestRefused:
+        return []
+    methods = offer.get("methods") if isinstance(offer, dict) else None
+    return methods if isinstance(methods, list) else []
 
 
 async def _ask(socket: ClientConnection, early: list[Shown], number: int, method: str, *params: object) -> object:

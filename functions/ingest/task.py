@@ -26,6 +26,7 @@ from ingest.intake import Intake
 from ingest.leadership import Leadership
 from ingest.node import Node
 from ingest.outbox import Letter, Outbox, send_forever
+from ingest.progress import Progress
 from ingest.record import Record
 from ingest.rule_feed import RuleFeed, StreamsClient
 from ingest.second_look import SecondLook
@@ -93,6 +94,7 @@ class Task:
             counts=self.counts,
             patience_ms=int(settings.second_look_seconds * 1000),
         )
+        self._progress = Progress(self._oldest_held)
         self._nodes: list[Node] = []
         self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
         self._lease_thread = ThreadPoolExecutor(1)
@@ -117,7 +119,7 @@ class Task:
     def status(self) -> dict[str, object]:
         return {
             "leading": self._leadership.held,
-            "connected": [node.url for node in self._nodes if node.session],
+            "connected": [node.name for node in self._nodes if node.session],
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
             "seen": self._seen.size,
@@ -130,6 +132,7 @@ class Task:
             Node(
                 url=url,
                 intake=self._intake,
+                progress=self._progress,
                 counts=self.counts,
                 record_first_replay=record,
                 expected=self._seen.size,
@@ -190,7 +193,7 @@ class Task:
         """Renew the lease or stand by for it, and open or shut the outbox accordingly. Raise pynamodb's errors."""
         try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._lease_thread, self._leadership.renew, self._delivered_through())
+            await loop.run_in_executor(self._lease_thread, self._leadership.renew, self._progress.delivered_through)
         finally:
             leads = self._leadership.held
             if leads != self._outbox.is_open:
@@ -201,7 +204,8 @@ class Task:
             self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
 
     def _send(self, batch: Sequence[Letter]) -> list[Letter]:
-        """Send if this task still leads: it may have been paused since the batch was taken."""
+        """Send if this task still leads: it may have been paused since, and storing takes its time."""
+        self._queue.store_oversize(batch)
         return self._queue.send(batch) if self._leadership.held else list(batch)
 
     async def _drain(self) -> None:
@@ -215,18 +219,18 @@ class Task:
         log.info("handing over", extra={"held": len(self._outbox), "unmatched": len(self._second_look)})
         try:
             await self._record.save()
-            await asyncio.to_thread(self._leadership.release, self._delivered_through())
+            await asyncio.to_thread(self._leadership.release, self._progress.delivered_through)
         except (BotoCoreError, ClientError, PynamoDBException) as error:
             log.warning("not handed over", extra={"error": repr(error)})
 
     def _knows_all(self) -> bool:
-        return self._restored or any(node.replayed_once for node in self._nodes)
+        return self._restored or self._progress.replayed_once
 
-    def _delivered_through(self) -> int:
-        return self._outbox.oldest or now_ms()
+    def _oldest_held(self) -> int | None:
+        return min(filter(None, (self._outbox.oldest, self._second_look.oldest)), default=None)
 
     def _lag_ms(self) -> int:
-        return now_ms() - self._delivered_through()
+        return now_ms() - (self._outbox.oldest or now_ms())
 
     def _gauges(self) -> dict[Metric, int]:
         sessions = [node.session for node in self._nodes if node.session]
@@ -238,4 +242,5 @@ class Task:
             Metric.LEADERS: int(self._leadership.held),
             Metric.SEEN_STATEMENTS: self._seen.size,
             Metric.KNOWN_PAIRS: len(self._candidates),
+            Metric.RULES_BEHIND: now_ms() - self._candidates.fresh_as_of,
         }

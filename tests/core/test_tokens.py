@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
+from pynamodb.exceptions import TransactWriteError
 
 from clarion import tables
 from clarion.decisions import NotifyType, SubscriptionStatus
@@ -103,6 +104,37 @@ def test_a_token_freed_for_another_subscription_is_not_taken_from_it(
 
     assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
 
+    assert _token_is_taken(tried)
+
+
+def _change_before_each_write(connection: Connection, subscription_id: str, times: int) -> None:
+    left = iter(range(times))
+
+    def change(**_: object) -> None:
+        if next(left, None) is not None:
+            Subscription(subscription_id).update([Subscription.revision.add(1)])
+
+    connection.client.meta.events.register("before-call.dynamodb.TransactWriteItems", change)
+
+
+def test_a_death_outlasts_changes_in_between(connection: Connection, tried: Subscription) -> None:
+    _change_before_each_write(connection, tried.subscription_id, times=2)
+
+    ended = declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    assert ended
+    assert ended.revision == 3
+    assert not _token_is_taken(tried)
+
+
+def test_a_death_that_could_not_be_recorded_is_no_silence(connection: Connection, tried: Subscription) -> None:
+    _change_before_each_write(connection, tried.subscription_id, times=100)
+
+    with pytest.raises(TransactWriteError):
+        declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    tried.refresh()
+    assert tried.status == SubscriptionStatus.ACTIVE
     assert _token_is_taken(tried)
 
 

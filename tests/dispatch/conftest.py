@@ -21,7 +21,7 @@ from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
-from clarion.providers.transport import Transport
+from clarion.providers.transport import Timeouts, Transport
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 from dispatch.batch import Dispatcher, Report
@@ -29,7 +29,9 @@ from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
 from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
-from local.http2 import Misbehaviour
+from local.http2 import Answer as HttpAnswer
+from local.http2 import Connection as HttpConnection
+from local.http2 import Misbehaviour, Request
 from local.provider import Options, Trouble
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
+ANSWER_SECONDS = 3.0
 NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
@@ -67,6 +70,20 @@ class SteeredApns(Apns):
 
     def trust(self, *known: keys.ApnsKey) -> None:
         self._provider_tokens = ProviderTokens(known, self.now)
+
+
+class SteeredFcm(Fcm):
+    """Also with a token endpoint that counts who asks it, and may be told what to answer."""
+
+    exchange: HttpAnswer | None = None
+    exchanges = 0
+
+    @override
+    def respond(self, request: Request, connection: HttpConnection) -> HttpAnswer:
+        if request.path != "/token":
+            return super().respond(request, connection)
+        self.exchanges += 1
+        return self.exchange or super().respond(request, connection)
 
 
 @contextmanager
@@ -138,13 +155,26 @@ def sandbox(new_apns: Callable[[], SteeredApns]) -> SteeredApns:
 
 
 @pytest.fixture
-def fcm(run: Callable[..., Fcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock) -> Fcm:
-    return run(Fcm(localhost.server_context(), account=account, options=Options(now=clock)))
+def new_fcm(
+    run: Callable[..., SteeredFcm], localhost: tls.Localhost, account: keys.ServiceAccount, clock: Clock
+) -> Callable[[], SteeredFcm]:
+    options = Options(now=clock)
+    return lambda: run(SteeredFcm(localhost.server_context(), account=account, options=options))
+
+
+@pytest.fixture
+def fcm(new_fcm: Callable[[], SteeredFcm]) -> SteeredFcm:
+    return new_fcm()
+
+
+@pytest.fixture
+def another_fcm(new_fcm: Callable[[], SteeredFcm]) -> SteeredFcm:
+    return new_fcm()
 
 
 @pytest.fixture
 def transport(localhost: tls.Localhost) -> Iterator[Transport]:
-    transport = Transport(str(localhost.ca_file))
+    transport = Transport(str(localhost.ca_file), Timeouts(connect=3.0, answer=ANSWER_SECONDS))
     yield transport
     transport.close()
 
@@ -370,6 +400,26 @@ def fleet(
     """A worker for two apps in both environments."""
     secrets.texts["second"] = secrets.texts["apns"]
     apps = apns_apps([APP, SECOND], cast("SecretsManagerClient", secrets), urls_of(apns, sandbox), clock)
+    return Worker(apps, transport, queue, lake, clock)
+
+
+@pytest.fixture
+def android_fleet(
+    aws: None,
+    fcm: SteeredFcm,
+    another_fcm: SteeredFcm,
+    account: keys.ServiceAccount,
+    secrets: Secrets,
+    transport: Transport,
+    queue: Queue,
+    lake: Lake,
+    clock: Clock,
+) -> Worker:
+    """A worker for two Firebase projects, each with a token endpoint of its own."""
+    secrets.texts["first"] = account.as_json(fcm.token_uri)
+    secrets.texts["second"] = account.as_json(another_fcm.token_uri)
+    settings = [AppSettings(name=name, secret_id=name) for name in ("first", "second")]
+    apps = fcm_apps(settings, cast("SecretsManagerClient", secrets), transport, fcm.url, clock)
     return Worker(apps, transport, queue, lake, clock)
 
 

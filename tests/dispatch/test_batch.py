@@ -1,5 +1,9 @@
 import json
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -9,9 +13,12 @@ from clarion.tables import Subscription, Token
 from local import keys
 from local.apns import Apns
 from local.apns_trouble import troubled_token
+from local.http2 import Answer, Misbehaviour
 from local.provider import Trouble
 
 NOW = 1_800_000_000.0
+PATIENCE = 2.0
+"""Seconds; less than the transport waits for an answer."""
 BUNDLE = "io.pcf.polkadotapp"
 
 type Register = Callable[..., Subscription]
@@ -24,6 +31,21 @@ def tokens(count: int) -> list[str]:
 
 def arrived(apns: Apns) -> list[str]:
     return [push.token for push in apns.received if push.accepted]
+
+
+@contextmanager
+def working(worker: Any) -> Iterator[Callable[[], bool]]:
+    """One invocation in a thread of its own; tells whether it is done."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(worker.work).done
+
+
+def all_arrive(provider: Any, count: int) -> bool:
+    """Sooner than any time-out."""
+    deadline = time.monotonic() + PATIENCE
+    while len(provider.received) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(provider.received) == count
 
 
 def test_a_delivered_push_leaves_the_queue_and_is_told_with_its_latency(
@@ -88,6 +110,25 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
     assert 120 <= queue.wait(sent) <= 122
 
 
+def test_a_table_that_can_not_be_read_costs_a_call_two_seconds(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    row = register(NotifyType.VOIP, "a1" * 32)
+    call = message(row)
+    queue.put(call)
+    queue.put_text("broken", "{}")
+    Subscription.delete_table()
+
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    assert 0 < queue.wait(call) <= 2
+    assert queue.dead == ["{}"]
+
+    Subscription.create_table(billing_mode="PAY_PER_REQUEST")
+    row.save()
+    clock.advance(2)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+
+
 def test_a_message_that_would_come_back_too_late_is_stale_at_once(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write
 ) -> None:
@@ -132,6 +173,27 @@ def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
         ("invalid", "Unregistered", 2)
     }
     assert len(ended) == 25
+
+
+def test_a_death_that_could_not_be_recorded_is_tried_again(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    queue.put(message(row))
+    hook = "before-call.dynamodb.TransactWriteItems"
+    events = worker.dispatcher.connection.client.meta.events
+
+    def change(**_: object) -> None:
+        Subscription(row.subscription_id).update([Subscription.revision.add(1)])
+
+    events.register(hook, change)
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    events.unregister(hook, change)
+    clock.advance(2)
+
+    assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
+    row.refresh()
+    assert row.status == "invalid"
 
 
 def test_a_dead_token_gets_no_second_push(
@@ -221,6 +283,25 @@ def test_a_fault_of_one_app_is_told_by_its_name(
     assert worker.work().faults == {("first", "secret: ResourceNotFoundException"): 2}
 
 
+def test_a_connection_reset_amid_500_streams_loses_nothing_and_shows_nothing_twice(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    steady = [troubled_token(Trouble(delay=0.05), device) for device in range(500)]
+    fatal = troubled_token(Trouble(Misbehaviour.RESET_CONNECTION, times=1))
+    wanted = [*steady[:250], fatal, *steady[250:]]
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in wanted))
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.DELIVERED: 501}
+    assert len(queue) == 0
+    assert set(arrived(apns)) == set(wanted)
+    assert len(apns.received) > 501
+    assert (
+        len({(push.token, push.headers["apns-id"], push.headers["apns-collapse-id"]) for push in apns.received}) == 501
+    )
+
+
 def test_a_key_rotated_amid_the_work_costs_one_more_try_and_no_push(
     worker: Any,
     queue: Any,
@@ -254,6 +335,33 @@ def test_an_app_at_fault_delays_no_other(
     report = fleet.work()
 
     assert report.decisions == {PushDecision.DELIVERED: 20, PushDecision.MISCONFIGURED: 20}
+
+
+def test_an_app_whose_token_endpoint_is_silent_delays_no_other(
+    android_fleet: Any, queue: Any, lake: Any, register: Register, message: Write, fcm: Any, another_fcm: Any
+) -> None:
+    another_fcm.exchange = Answer(Misbehaviour.SILENCE)
+    queue.put(*(message(register(NotifyType.FCM, f"second-{n}", app="second")) for n in range(20)))
+    queue.put(*(message(register(NotifyType.FCM, f"first-{n}")) for n in range(20)))
+
+    with working(android_fleet) as done:
+        assert all_arrive(fcm, 20)
+        assert not done()
+
+    assert Counter(event["decision"] for event in lake.events) == {"delivered": 20, "retry": 20}
+    assert another_fcm.exchanges == 1
+
+
+def test_a_scout_that_gets_no_answer_delays_no_other_app(
+    fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
+) -> None:
+    silent = troubled_token(Trouble(Misbehaviour.SILENCE))
+    queue.put(message(register(NotifyType.VOIP, silent, environment="sandbox")))
+    queue.put(*(message(register(NotifyType.VOIP, token)) for token in tokens(20)))
+
+    with working(fleet) as done:
+        assert all_arrive(apns, 20)
+        assert not done()
 
 
 def test_a_subscription_names_its_app_and_environment(

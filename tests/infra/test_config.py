@@ -1,12 +1,21 @@
+from typing import Any
+
 import pytest
 from aws_cdk import App
 from constructs import Node
 from pydantic import ValidationError
 
-from infra.config import Api, Consumer, Size
+from infra.config import Api, Consumer, Environment, Size
 from infra.environments import ENVIRONMENTS, PROD, chosen
 
 SIZE = Size(memory_mb=512, timeout_s=30)
+API = dict(PROD.api)
+JWKS = {
+    "issuer": "https://login.example.org",
+    "audience": "clarion",
+    "algorithms": ["ES256"],
+    "jwks_url": "https://login.example.org/keys.json",
+}
 
 
 def node(**context: str) -> Node:
@@ -53,9 +62,39 @@ def test_a_large_batch_needs_a_window() -> None:
 
 def test_a_domain_needs_a_certificate() -> None:
     with pytest.raises(ValidationError, match="go together"):
-        Api(size=SIZE, authorizer=SIZE, rate=1, burst=1, domain="push.example.org")
+        Api.model_validate({**API, "domain": "push.example.org"})
 
 
 def test_unknown_configuration_is_refused() -> None:
     with pytest.raises(ValidationError, match="extra"):
         PROD.model_validate({**dict(PROD), "memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("trusted", "fault"),
+    [
+        ({"jwt_issuer": None}, "nobody's tokens would count"),
+        ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "of no use"),
+        ({"issuers": [JWKS, JWKS]}, "configured twice"),
+        ({"issuers": [{**JWKS, "issuer": "polkadot-app"}]}, "configured twice"),
+        ({"issuers": [{**JWKS, "algorithms": ["HS256"]}]}, "algorithms"),
+    ],
+)
+def test_whose_tokens_count_must_make_sense(trusted: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Api.model_validate({**API, **trusted})
+
+
+@pytest.mark.parametrize(
+    ("apps", "fault"),
+    [
+        ([], "at least 1"),
+        ([{"name": "robot", "alert_title": "Robot"}], "the first app needs both providers"),
+        ([PROD.apps[0], PROD.apps[0]], "the same name"),
+        ([PROD.apps[0], {"name": "robot", "alert_title": "Robot", "apns_sandbox": True}], "needs a bundle_id"),
+        ([PROD.apps[0], {"name": "a robot", "alert_title": "Robot"}], "pattern"),
+    ],
+)
+def test_apps_must_make_sense(apps: list[Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Environment.model_validate({**dict(PROD), "apps": apps})

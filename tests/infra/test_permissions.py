@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
+from infra.environments import PROD
+
 type Permissions = dict[str, set[str]]
 NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
 
@@ -107,8 +109,12 @@ PERMITTED: Mapping[str, Permissions] = {
 
 @pytest.fixture(scope="module")
 def permitted(prod: Template) -> Mapping[str, Permissions]:
+    return permissions(prod)
+
+
+def permissions(template: Template) -> Mapping[str, Permissions]:
     """Of each function by its name without prefix, and of the task."""
-    resources: Mapping[str, Any] = prod.to_json()["Resources"]
+    resources: Mapping[str, Any] = template.to_json()["Resources"]
     found = {}
     for resource in resources.values():
         properties = resource.get("Properties", {})
@@ -162,6 +168,25 @@ def test_a_function_may_do_exactly_what_it_needs(permitted: Mapping[str, Permiss
 
 def test_no_function_is_left_out(permitted: Mapping[str, Permissions]) -> None:
     assert permitted.keys() == PERMITTED.keys()
+
+
+def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_with: Callable[..., Template]) -> None:
+    first = {**dict(PROD.apps[0]), "apns_sandbox": True}
+    tablet = {"name": "tablet", "alert_title": "Tablet", "bundle_id": "io.pcf.tablet", "fcm": False}
+    robot = {"name": "robot", "alert_title": "Robot"}
+    template = template_with(apps=[first, tablet, robot])
+    read = {name: told.get("secretsmanager:GetSecretValue", set()) for name, told in permissions(template).items()}
+    of_first = {"clarion-prod-apns", "clarion-prod-apns-sandbox"}
+    assert read == {
+        "match": set(),
+        "apns": {*of_first, "clarion-prod-apns-tablet"},
+        "voip": {*of_first, "clarion-prod-apns-tablet"},
+        "fcm": {"clarion-prod-fcm", "clarion-prod-fcm-robot"},
+        "api": {*of_first, "clarion-prod-fcm"},
+        "authorizer": {"clarion-prod-jwt"},
+    }
+    secrets = template.find_resources("AWS::SecretsManager::Secret").values()
+    assert {secret["Properties"]["Name"] for secret in secrets} == set().union(*read.values())
 
 
 def test_no_policy_names_every_action(template_of: Callable[[str], Template]) -> None:

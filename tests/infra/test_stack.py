@@ -108,14 +108,43 @@ def test_the_gateway_knows_every_route_of_the_api(prod: Template) -> None:
     described = openapi.document(app)["paths"]
     wanted = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
     routed = {route["RouteKey"] for route in properties(prod, "AWS::ApiGatewayV2::Route")}
-    assert routed - wanted == {"GET /openapi.json", "GET /docs"}
+    assert routed - wanted == {"GET /openapi.json", "GET /docs", "$default"}
     assert wanted <= routed
+
+
+def test_what_no_route_is_for_comes_to_the_api_as_every_route_does(prod: Template) -> None:
+    routes = {route["RouteKey"]: route for route in properties(prod, "AWS::ApiGatewayV2::Route")}
+    elsewhere, listing = routes["$default"], routes["GET /v1/subscriptions"]
+    for shared in ("Target", "AuthorizerId", "AuthorizationType"):
+        assert elsewhere[shared] == listing[shared]
 
 
 def test_the_api_is_throttled_and_logs_each_request(prod: Template) -> None:
     (stage,) = properties(prod, "AWS::ApiGatewayV2::Stage")
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 200
     assert set(json.loads(stage["AccessLogSettings"]["Format"])) >= {"request_id", "route", "status"}
+
+
+def test_strangers_can_not_use_up_the_rate_of_all(prod: Template) -> None:
+    (stage,) = prod.find_resources("AWS::ApiGatewayV2::Stage").values()
+    routes = prod.find_resources("AWS::ApiGatewayV2::Route")
+    there_first = {routes[each]["Properties"]["RouteKey"] for each in stage["DependsOn"] if each in routes}
+    shares = stage["Properties"]["RouteSettings"]
+    opened = {"POST /v1/auth/challenges", "POST /v1/auth/tokens", "GET /openapi.json", "GET /docs", "$default"}
+    assert shares.keys() == there_first == opened
+    for share in shares.values():
+        assert share["ThrottlingRateLimit"] == 50
+        assert share["ThrottlingBurstLimit"] == 100
+
+
+def test_the_api_may_have_a_domain_of_its_own_and_is_then_reached_by_no_other(
+    template_with: Callable[..., Template],
+) -> None:
+    certificate = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
+    template = template_with(api={"domain": "push.example.org", "certificate_arn": certificate})
+    template.has_resource_properties("AWS::ApiGatewayV2::Api", {"DisableExecuteApiEndpoint": True})
+    template.has_resource_properties("AWS::ApiGatewayV2::DomainName", {"DomainName": "push.example.org"})
+    template.has_output("ApiUrl", {"Value": "https://push.example.org"})
 
 
 def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Template) -> None:

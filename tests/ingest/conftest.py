@@ -195,9 +195,12 @@ async def node() -> AsyncIterator[FakeNode]:
         yield honest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sdk() -> Iterator[Clients]:
-    """Clients of boto3, which take longer to make than most tests to run."""
+    """Clients of boto3, which take longer to make than most tests to run.
+
+    For one module, as all rooms' fixtures of AWS are: the emulation and the tables' binding are the process's.
+    """
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)

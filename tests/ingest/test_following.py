@@ -1,3 +1,4 @@
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +69,26 @@ async def test_what_arrived_while_the_connection_was_down_is_forwarded(
         await node.hang_up()
         node.standing.append(make_statement(1))
         await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
+async def test_what_arrived_before_a_second_node_first_came_up_is_forwarded(
+    make_node: Callable[..., "FakeNode"],
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    late = make_node()
+    async with late:
+        pass
+    async with make_node(standing=[make_statement(0)]) as first, running(make_settings(first, late)) as task:
+        await first.subscribed()
+        while task.status()["seen"] != 1:
+            await asyncio.sleep(0.01)
+        late.standing = [make_statement(0), make_statement(1)]
+        async with late:
+            await received.holds(1)
     assert received.statements() == [make_statement(1)]
 
 

@@ -62,9 +62,12 @@ async def answers_another_question(socket: ServerConnection) -> None:
 
 
 async def refuses(socket: ServerConnection) -> None:
-    await socket.recv()
-    await socket.send('{"id": 1, "error": {"code": -32601, "message": "no"}}')
-    await socket.wait_closed()
+    async for text in socket:
+        await refuse(socket, json.loads(text))
+
+
+async def refuse(socket: ServerConnection, asked: dict[str, Any]) -> None:
+    await socket.send(json.dumps({"id": asked["id"], "error": {"code": -32601, "message": "Method not found"}}))
 
 
 async def shows_instead_of_answering(socket: ServerConnection) -> None:
@@ -146,6 +149,26 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
         node.show(make_statement(1))
         await received.holds(1)
     assert received.statements() == [make_statement(1)]
+
+
+async def test_a_node_that_does_not_list_its_methods_is_followed(
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Callable[..., IngestSettings],
+    make_statement: Callable[..., bytes],
+    write_rule: Callable[..., Rule],
+) -> None:
+    async def behave(socket: ServerConnection) -> None:
+        await refuse(socket, json.loads(await socket.recv()))
+        asked = json.loads(await socket.recv())
+        await socket.send(json.dumps({"id": asked["id"], "result": "subscription", "error": None}))
+        await socket.send(notification(statements=[], remaining=0))
+        await socket.send(notification(statements=["0x" + make_statement(1).hex()]))
+        await socket.wait_closed()
+
+    write_rule()
+    async with hostile(behave) as node, running(make_settings(node)):
+        await received.holds(1)
 
 
 async def test_bytes_that_are_no_statement_are_counted_and_never_make_us_leave(

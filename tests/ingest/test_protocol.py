@@ -73,6 +73,10 @@ def test_an_answer_carries_the_id_and_whatever_the_node_chose() -> None:
     assert read('{"jsonrpc":"2.0","id":2,"result":{"methods":[]}}') == Answer(2, {"methods": []})
 
 
+def test_an_error_that_is_null_is_none() -> None:
+    assert read('{"jsonrpc":"2.0","id":2,"result":"subscription","error":null}') == Answer(2, "subscription")
+
+
 def test_a_notification_of_another_method_is_passed_over() -> None:
     assert read('{"jsonrpc":"2.0","method":"chain_newHead","params":{}}') is None
 

@@ -1,13 +1,18 @@
 """Tasks that end, by SIGTERM or by a crash, and those that go on in their place."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from clarion.statement import MAX_SIZE
 from clarion.tables import Lease, Rule
+from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
 from ingest.task import Clients, Task
 
@@ -143,6 +148,65 @@ async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
     assert set(received.statements()) == {make_statement(number) for number in range(60)}
 
 
+async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
+    node: "FakeNode",
+    make_node: Callable[..., "FakeNode"],
+    running: "Run",
+    clients: Clients,
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    async with make_node() as gone:
+        leader = Task(make_settings(gone), clients)
+        crashed = await crashing(leader)
+        await gone.subscribed()
+    async with running(make_settings(node, overlap_seconds=0)) as standby:
+        await node.subscribed()
+        node.show(make_statement(1))
+        await asyncio.sleep(0.6)  # some looks at the lease
+        assert leader.status()["leading"]
+        await crash(crashed)
+        await received.holds(1)
+        assert standby.status()["leading"]
+
+
+class UnreadableStream:
+    """Says where it is, and nothing of what it holds."""
+
+    def __init__(self, client: StreamsClient) -> None:
+        self.describe_stream = client.describe_stream
+        self.get_shard_iterator = client.get_shard_iterator
+
+    def get_records(self, **_: Any) -> dict[str, Any]:
+        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetRecords")
+
+
+async def test_a_standby_keeps_what_its_leader_does_not_know_the_rule_for(
+    node: "FakeNode",
+    running: "Run",
+    clients: Clients,
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    write_rule: Callable[..., Rule],
+) -> None:
+    leader = Task(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
+    crashed = await crashing(leader)
+    await leads(leader)
+    async with running(make_settings(node, overlap_seconds=0)):
+        while node.subscriptions < 2:
+            await asyncio.sleep(0.01)
+        write_rule(topic=OTHER)
+        node.show(make_statement(1, topics=(OTHER,)))
+        node.show(make_statement(2))
+        await asyncio.sleep(0.6)  # some looks at the lease
+        assert received.statements() == [make_statement(2)]
+        await crash(crashed)
+        while make_statement(1, topics=(OTHER,)) not in received.statements():
+            await asyncio.sleep(0.01)
+
+
 async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
     node: "FakeNode", running: "Run", make_settings: Settings
 ) -> None:
@@ -172,6 +236,43 @@ async def test_a_leader_that_lost_its_lease_sends_nothing_more(
         await asyncio.sleep(0.2)
         assert received.statements() == []
         assert task.status()["held"] == 1
+
+
+class SlowS3:
+    """Takes longer over an oversize statement than a lease lasts that another task has taken."""
+
+    def __init__(self, client: "S3Client") -> None:
+        self._client = client
+        self.leads: Callable[[], bool] = lambda: True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_object(self, **request: Any) -> Any:
+        if request["Key"].startswith("statements/"):
+            Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
+            while self.leads():
+                time.sleep(0.01)
+        return self._client.put_object(**request)
+
+
+async def test_a_leader_that_loses_its_lease_while_it_stores_a_large_statement_does_not_send_it(
+    node: "FakeNode", clients: Clients, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    slow: Any = SlowS3(clients.s3)
+    task = Task(make_settings(node), replace(clients, s3=slow))
+    slow.leads = lambda: bool(task.status()["leading"])
+    running = await crashing(task)
+    async with asyncio.timeout(30):
+        await leads(task)
+        await node.subscribed()
+        node.show(make_statement(1, size=MAX_SIZE - 200))
+        while task.status()["leading"]:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert received.read() == []
+    assert task.status()["held"] == 1
+    await crash(running)
 
 
 async def test_a_missing_table_of_leases_stops_the_start(

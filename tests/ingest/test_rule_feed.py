@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from clarion.tables import Rule, rule_key
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
-from ingest.rule_feed import NoStreamError, RuleFeed, StreamsClient
+from ingest.rule_feed import EMPTY_PAGES, NoStreamError, RuleFeed, StreamsClient
 from ingest.task import Clients
 
 SENDER, TOPIC, OTHER = b"\x5e" * 32, b"\x70" * 32, b"\x71" * 32
@@ -31,11 +31,13 @@ def names(candidates: Candidates, *topics: bytes) -> bool:
     return candidates.match_any(candidates.pairs(SENDER, topics))
 
 
-async def follow_until(feed: RuleFeed, holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        following = asyncio.create_task(feed.follow(0.01))
-        while not holds():
-            await asyncio.sleep(0.01)
+async def follow_until(feed: RuleFeed, holds: Callable[[], bool], seconds: float = 30) -> None:
+    following = asyncio.create_task(feed.follow(0.01))
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds():
+                await asyncio.sleep(0.002)
+    finally:
         following.cancel()
 
 
@@ -105,12 +107,18 @@ class ShardedStream:
     def __init__(self) -> None:
         self.pages: dict[str, list[bytes | None]] = {"parent": [], "other": []}
         self.troubles: list[str] = []
+        self.trouble_with = ""
+        self.empty_pages = 0
+        """How many more pages are empty whatever the shard holds."""
 
     def describe_stream(self, **request: Any) -> dict[str, Any]:
         names = sorted(self.pages)
         after = request.get("ExclusiveStartShardId", "")
         rest = [name for name in names if name > after]
-        description: dict[str, Any] = {"Shards": [{"ShardId": rest[0], "SequenceNumberRange": {}}]}
+        shard = {"ShardId": rest[0], "SequenceNumberRange": {}}
+        description: dict[str, Any] = {"Shards": [shard]}
+        if rest[0] == "child":
+            shard["ParentShardId"] = "parent"
         return {"StreamDescription": description | ({"LastEvaluatedShardId": rest[0]} if rest[1:] else {})}
 
     def get_shard_iterator(self, **request: Any) -> dict[str, Any]:
@@ -118,9 +126,14 @@ class ShardedStream:
         return {"ShardIterator": f"{request['ShardId']}:{start}"}
 
     def get_records(self, **request: Any) -> dict[str, Any]:
-        if self.troubles:
-            raise ClientError({"Error": {"Code": self.troubles.pop()}}, "GetRecords")
+        if not request["ShardIterator"]:
+            raise ParamValidationError(report="an iterator has at least one character")
         shard, place = request["ShardIterator"].split(":")
+        if self.troubles and shard.startswith(self.trouble_with):
+            raise ClientError({"Error": {"Code": self.troubles.pop()}}, "GetRecords")
+        if self.empty_pages:
+            self.empty_pages -= 1
+            return {"Records": [], "NextShardIterator": request["ShardIterator"]}
         found = self.pages[shard][int(place) :]
         change = {"ApproximateCreationDateTime": now()}
         records = [
@@ -142,6 +155,48 @@ async def test_a_shard_that_ends_is_followed_into_its_children(clients: Clients,
     stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
     stream.pages["parent"] += [rule_key(1, SENDER, OTHER), None]
     await follow_until(feed, lambda: names(candidates, TOPIC) and names(candidates, OTHER))
+
+
+async def test_a_shard_that_ends_while_another_cannot_be_read_is_followed_into_its_children_all_the_same(
+    clients: Clients, candidates: Candidates
+) -> None:
+    stream = ShardedStream()
+    feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
+    await feed.start()
+    stream.trouble_with, stream.troubles = "other", ["ProvisionedThroughputExceededException"] * 3
+    stream.pages["parent"] += [rule_key(1, SENDER, OTHER), None]
+    await follow_until(feed, lambda: names(candidates, OTHER) and not stream.troubles, seconds=5)
+    stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
+    await follow_until(feed, lambda: names(candidates, TOPIC), seconds=5)
+
+
+async def test_no_time_goes_by_between_the_end_of_a_shard_and_its_child(
+    clients: Clients, candidates: Candidates
+) -> None:
+    stream = ShardedStream()
+    feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
+    await feed.start()
+    stream.pages["parent"].append(None)
+    written_at = now_ms()
+    with pytest.raises(TimeoutError):
+        await follow_until(feed, lambda: candidates.fresh_as_of > written_at, seconds=0.3)
+    stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
+    await follow_until(feed, lambda: candidates.fresh_as_of > written_at)
+    assert names(candidates, TOPIC)
+
+
+async def test_a_shard_is_not_read_to_its_end_where_a_page_happens_to_be_empty(
+    clients: Clients, candidates: Candidates
+) -> None:
+    stream = ShardedStream()
+    del stream.pages["other"]
+    feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
+    await feed.start()
+    before = candidates.fresh_as_of
+    stream.empty_pages = EMPTY_PAGES - 1
+    stream.pages["parent"].append(rule_key(1, SENDER, TOPIC))
+    await follow_until(feed, lambda: candidates.fresh_as_of > before)
+    assert names(candidates, TOPIC)
 
 
 async def test_no_time_goes_by_while_the_stream_cannot_be_read(clients: Clients, candidates: Candidates) -> None:

@@ -1,5 +1,5 @@
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -134,3 +134,28 @@ def test_a_new_base_removes_what_came_before_it(archive: Archive, s3: "S3Client"
         archive.write_delta(b"delta")
         archive.write_base(archive.name_base(), b"base")
     assert len(s3.list_objects_v2(Bucket="oversize", Prefix="seen/")["Contents"]) == 1
+
+
+class OvertakenS3:
+    """A leader writes a base, and removes what was before, just before the first object is read."""
+
+    def __init__(self, client: "S3Client", leader: Archive) -> None:
+        self._client = client
+        self._leader: Archive | None = leader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_object(self, **request: Any) -> Any:
+        if self._leader:
+            self._leader.write_base(self._leader.name_base(), b"new base")
+            self._leader = None
+        return self._client.get_object(**request)
+
+
+def test_a_base_that_is_replaced_while_it_is_read_gives_way_to_the_new_one(archive: Archive, s3: "S3Client") -> None:
+    archive.begin(3)
+    archive.write_base(archive.name_base(), b"base")
+    archive.write_delta(b"delta")
+    overtaken: Any = OvertakenS3(s3, archive)
+    assert Archive(overtaken, "oversize", "seen/").load() == [b"new base"]

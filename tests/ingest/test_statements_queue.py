@@ -35,7 +35,9 @@ def test_a_statement_too_large_for_a_message_lies_in_s3(
     queue: StatementsQueue, received: "ReceivedQueue", s3: "S3Client"
 ) -> None:
     large = letter(b"\xaa" * MAX_SIZE)
-    assert queue.send([letter(b"small"), large]) == []
+    batch = [letter(b"small"), large]
+    queue.store_oversize(batch)
+    assert queue.send(batch) == []
     by_receipt = {message.receipt: message for message in received.read()}
     message = by_receipt[large.receipt]
     assert message.statement is None
@@ -43,10 +45,20 @@ def test_a_statement_too_large_for_a_message_lies_in_s3(
     assert s3.get_object(Bucket="oversize", Key=message.location)["Body"].read() == large.statement
 
 
+def test_a_statement_that_lies_in_s3_is_not_put_there_again(queue: StatementsQueue, s3: "S3Client") -> None:
+    batch = [letter(b"\xaa" * MAX_SIZE)]
+    queue.store_oversize(batch)
+    s3.delete_object(Bucket="oversize", Key=f"statements/{batch[0].receipt}")
+    queue.store_oversize(batch)
+    assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
+
+
 def test_the_largest_statement_that_fits_a_message_goes_by_it(queue: StatementsQueue, s3: "S3Client") -> None:
     size = (BATCH_BYTES - ENVELOPE_BYTES) // 4 * 3
     assert letter(bytes(size + 1)).oversize
-    assert queue.send([letter(bytes(size))]) == []
+    largest = [letter(bytes(size))]
+    queue.store_oversize(largest)
+    assert queue.send(largest) == []
     assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
 
 

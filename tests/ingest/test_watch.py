@@ -3,6 +3,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
+
+from clarion.metrics import Metric
 from clarion.tables import Rule
 from ingest.health import main, serve_health
 from ingest.settings import IngestSettings
@@ -119,6 +122,32 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
         while node.subscriptions < renewed:
             await asyncio.sleep(0.01)
         assert task.status()["seen"] == 10
+
+
+async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
+    node: "FakeNode", running: "Run", make_settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running(make_settings(node, stream_poll_seconds=3600)):
+        await asyncio.sleep(0.3)
+    (told,) = capsys.readouterr().out.splitlines()
+    (block,) = json.loads(told)["_aws"]["CloudWatchMetrics"]
+    assert {"Name": "rules_behind", "Unit": "Milliseconds"} in block["Metrics"]
+    assert 300 <= json.loads(told)["rules_behind"][0] < 60_000
+
+
+async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
+    node: "FakeNode", running: "Run", make_settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = node.url.replace("//", "//me:secret@") + "/secret?key=secret"
+    with caplog.at_level("INFO", "ingest"):
+        async with running(make_settings(node_urls=[url])) as task:
+            await node.subscribed()
+            assert task.status()["connected"] == [node.url]
+            await node.hang_up()
+            while not task.counts[Metric.NODE_FAULTS]:
+                await asyncio.sleep(0.01)
+    assert {"node subscribed", "node lost"} <= {record.message for record in caplog.records}
+    assert not any("secret" in str(vars(record)) for record in caplog.records)
 
 
 async def test_health_is_an_answer_with_the_state_of_things() -> None:

@@ -35,6 +35,8 @@ class Metric(StrEnum):
     SEEN_STATEMENTS = "seen_statements"
     KNOWN_PAIRS = "known_pairs"
     """(sender, topic) pairs in the candidate filter."""
+    RULES_BEHIND = "rules_behind"
+    """How long ago the candidate filter last knew every rule, in milliseconds; a few seconds are usual."""
 
 
 type Decision = StatementDecision | NotificationDecision | PushDecision

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_AGE = 300.0
 """Seconds; as long may a rotated secret go unnoticed by those who get no rejection for the old one."""
+RETRY_SECONDS = 30.0
+"""After a failed look, as long is what was last good used without another."""
 
 
 class SecretError(Exception):
@@ -34,18 +36,19 @@ class Secret[Value: BaseModel]:
         self._model = model
         self._clock = clock
         self._value: Value | None = None
-        self._read_at = 0.0
+        self._look_at = 0.0
         self.version: str | None = None
 
     def get(self) -> Value:
         """At most `MAX_AGE` seconds old, or what was last good if it can't be read or used now."""
-        if self._value is not None and self._clock() - self._read_at <= MAX_AGE:
+        if self._value is not None and self._clock() <= self._look_at:
             return self._value
         try:
             return self.reread()
         except (SecretError, BotoCoreError, ClientError):
             if self._value is None:
                 raise
+            self._look_at = self._clock() + RETRY_SECONDS
             return self._value
 
     def reread(self) -> Value:
@@ -54,7 +57,7 @@ class Secret[Value: BaseModel]:
         if self._value is None or answer["VersionId"] != self.version:
             self._value = self._parse(answer["SecretString"])
             self.version = answer["VersionId"]
-        self._read_at = self._clock()
+        self._look_at = self._clock() + MAX_AGE
         return self._value
 
     def _parse(self, text: str) -> Value:

@@ -24,42 +24,56 @@ def declare_dead(
     """Mark a subscription invalid and free its token for a new registration; returns the row as it is after that.
 
     Returns None, and changes nothing, if the subscription has gone, has another token than the one that was tried, is
-    invalid already, or was made after `gone_since`: then the provider speaks of an earlier life of the same token.
+    invalid already, no longer owns its token, or was made after `gone_since`: then the provider speaks of an earlier
+    life of the same token. Raises `TransactWriteError` if the row changes again and again meanwhile: try later.
     `gone_since` and `now` are UNIX milliseconds.
     """
-    for _ in range(ATTEMPTS):
+    attempt = 0
+    while True:
+        attempt += 1
         row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
         if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
             return None
         if gone_since is not None and row.created_at > gone_since:
             return None
-        if _end(connection, row, reason, now):
+        if not _owns_its_token(row):
+            return None
+        try:
+            _end(connection, row, reason, now)
+        except TransactWriteError as error:
+            if attempt == ATTEMPTS or not _lost_race(error):
+                raise
+        else:
             return row
-    return None
 
 
-def _end(connection: Connection, row: Subscription, reason: str, now: int) -> bool:
-    """False if the row, or the token's owner, is no longer what it was."""
+def _owns_its_token(row: Subscription) -> bool:
+    """Also if the token's row has gone: then it is nobody else's."""
+    key = token_hash(NotifyType(row.notify_type), row.token)
+    owners = Token.batch_get([key], consistent_read=True)
+    return all(owner.subscription_id == row.subscription_id for owner in owners)
+
+
+def _end(connection: Connection, row: Subscription, reason: str, now: int) -> None:
+    """Fails if the row or the token's owner is no longer what it was."""
     revision = row.revision
     token = Token(token_hash(NotifyType(row.notify_type), row.token))
-    try:
-        with TransactWrite(connection=connection) as write:
-            write.update(
-                row,
-                actions=[
-                    Subscription.status.set(SubscriptionStatus.INVALID.value),
-                    Subscription.status_reason.set(reason),
-                    Subscription.revision.set(revision + 1),
-                    Subscription.updated_at.set(now),
-                ],
-                condition=(Subscription.revision == revision) & (Subscription.token == row.token),
-            )
-            its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
-            write.delete(token, condition=its_own)
-    except TransactWriteError as error:
-        if any(told and told.code in LOST_RACE for told in error.cancellation_reasons):
-            return False
-        raise
+    with TransactWrite(connection=connection) as write:
+        write.update(
+            row,
+            actions=[
+                Subscription.status.set(SubscriptionStatus.INVALID.value),
+                Subscription.status_reason.set(reason),
+                Subscription.revision.set(revision + 1),
+                Subscription.updated_at.set(now),
+            ],
+            condition=(Subscription.revision == revision) & (Subscription.token == row.token),
+        )
+        its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
+        write.delete(token, condition=its_own)
     row.status, row.status_reason = SubscriptionStatus.INVALID.value, reason
     row.revision, row.updated_at = revision + 1, now
-    return True
+
+
+def _lost_race(error: TransactWriteError) -> bool:
+    return any(told and told.code in LOST_RACE for told in error.cancellation_reasons)

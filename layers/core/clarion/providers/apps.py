@@ -79,7 +79,9 @@ def fcm_apps(
 ) -> Apps[FcmApp]:
     made = {
         one.name: FcmApp(
-            GoogleCredential(Secret(secrets, one.secret_id, GoogleAccount, clock), transport, clock),
+            GoogleCredential(
+                Secret(secrets, one.secret_id, GoogleAccount, clock), transport, clock, lane=f"oauth {one.name}"
+            ),
             name=one.name,
             url=url,
         )

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from clarion.providers.outcomes import CredentialRejected, Misconfigured, RetryLater
 from clarion.providers.transport import Answer, Fault, Request, Transport
@@ -23,10 +23,13 @@ APNS_PERIOD = 2400
 """Seconds that a provider token serves: Apple wants a new one every 20 to 60 minutes, and few of them."""
 GOOGLE_SPARE = 300
 """Seconds before its end from which an access token is no longer used."""
+EXCHANGE_PAUSE = 10.0
+"""Seconds to wait at least after the token endpoint has failed: a batch must not wait for its time-out each time."""
 FIREBASE_SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 
 FORBIDDEN = {"AccessDeniedException", "DecryptionFailure", "InvalidRequestException", "ResourceNotFoundException"}
 """https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html#API_GetSecretValue_Errors"""
+UNREADABLE = "unreadable answer"
 SECRET_FAULTS = (SecretError, ClientError, BotoCoreError)
 
 type Unavailable = RetryLater | Misconfigured | CredentialRejected
@@ -73,6 +76,15 @@ class GoogleAccount(BaseModel):
     private_key: Annotated[rsa.RSAPrivateKey, PlainValidator(_rsa)] = Field(repr=False)
     project_id: str
     token_uri: str
+
+
+class _Grant(BaseModel):
+    """https://datatracker.ietf.org/doc/html/rfc6749#section-5.1 - `expires_in` is in seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    access_token: str = Field(min_length=1, repr=False)
+    expires_in: int
 
 
 class Credential(Protocol):
@@ -128,15 +140,23 @@ class ApnsCredential:
 class GoogleCredential:
     """An access token for a service account, fetched anew some five minutes before it ends.
 
+    A failed exchange is not repeated for a while, unless the account becomes another. `lane` is the transport's.
     https://developers.google.com/identity/protocols/oauth2/service-account#httprest
     """
 
-    def __init__(self, secret: Secret[GoogleAccount], transport: Transport, clock: Clock = time.time) -> None:
+    def __init__(
+        self,
+        secret: Secret[GoogleAccount],
+        transport: Transport,
+        clock: Clock = time.time,
+        lane: str = "oauth",
+    ) -> None:
         self._secret = secret
         self._transport = transport
         self._clock = clock
-        self._granted_to: GoogleAccount | None = None
-        self._token = ""
+        self._lane = lane
+        self._account: GoogleAccount | None = None
+        self._granted: str | Unavailable = ""
         self._good_until = 0.0
 
     @property
@@ -145,36 +165,37 @@ class GoogleCredential:
 
     @property
     def project_id(self) -> str:
-        return self._granted_to.project_id if self._granted_to else ""
+        return self._account.project_id if self._account else ""
 
     def bearer(self) -> str | Unavailable:
         try:
             account = self._secret.get()
         except SECRET_FAULTS as error:
             return _without_secret(error)
-        if account is not self._granted_to or self._clock() >= self._good_until:
-            (answer,) = self._transport.send([_exchange(account, int(self._clock()))])
-            return self._take(account, answer)
-        return self._token
+        if account is not self._account or self._clock() >= self._good_until:
+            self._account = account
+            self._granted, seconds = self._exchange(account)
+            self._good_until = self._clock() + seconds
+        return self._granted
 
     def renew(self) -> bool:
-        self._granted_to = None
         try:
-            self._secret.reread()
+            account = self._secret.reread()
         except SECRET_FAULTS:
             return False
+        if account is self._account and not isinstance(self._granted, str):
+            return False
+        self._account = None
         return True
 
-    def _take(self, account: GoogleAccount, answer: Answer | Fault) -> str | Unavailable:
-        if isinstance(answer, Fault):
-            return RetryLater(status=None, reason=f"oauth: {answer.reason}")
-        if answer.status != 200:
-            return _not_granted(answer)
-        granted = json.loads(answer.body)
-        self._token = granted["access_token"]
-        self._good_until = self._clock() + granted["expires_in"] - GOOGLE_SPARE
-        self._granted_to = account
-        return self._token
+    def _exchange(self, account: GoogleAccount) -> tuple[str | Unavailable, float]:
+        """What Google grants, or why it doesn't, and how many seconds that holds."""
+        (answer,) = self._transport.send([_grant_request(account, int(self._clock()), self._lane)])
+        granted = _read_grant(answer)
+        if isinstance(granted, _Grant):
+            return granted.access_token, granted.expires_in - GOOGLE_SPARE
+        after = granted.after if isinstance(granted, RetryLater) else None
+        return granted, max(after or 0.0, EXCHANGE_PAUSE)
 
 
 def apns_token(key: ApnsKey, issued_at: int) -> str:
@@ -195,20 +216,30 @@ def google_assertion(account: GoogleAccount, issued_at: int) -> str:
     return (signed + b"." + _base64url(account.private_key.sign(signed, padding.PKCS1v15(), SHA256()))).decode()
 
 
-def _exchange(account: GoogleAccount, now: int) -> Request:
+def _grant_request(account: GoogleAccount, now: int, lane: str) -> Request:
     form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": google_assertion(account, now)}
     headers = ["content-type: application/x-www-form-urlencoded"]
-    return Request(account.token_uri, headers, urlencode(form).encode(), lane="oauth")
+    return Request(account.token_uri, headers, urlencode(form).encode(), lane)
 
 
-def _not_granted(answer: Answer) -> Unavailable:
+def _read_grant(answer: Answer | Fault) -> _Grant | Unavailable:
+    if isinstance(answer, Fault):
+        return RetryLater(status=None, reason=f"oauth: {answer.reason}")
     if answer.status == 429 or answer.status >= 500:
-        return RetryLater(status=answer.status, reason="oauth", after=answer.retry_after)
+        return RetryLater(status=None, reason=f"oauth: {answer.status}", after=answer.retry_after)
+    if answer.status != 200:
+        return CredentialRejected(status=answer.status, reason=f"oauth: {_oauth_error(answer.body)}")
     try:
-        reason = json.loads(answer.body)["error"]
+        return _Grant.model_validate_json(answer.body)
+    except ValidationError:
+        return RetryLater(status=None, reason=f"oauth: {UNREADABLE}")
+
+
+def _oauth_error(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
-        reason = "unreadable answer"
-    return CredentialRejected(status=answer.status, reason=f"oauth: {reason}")
+        return UNREADABLE
 
 
 def _without_secret(error: SecretError | ClientError | BotoCoreError) -> Unavailable:

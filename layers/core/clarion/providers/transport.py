@@ -49,11 +49,14 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`retry_after` is in seconds."""
+    """`retry_after` is in seconds. The body may hold an access token and is never shown."""
 
     status: int
     body: bytes
     retry_after: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Answer(status={self.status}, retry_after={self.retry_after})"
 
 
 class Fault(NamedTuple):
@@ -75,8 +78,9 @@ type Position = int
 
 
 class Transport:
-    """Keeps its connections between calls, also while a Lambda is frozen. Not for use by several threads at once.
+    """Keeps its connections between calls, also while a Lambda is frozen.
 
+    Several threads may send at once as long as no two of them use the same lane.
     `clock` is in UNIX seconds, since others may stand still during a freeze.
     """
 
@@ -89,7 +93,6 @@ class Transport:
         self._ca_file = ca_file or certifi.where()
         self._timeouts = timeouts or Timeouts()
         self._clock = clock
-        self._used_at = 0.0
         self._lanes: dict[str, _Lane] = {}
 
     def send(self, requests: Iterable[Request]) -> list[Result]:
@@ -97,17 +100,15 @@ class Transport:
 
         Requests that were lost with a connection are sent once more at once, over a new one.
         """
-        if self._clock() - self._used_at > IDLE_SECONDS:
-            self.close()
         sent: list[Request] = []
         results: dict[Position, Result] = {}
         self._round(_noted(requests, sent), results)
-        lost = [at for at, result in results.items() if isinstance(result, Fault) and self._lane(sent[at]).lost(result)]
+        faults = {at: result for at, result in results.items() if isinstance(result, Fault)}
+        lost = [at for at, fault in faults.items() if self._lanes[sent[at].lane].lost(fault)]
         for name in {sent[at].lane for at in lost}:
             if self._lanes[name].silent:
                 self._lanes.pop(name).close()
         self._round(((at, sent[at]) for at in lost), results)
-        self._used_at = self._clock()
         return [results[at] for at in range(len(sent))]
 
     def close(self) -> None:
@@ -115,37 +116,45 @@ class Transport:
             self._lanes.popitem()[1].close()
 
     def _round(self, requests: Iterator[tuple[Position, Request]], results: dict[Position, Result]) -> None:
+        used: dict[str, _Lane] = {}
         busy: set[_Lane] = set()
-        for lane in self._lanes.values():
-            lane.begin_round()
         while True:
             following = list(islice(requests, SLICE))
             for at, request in following:
-                lane = self._lane(request)
+                if request.lane not in used:
+                    used[request.lane] = self._begin(request.lane)
+                lane = used[request.lane]
                 lane.waiting.append((at, request))
                 busy.add(lane)
             busy = {lane for lane in busy if lane.advance(results)}
             if not following and not busy:
-                return
+                break
             if not following and not any(lane.has_room for lane in busy):
                 _wait(busy)
+        for lane in used.values():
+            lane.used_at = self._clock()
 
-    def _lane(self, request: Request) -> "_Lane":
-        lane = self._lanes.get(request.lane)
+    def _begin(self, name: str) -> "_Lane":
+        lane = self._lanes.get(name)
+        if lane is not None and self._clock() - lane.used_at > IDLE_SECONDS:
+            lane.close()
+            lane = None
         if lane is None:
-            lane = self._lanes[request.lane] = _Lane(self._ca_file, self._timeouts)
+            lane = self._lanes[name] = _Lane(self._ca_file, self._timeouts)
+        lane.begin_round()
         return lane
 
 
 class _Lane:
     """The connections to one provider as one app, and the requests that wait for or travel on them.
 
-    `answers` counts those of the current round.
+    `answers` counts those of the current round; `used_at`, in UNIX seconds, is when the last one ended.
     """
 
     def __init__(self, ca_file: str, timeouts: Timeouts) -> None:
         self.waiting: deque[tuple[Position, Request]] = deque()
         self.answers = 0
+        self.used_at = 0.0
         self._proven = False
         self._ca_file = ca_file
         self._timeouts = timeouts
