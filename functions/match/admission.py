@@ -8,7 +8,8 @@
         │ no: counted
       queued
 
-Every step may run twice: a claim lets its own receipt pass again, and a window knows whom it has counted.
+Every step may run twice, and rules the same: a claim lets its own receipt pass again, a window knows whom it has
+counted, and what was observed before a cooldown's end is refused for good, unless it was counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision
-from clarion.limiter import Limit, admit, mark_of
+from clarion.limiter import Limit, Window, admit, make_room, mark_of
 from clarion.tables import PushRecord
 from match.claims import Claims, lasts_until
 from match.matching import Match
@@ -27,6 +28,7 @@ class Notification(NamedTuple):
     """A statement for a subscription. `expires_at` is the statement's, in UNIX seconds."""
 
     receipt: UUID
+    observed_at: int
     statement_hash: bytes
     sender: bytes
     expires_at: int
@@ -58,33 +60,64 @@ class Admission:
     def decide(self, notifications: Sequence[Notification]) -> list[Ruling]:
         """Rule on notifications of one pair, in their order, with at most one write that changes its window."""
         now = self._clock()
-        seen = self._windows.look(notifications[0].pair, now)
-        early = [self._before_count(notification, seen, now) for notification in notifications]
+        pair = notifications[0].pair
+        seen = self._windows.look(pair, now)
+        earlier = self._set_aside(pair, seen.window, notifications)
+        early = [self._before_count(notification, seen, earlier, now) for notification in notifications]
         claimed = [notification for notification, ruling in zip(notifications, early, strict=True) if not ruling]
-        counted = iter(self._count(claimed, seen) if claimed else ())
+        counted = iter(self._count(pair, claimed, seen) if claimed else ())
         return [ruling or next(counted) for ruling in early]
 
-    def _before_count(self, notification: Notification, seen: Seen, now: int) -> Ruling | None:
-        if seen.window.refuses(notification.mark, now):
+    def _before_count(self, notification: Notification, seen: Seen, earlier: set[bytes], now: int) -> Ruling | None:
+        if notification.mark not in earlier and self._refused(seen.window, notification, now):
             return Ruling(NotificationDecision.RATE_LIMITED, seen.version)
         if not self._claims.take(_record(notification, now)):
             return Ruling(NotificationDecision.DUPLICATE, None)
         return None
 
-    def _count(self, claimed: Sequence[Notification], seen: Seen) -> list[Ruling]:
+    def _refused(self, window: Window, notification: Notification, now: int) -> bool:
+        return window.refuses(self._limit, notification.mark, notification.observed_at, now)
+
+    def _set_aside(self, pair: bytes, window: Window, notifications: Sequence[Notification]) -> set[bytes]:
+        """Whom the window's pages know: read only for those that may be retries and are in none but a page."""
+        asked = [
+            notification.observed_at
+            for notification in notifications
+            if window.may_have_set_aside(notification.observed_at) and not window.knows(notification.mark)
+        ]
+        return self._windows.set_aside_since(pair, window, min(asked)) if asked else set()
+
+    def _count(self, pair: bytes, claimed: Sequence[Notification], seen: Seen) -> list[Ruling]:
         """Try until no other worker comes between: each that does moves the window on, which soon is in cooldown."""
-        marks = [notification.mark for notification in claimed]
         written = False
         while not written:
             now = self._clock()
-            window, verdicts = admit(seen.window, self._limit, marks, now)
+            earlier = self._set_aside(pair, seen.window, claimed)
+            asking = [
+                notification.mark
+                for notification in claimed
+                if notification.mark not in earlier and not self._refused(seen.window, notification, now)
+            ]
+            window, passing = self._admit(pair, seen.window, asking, now)
             if window == seen.window:
                 break
-            written, seen = self._windows.replace(claimed[0].pair, seen, window, now)
-        decisions = (
-            NotificationDecision.QUEUED if passed else NotificationDecision.RATE_LIMITED for passed in verdicts
-        )
-        return [Ruling(decision, seen.version) for decision in decisions]
+            written, seen = self._windows.replace(pair, seen, window, now)
+        passed = {*earlier, *passing}
+        return [Ruling(_decision(passed=notification.mark in passed), seen.version) for notification in claimed]
+
+    def _admit(self, pair: bytes, seen: Window, asking: Sequence[bytes], now: int) -> tuple[Window, set[bytes]]:
+        """The window after they asked, and which may pass. It stays as it was seen if that changes nothing."""
+        roomy, page = make_room(seen, self._limit, len(asking), now)
+        window, verdicts = admit(roomy, self._limit, asking, now)
+        if window == roomy:
+            window = seen
+        elif page:
+            self._windows.set_aside(pair, seen.pages, page, now)
+        return window, {mark for mark, passed in zip(asking, verdicts, strict=True) if passed}
+
+
+def _decision(*, passed: bool) -> NotificationDecision:
+    return NotificationDecision.QUEUED if passed else NotificationDecision.RATE_LIMITED
 
 
 def _record(notification: Notification, now: int) -> PushRecord:

@@ -1,7 +1,7 @@
 """A batch of statements on its way: each stage takes the cases that are still open one step further."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from match.admission import Admission, Notification, Ruling
 from match.case import Case
 from match.claims import Claims
 from match.fan_out import Page
-from match.faults import Fault, settle, sound
+from match.faults import Fault, attempt, settle, sound
 from match.matching import Match, Receiver, in_doubt, match
 from match.outbox import Letter, Outbox
 from match.settings import MatchSettings
@@ -25,6 +25,10 @@ PAGES = 8
 """How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
 YOUNG = 10_000
 """Milliseconds. The index of the rules lags: one that was made just before its statement may not show in it yet."""
+
+
+type Asked = list[tuple[Case, Notification]]
+"""What one pair's admission is asked for at once."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,13 @@ class Matcher:
 
     def _judge(self, cases: Sequence[Case]) -> None:
         now = self.clock()
-        for case, raw in settle(self.pool, lambda case: self.source.read(case.message), cases):
-            if isinstance(raw, Fault):
-                case.fault = raw.reason
+        for case, verdict in settle(self.pool, lambda case: judge(self.source.read(case.message), now), cases):
+            if isinstance(verdict, Fault):
+                case.fault = verdict.reason
                 continue
-            case.verdict = judge(raw, now)
-            if isinstance(case.verdict, Rejected):
-                case.decision = case.verdict.decision
+            case.verdict = verdict
+            if isinstance(verdict, Rejected):
+                case.decision = verdict.decision
 
     def _in_turn(self, cases: Sequence[Case]) -> list[Case]:
         """All but the pages of a fan-out that another message has; statements come before pages."""
@@ -127,11 +131,11 @@ class Matcher:
             case.onward = [self._onward(again, delay=self.settings.second_look_seconds)]
 
     def _admit(self, cases: Sequence[Case]) -> None:
-        of_pair: dict[bytes, list[tuple[Case, Notification]]] = defaultdict(list)
+        of_pair: dict[bytes, Asked] = defaultdict(list)
         for case in cases:
             for notification in case.notifications():
                 of_pair[notification.pair].append((case, notification))
-        for asked, rulings in settle(self.pool, self._rule, of_pair.values()):
+        for asked, rulings in self._settled(list(of_pair.values())):
             if isinstance(rulings, Fault):
                 for case, _ in asked:
                     case.fault = rulings.reason
@@ -139,7 +143,18 @@ class Matcher:
             for (case, notification), ruling in zip(asked, rulings, strict=True):
                 case.rulings.append((notification, ruling))
 
-    def _rule(self, asked: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
+    def _settled(self, asking: list[Asked]) -> Iterator[tuple[Asked, list[Ruling] | Fault]]:
+        """Each pair's rulings. Those that only a crowd's page asks for take turns: its claims share a hash key."""
+        hurried = [asked for asked in asking if any(case.message.span is None for case, _ in asked)]
+        crowd = [asked for asked in asking if all(case.message.span for case, _ in asked)]
+        yield from settle(self.pool, self._rule, hurried)
+        for strand, rulings in settle(self.pool, self._rule_in_turn, fan_out.strands(crowd)):
+            yield from ((asked, rulings) for asked in strand) if isinstance(rulings, Fault) else rulings
+
+    def _rule_in_turn(self, strand: Sequence[Asked]) -> list[tuple[Asked, list[Ruling] | Fault]]:
+        return [(asked, attempt(self._rule, asked)) for asked in strand]
+
+    def _rule(self, asked: Asked) -> list[Ruling]:
         return self.admission.decide([notification for _, notification in asked])
 
     def _letter(self, push: PushMessage) -> Letter:

@@ -53,7 +53,9 @@ class Case:
     def notifications(self) -> Iterator[Notification]:
         statement, statement_hash, sender = self.verified
         for match in self.matches:
-            yield Notification(self.message.receipt, statement_hash, sender, statement.expires_at, match)
+            yield Notification(
+                self.message.receipt, self.message.observed_at, statement_hash, sender, statement.expires_at, match
+            )
 
     def pushes(self) -> Iterator[PushMessage]:
         for notification, ruling in self.rulings:

@@ -1,7 +1,9 @@
 """Work that reaches AWS runs side by side; what fails is a value, so that the rest of a batch goes on."""
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from typing import NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -10,8 +12,15 @@ from pynamodb.exceptions import PynamoDBException
 AWS_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
 
 
+UNREADABLE = (ValueError, TypeError, LookupError)
+"""What a row of another shape than its model, or with a word outside its vocabulary, makes of its reader."""
+
+
 class Fault(NamedTuple):
-    """AWS refused or didn't answer, after the SDK's own retries; the queue brings the statement again."""
+    """What stands in the way: AWS refused or didn't answer, after the SDK's own retries, or a row can't be read.
+
+    The queue brings the statement again, and if that doesn't help, takes it to the dead-letter queue.
+    """
 
     reason: str
 
@@ -19,16 +28,25 @@ class Fault(NamedTuple):
 def settle[Task, Result](
     pool: Executor, work: Callable[[Task], Result], tasks: Iterable[Task]
 ) -> list[tuple[Task, Result | Fault]]:
-    """Do `work` for every task at once. Errors that aren't AWS's are raised."""
-
-    def attempt(task: Task) -> tuple[Task, Result | Fault]:
-        try:
-            return task, work(task)
-        except AWS_ERRORS as error:
-            return task, Fault(f"{type(error).__name__}: {error}")
-
+    """Do `work` for every task at once. Each fails by itself: one bad row must not take the batch along."""
     waiting = list(tasks)
-    return list(pool.map(attempt, waiting) if len(waiting) > 1 else map(attempt, waiting))
+    one = partial(attempt, work)
+    results = pool.map(one, waiting) if len(waiting) > 1 else map(one, waiting)
+    return list(zip(waiting, results, strict=True))
+
+
+def attempt[Task, Result](work: Callable[[Task], Result], task: Task) -> Result | Fault:
+    try:
+        return work(task)
+    except AWS_ERRORS as error:
+        return Fault(f"{type(error).__name__}: {error}")
+    except UNREADABLE as error:  # whose text may quote what it read
+        return Fault(f"{type(error).__name__} at {_place(error)}")
+
+
+def _place(error: Exception) -> str:
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
 
 
 def sound[Key, Value](found: Mapping[Key, Value | Fault]) -> dict[Key, Value] | Fault:

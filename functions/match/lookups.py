@@ -7,6 +7,7 @@ from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import Span
 from clarion.tables import BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
+from match.faults import Fault, attempt
 from match.matching import Receiver, Wish
 
 BATCH_GET_KEYS = 100
@@ -33,10 +34,10 @@ def rules(question: Question, page: int) -> Found:
     return Found(wishes, more=False)
 
 
-def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver]:
-    """Those that exist of up to 100 subscriptions."""
+def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Fault]:
+    """Those that exist of up to 100 subscriptions; a fault stands for one that can't be read."""
     rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
-    return {row.subscription_id: _receiver(row) for row in rows}
+    return {row.subscription_id: attempt(_receiver, row) for row in rows}
 
 
 def in_force(

@@ -19,6 +19,7 @@ from match.admission import Admission
 from match.batch import Matcher
 from match.case import Case
 from match.claims import Claims
+from match.delays import Delays, Receipt
 from match.outbox import Letter, Outbox
 from match.report import Report
 from match.settings import MatchSettings
@@ -75,6 +76,7 @@ class Poison(NamedTuple):
 @dataclass(frozen=True)
 class Room:
     matcher: Matcher
+    delays: Delays
     report: Report
 
     @classmethod
@@ -89,12 +91,13 @@ class Room:
             pool=clients.pool,
             clock=clock,
         )
+        delays = Delays(clients.sqs, settings.statements_queue_url, clients.pool)
         report = Report(
             events=EventLog(clients.firehose, settings.events_stream),
             metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
             logger=Logger(service=SERVICE),
         )
-        return cls(matcher, report)
+        return cls(matcher, delays, report)
 
     def take(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
         """Decide on a batch of SQS records; returns the ids of the messages that are to come again."""
@@ -105,7 +108,9 @@ class Room:
         for case in cases:
             self.report.case(case, at)
         self.report.close()
-        return [*unburied, *(case.message_id for case in cases if case.fault)]
+        faulted = {case.message_id for case in cases if case.fault}
+        self.delays.postpone(_receipt(record) for record in records if record["messageId"] in faulted)
+        return [*unburied, *faulted]
 
     def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[Poison]]:
         cases: list[Case] = []
@@ -128,6 +133,10 @@ class Room:
         letters = {poison.message_id: Letter(url, poison.body, reason=poison.reason) for poison in poisoned}
         refused = self.matcher.outbox.post(letters.values())
         return [message_id for message_id, letter in letters.items() if letter in refused]
+
+
+def _receipt(record: Mapping[str, Any]) -> Receipt:
+    return Receipt(record["receiptHandle"], int(record["attributes"]["ApproximateReceiveCount"]))
 
 
 def _reason(flaw: ValidationError) -> str:

@@ -5,10 +5,11 @@ and brings back the window as it is. But a failed write costs as much as ten rea
 only while it is seldom stale: with few sandboxes it is right, with many the reads are cheaper.
 """
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clarion.limiter import Window, pack, unpack
+from clarion.limiter import SKEW, Admission, Window, pack, unpack
 from clarion.tables import RateLimit
 
 if TYPE_CHECKING:
@@ -73,6 +74,23 @@ class Windows:
             self._learn(stale=not written)
         return written, self._remember(pair, seen_now)
 
+    def set_aside(self, pair: bytes, number: int, page: Sequence[Admission], now: int) -> None:
+        """Keep a page that the window has no room for. Done before the window goes on without it, so none is lost."""
+        row = RateLimit(
+            _page_key(pair, number), admitted=pack(page), cooldown_until=0, version=0, ttl=now // 1000 + IDLE_LIFE
+        )
+        self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=row.serialize())
+
+    def set_aside_since(self, pair: bytes, window: Window, since: int) -> set[bytes]:
+        """The marks of all that was admitted at `since` or later and is in the window's pages, and of some before."""
+        marks: set[bytes] = set()
+        for number in reversed(range(window.pages)):
+            page = _page(pair, number)
+            marks |= {admission.mark for admission in page}
+            if not page or page[0].at < since - SKEW:
+                break
+        return marks
+
     def _remember(self, pair: bytes, seen: Seen) -> Seen:
         with self._lock:
             self._known.pop(pair, None)
@@ -93,7 +111,20 @@ def _read(pair: bytes) -> Seen:
 
 
 def _of(row: RateLimit) -> Seen:
-    return Seen(Window(unpack(row.admitted), int(row.cooldown_until)), int(row.version))
+    window = Window(unpack(row.admitted), int(row.cooldown_until), int(row.pages), int(row.paged_until))
+    return Seen(window, int(row.version))
+
+
+def _page(pair: bytes, number: int) -> tuple[Admission, ...]:
+    """Nothing, if all of it was too old for retries when its turn came; consistent, as its window has it already."""
+    try:
+        return unpack(RateLimit.get(_page_key(pair, number), consistent_read=True).admitted)
+    except RateLimit.DoesNotExist:
+        return ()
+
+
+def _page_key(pair: bytes, number: int) -> bytes:
+    return pair + number.to_bytes(4)
 
 
 def _row(pair: bytes, window: Window, version: int, now: int) -> RateLimit:
@@ -101,6 +132,8 @@ def _row(pair: bytes, window: Window, version: int, now: int) -> RateLimit:
         pair,
         admitted=pack(window.admitted),
         cooldown_until=window.cooldown_until,
+        pages=window.pages,
+        paged_until=window.paged_until,
         version=version,
         ttl=now // 1000 + IDLE_LIFE,
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarion.limiter import REMEMBERED, Admission, Limit, Window, admit, mark_of, pack, unpack
+from clarion.limiter import REMEMBERED, RETRIES, Admission, Limit, Window, admit, make_room, mark_of, pack, unpack
 
 LIMIT = Limit(count=30, window=60_000, cooldown=120_000)
 
@@ -55,9 +55,9 @@ def test_a_retry_passes_again_and_is_counted_once() -> None:
 
 def test_a_retry_of_an_admitted_one_passes_even_in_the_cooldown() -> None:
     window, _ = admit_all(Window(), range(31), now=0)
-    assert not window.refuses(mark(3), now=1_000)
+    assert not window.refuses(LIMIT, mark(3), 0, now=1_000)
     assert admit_all(window, range(3, 4), now=1_000) == (window, [True])
-    assert window.refuses(mark(30), now=1_000)
+    assert window.refuses(LIMIT, mark(30), 0, now=1_000)
 
 
 def test_a_retry_is_known_long_after_its_window() -> None:
@@ -81,8 +81,33 @@ def test_memory_is_bounded() -> None:
 
 
 def test_the_table_item_of_a_full_memory_fits_one_write_unit() -> None:
-    attributes = {"pair": 64, "admitted": 14 * REMEMBERED, "cooldown_until": 8, "version": 6, "ttl": 6}
+    numbers = {"cooldown_until": 8, "pages": 4, "paged_until": 8, "version": 6, "ttl": 6}
+    attributes = {"pair": 64, "admitted": 14 * REMEMBERED, **numbers}
     assert sum(len(name) + size for name, size in attributes.items()) < 1024
+
+
+def test_what_was_observed_before_a_cooldowns_end_is_refused_for_good() -> None:
+    window, _ = admit_all(Window(), range(31), now=10_000)
+    assert [window.refuses(LIMIT, mark(99), at, now=900_000) for at in (0, 10_000, 129_999)] == [True] * 3
+    assert not window.refuses(LIMIT, mark(99), 130_000, now=130_000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 200_000), st.integers(1, 30)), max_size=30))
+def test_no_admission_is_forgotten_while_a_retry_may_ask_for_it(arrivals: list[tuple[int, int]]) -> None:
+    window, now, number = Window(), 0, 0
+    counted: dict[bytes, int] = {}
+    kept: dict[bytes, int] = {}
+    for pause, asking in arrivals:
+        now += pause
+        marks = [mark(number + more) for more in range(asking)]
+        number += asking
+        window, page = make_room(window, LIMIT, asking, now)
+        kept |= {admission.mark: admission.at for admission in page}
+        window, verdicts = admit(window, LIMIT, marks, now)
+        counted |= {one: now for one, passed in zip(marks, verdicts, strict=True) if passed}
+        assert len(window.admitted) <= REMEMBERED
+    known = kept | {admission.mark: admission.at for admission in window.admitted}
+    assert {one for one, at in counted.items() if at > now - RETRIES} <= known.keys()
 
 
 def test_one_statement_has_a_mark_for_each_subscription() -> None:

@@ -19,11 +19,13 @@ from match.room import Clients
 from match.settings import MatchSettings
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
-from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender
+from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
 
 LIMIT = 3
+WINDOW = 60_000
 PAGE = 3
-SECONDS_BETWEEN_DELIVERIES = 2
+SECONDS_BETWEEN_DELIVERIES = 180
+"""As the queue's visibility has it: longer than any cooldown, and than the window."""
 
 
 @dataclass
@@ -92,11 +94,13 @@ class Matching:
         with wire.aside():
             for message in self._scene.again():
                 self._enqueue(message)
-        records = [{"messageId": number, "body": body} for number, body in self._waiting.items()]
+        records = [received(number, body) for number, body in self._waiting.items()]
         if not records:
             return True
-        self._scene.clock.advance(SECONDS_BETWEEN_DELIVERIES)
-        unfinished = self._scene.room.take(records)
+        try:
+            unfinished = self._scene.room.take(records)
+        finally:
+            self._scene.clock.advance(SECONDS_BETWEEN_DELIVERIES)
         wire.step(RETURN)
         self._waiting = {number: body for number, body in self._waiting.items() if number in unfinished}
         return False
@@ -147,13 +151,22 @@ class Matching:
         told: dict[bytes, set[bytes]] = defaultdict(set)
         for push in pushes:
             told[push.client_id].add(mark_of(push.statement_hash, str(push.subscription_id)))
-        assert len(told[self._busy[0].client_id]) == 1, "the one place left was not used once"
-        assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached, or was passed"
+        assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
         assert all(len(told[one.client_id]) == 1 for one in self._crowd), "not each of the crowd was told"
         for client_id, marks in told.items():
-            row = RateLimit.get(self._scene.sender.key + client_id, consistent_read=True)
-            counted = {admission.mark for admission in unpack(row.admitted) if len(set(admission.mark)) > 1}
-            assert counted == marks, "what was counted is not what was queued"
+            counted = self._counted(client_id)
+            assert {one.mark for one in counted if len(set(one.mark)) > 1} == marks, "not counted as queued"
+            fullest = max(sum(0 <= other.at - one.at < WINDOW for other in counted) for one in counted)
+            assert fullest <= LIMIT, "the limit was passed"
+            if client_id == self._busy[0].client_id:
+                assert fullest == LIMIT, "some were refused before the limit was reached"
+
+    def _counted(self, client_id: bytes) -> list[Admission]:
+        """By the pair's window and its pages."""
+        pair = self._scene.sender.key + client_id
+        row = RateLimit.get(pair, consistent_read=True)
+        pages = [RateLimit.get(pair + number.to_bytes(4)) for number in range(int(row.pages))]
+        return [admission for some in (*pages, row) for admission in unpack(some.admitted)]
 
 
 def _name(digit: str) -> str:

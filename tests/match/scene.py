@@ -26,6 +26,12 @@ PAGE = 10
 OTHER = b"\x02" * 32
 
 
+def received(message_id: str, body: str, *, handle: str = "a-handle", receives: int = 1) -> dict[str, Any]:
+    """A message as Lambda hands it over."""
+    attributes = {"ApproximateReceiveCount": str(receives)}
+    return {"messageId": message_id, "body": body, "receiptHandle": handle, "attributes": attributes}
+
+
 class InTurn(Executor):
     """Does one thing after the other, so that the calls come in the same order in every run."""
 
@@ -171,7 +177,7 @@ class Scene:
     def take(self, *messages: StatementMessage | str) -> set[int]:
         """Hand over a batch as SQS would; returns the positions of those that are to come again."""
         bodies = [message if isinstance(message, str) else message.to_json() for message in messages]
-        records = [{"messageId": str(number), "body": body} for number, body in enumerate(bodies)]
+        records = [received(str(number), body) for number, body in enumerate(bodies)]
         return {int(message_id) for message_id in self.room.take(records)}
 
     def pushes(self) -> list[PushMessage]:

@@ -10,7 +10,7 @@ from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import StatementMessage
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import encode
-from clarion.tables import RateLimit, Rule, rule_key
+from clarion.tables import RateLimit, Rule, Subscription, rule_key
 from tests.match.scene import OTHER, TOPIC, Scene
 
 
@@ -179,3 +179,14 @@ def test_only_what_failed_comes_again(scene: Scene) -> None:
     lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
     assert scene.take(scene.observe(scene.sender.states()), lost, "{}", scene.observe(scene.sender.states())) == {1, 2}
     assert len(scene.pushes()) == 2
+
+
+def test_a_row_that_cannot_be_read_holds_up_its_own_statement_only(scene: Scene) -> None:
+    scene.subscribe()
+    broken, other = scene.subscribe(OTHER), uuid4().bytes * 2
+    broken.update(actions=[Subscription.notify_type.set("pigeon")])
+    rule = rule_key(1, scene.sender.key, other)
+    Rule(scene.subscribe(OTHER).subscription_id, rule, sender_topic=scene.sender.key + other, push_type="loud").save()
+    messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER, other)]
+    assert scene.take(*messages) == {1, 2}
+    assert len(scene.pushes()) == 1

@@ -1,17 +1,26 @@
 """A statement that many want."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Semaphore
+from time import sleep
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.model import OperationModel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.decisions import PushType
 from clarion.messages import Span, StatementMessage
-from match.fan_out import Found, cut, successors
+from match.fan_out import STRANDS, Found, cut, successors
 from match.matching import Wish
-from tests.match.scene import OTHER, PAGE, TOPIC, Scene
+from match.room import Room
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene, received
 
 MESSAGE = StatementMessage(receipt=uuid4(), observed_at=1, statement=b"\x00")
 
@@ -51,9 +60,10 @@ def test_the_first_look_sends_legs_and_a_leg_sends_its_next_page() -> None:
     found = {TOPIC: Found(wishes([f"{digit}0" for digit in "012"]), more=True)}
     legs = [message.span for message in successors(MESSAGE, cut(found, None, 3))]
     assert [(leg.after, leg.until) for leg in legs if leg] == [
-        ("20", "3"),
-        *((digit, following) for digit, following in zip("3456789abcde", "456789abcdef", strict=True)),
-        ("f", "~"),
+        ("20", "4"),
+        ("4", "8"),
+        ("8", "c"),
+        ("c", "~"),
     ]
     leg = MESSAGE.model_copy(update={"span": Span(after="3", until="4", page=1, token=UUID(int=7))})
     [rest] = successors(leg, cut({TOPIC: Found(wishes(["31", "32"]), more=True)}, leg.span, 9))
@@ -108,3 +118,35 @@ def test_another_receipt_reaches_those_who_came_later(scene: Scene, crowd: set[s
     scene.take(scene.observe(statement))
     work_off(scene)
     assert {str(push.subscription_id) for push in scene.pushes()} == late
+
+
+class Narrow:
+    """A hash key that takes so many writes at once, and throttles what comes beside them."""
+
+    def __init__(self, width: int) -> None:
+        self._free = Semaphore(width)
+
+    def answer(self, model: OperationModel, **_: object) -> Any:
+        if model.name != "PutItem":
+            return None
+        if not self._free.acquire(blocking=False):
+            error = {"Code": "ThrottlingException", "Message": "hot"}
+            return AWSResponse("", 400, HTTPHeaders(), None), {"Error": error}
+        sleep(0.002)
+        self._free.release()
+        return AWSResponse("", 200, HTTPHeaders(), None), {}
+
+
+def test_a_page_does_not_throttle_itself(scene: Scene, crowd: set[str]) -> None:
+    [message] = scene.observe_new(1)
+    span = Span(after="", until="~", page=1, token=uuid4())
+    events, narrow = scene.clients.dynamodb.meta.events, Narrow(STRANDS)
+    with ThreadPoolExecutor(16) as pool:
+        room = Room.open(scene.settings, replace(scene.clients, pool=pool), scene.clock)
+        events.register_first("before-call.dynamodb", narrow.answer)
+        try:
+            again = room.take([received("page", message.model_copy(update={"span": span}).to_json())])
+        finally:
+            events.unregister("before-call.dynamodb", narrow.answer)
+    assert again == []
+    assert len(scene.pushes()) == PAGE

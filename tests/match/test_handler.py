@@ -1,7 +1,7 @@
 import pytest
 
 from match.handler import handler
-from tests.match.scene import Scene
+from tests.match.scene import Scene, received
 
 
 def test_the_lambda_names_the_messages_that_are_to_come_again(
@@ -11,6 +11,6 @@ def test_the_lambda_names_the_messages_that_are_to_come_again(
         monkeypatch.setenv(name, value)
     scene.subscribe()
     [message] = scene.observe_new(1)
-    records = [{"messageId": "good", "body": message.to_json()}, {"messageId": "bad", "body": "not a message"}]
+    records = [received("good", message.to_json()), received("bad", "not a message")]
     assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
     assert len(scene.pushes()) == 1

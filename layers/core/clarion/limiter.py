@@ -1,7 +1,8 @@
 """An exact sliding window for one (sender, client) pair: at most so many admitted in any span of the window's length.
 
 The one that would be too many starts a cooldown in which all are refused. Whoever was admitted is remembered by a
-mark, so that a retry passes again and is counted once, even after the pair has gone into cooldown.
+mark, so that a retry passes again and is counted once, even after the pair has gone into cooldown. Whoever was refused
+is remembered by the cooldown's end alone: what was observed before it, and not admitted by then, stays refused.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,13 @@ MARK_BYTES = 8
 _INSTANT_BYTES = 6
 _ENTRY_BYTES = _INSTANT_BYTES + MARK_BYTES
 REMEMBERED = 60
-"""How many admissions are remembered, however old: as many as leave the table's item within its 1 KB write unit."""
+"""How many admissions a window holds: as many as leave the table's item within its 1 KB write unit."""
+RETRIES = 30 * 60_000
+"""Milliseconds. What was received once comes again within this: twice what the queue's visibility adds up to."""
+SKEW = 5_000
+"""Milliseconds by which the clock of who observes may be ahead of the one of who admits."""
+REACH = 60 * 60_000
+"""Milliseconds. A cooldown's refusals are final for what was observed up to so long before it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +39,28 @@ class Admission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is known of a pair: the latest admissions, oldest first, and until when it is in cooldown."""
+    """What is known of a pair: the latest admissions, oldest first, and until when it is in cooldown.
+
+    Earlier admissions were set aside in so many `pages`, the last of them made at `paged_until`.
+    """
 
     admitted: tuple[Admission, ...] = ()
     cooldown_until: int = 0
+    pages: int = 0
+    paged_until: int = 0
 
     def knows(self, mark: bytes) -> bool:
         return any(admission.mark == mark for admission in self.admitted)
 
-    def refuses(self, mark: bytes, now: int) -> bool:
-        """Whether `mark` is refused without being counted: the pair is in cooldown, and this is no retry."""
-        return now < self.cooldown_until and not self.knows(mark)
+    def refuses(self, limit: Limit, mark: bytes, observed_at: int, now: int) -> bool:
+        """Whether `mark` is refused without being counted, now and by every later window: see `REACH`."""
+        begun = self.cooldown_until - limit.cooldown
+        belongs = begun - REACH <= observed_at < self.cooldown_until
+        return (belongs or now < self.cooldown_until) and not self.knows(mark)
+
+    def may_have_set_aside(self, observed_at: int) -> bool:
+        """Whether what was observed then may have been admitted by one of the `pages`. Clocks differ a little."""
+        return observed_at <= self.paged_until + SKEW
 
 
 def mark_of(statement_hash: bytes, subscription_id: str) -> bytes:
@@ -68,8 +86,23 @@ def _admit_one(window: Window, limit: Limit, mark: bytes, now: int) -> tuple[Win
         return window, False
     if sum(earlier.at > at - limit.window for earlier in window.admitted) >= limit.count:
         return replace(window, cooldown_until=at + limit.cooldown), False
-    kept = max(REMEMBERED, limit.count)
+    kept = max(REMEMBERED, 2 * limit.count)
     return replace(window, admitted=(*window.admitted, Admission(at, mark))[-kept:]), True
+
+
+def make_room(window: Window, limit: Limit, asking: int, now: int) -> tuple[Window, tuple[Admission, ...]]:
+    """The window with room for `asking` more, and the page of admissions to be set aside for that, if any.
+
+    A page is as many as one window admits, none of which counts towards the limit any more, always from the oldest on:
+    so whoever makes a page of that number makes the same. One that is too old for retries gets a number, but no page.
+    """
+    page = window.admitted[: limit.count]
+    roomy = len(window.admitted) + asking <= max(REMEMBERED, 2 * limit.count)
+    if roomy or len(page) < limit.count or page[-1].at > now - limit.window:
+        return window, ()
+    rest = window.admitted[limit.count :]
+    after = replace(window, admitted=rest, pages=window.pages + 1, paged_until=page[-1].at)
+    return after, page if page[-1].at > now - RETRIES else ()
 
 
 def pack(admitted: Sequence[Admission]) -> bytes:

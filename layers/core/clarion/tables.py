@@ -112,7 +112,10 @@ class PushRecord(Model):
 
 
 class RateLimit(Model):
-    """The sliding window of one (sender, client) pair; `admitted` is packed by `clarion.limiter`."""
+    """The sliding window of one (sender, client) pair; `admitted` is packed by `clarion.limiter`.
+
+    Under the pair and a page's number (4 bytes, big-endian) lie the admissions that the window had no more room for.
+    """
 
     class Meta:
         table_name = "rate_limits"
@@ -120,6 +123,8 @@ class RateLimit(Model):
     pair = BinaryAttribute(hash_key=True, legacy_encoding=False)
     admitted = BinaryAttribute(legacy_encoding=False)
     cooldown_until = NumberAttribute()
+    pages = NumberAttribute(default=0)
+    paged_until = NumberAttribute(default=0)
     version = NumberAttribute()
     ttl = NumberAttribute()
 

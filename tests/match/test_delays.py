@@ -1,0 +1,23 @@
+"""What failed comes again soon: minutes later, a call would be stale."""
+
+from uuid import uuid4
+
+import boto3
+
+from clarion.messages import StatementMessage
+from match.delays import Receipt
+from tests.match.scene import Scene, received
+
+
+def test_a_statement_that_failed_does_not_wait_for_the_visibility_of_its_queue(scene: Scene) -> None:
+    sqs, url = boto3.client("sqs"), scene.settings.statements_queue_url
+    lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    sqs.send_message(QueueUrl=url, MessageBody=lost.to_json())
+    [message] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=180)["Messages"]
+    record = received(message["MessageId"], message["Body"], handle=message["ReceiptHandle"])
+    assert scene.room.take([record]) == [message["MessageId"]]
+    assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=3)["Messages"][0]["Body"] == lost.to_json()
+
+
+def test_what_goes_on_failing_comes_ever_later() -> None:
+    assert [Receipt("a-handle", receives).delay for receives in (1, 2, 3, 4, 9)] == [2, 10, 50, 250, 300]
