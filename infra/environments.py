@@ -21,7 +21,7 @@ _API = Api(
 PROD = Environment(
     stage="prod",
     apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
-    match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=5),
+    match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8),
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,
