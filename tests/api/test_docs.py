@@ -4,24 +4,36 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
 import sr25519
 
-from api.app import app
+from api.app import app, handle
+from api.authorization import Authorizer
 from api.openapi import document
 from api.problems import Kind
 from api.room import Room
 from api.settings import ApiSettings
 from local.gateway import Gateway
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
 SEPARATOR = "\n---- next example ----\n"
+
+
+@pytest.fixture(scope="module")
+def gateway(authorizer: Authorizer, pushing: Callable[..., Room]) -> Iterator[Gateway]:
+    """A deployment that takes direct pushes, so that every example can succeed."""
+    room = pushing()
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+        yield running
 
 
 def test_the_committed_description_is_that_of_the_code() -> None:
