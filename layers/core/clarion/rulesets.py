@@ -33,7 +33,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import PushType
-from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, refused, rule_key
+from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, lost_race, refused, rule_key
 
 type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
@@ -46,7 +46,6 @@ ATTEMPTS = 8
 BACKOFF_SECONDS = 0.02
 NEVER = math.inf
 THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
-LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
 class Unchanged(Enum):
@@ -211,7 +210,7 @@ class RuleSets:
                 for pair in removed.keys() - added.keys():
                     write.delete(Rule(row.subscription_id, _rule_key(row.generation, pair)))
         except TransactWriteError as error:
-            if any(told and told.code in LOST_RACE for told in error.cancellation_reasons):
+            if lost_race(error):
                 return None
             raise
         row.revision, row.rule_count, row.updated_at = revision + 1, rule_count, now

@@ -10,8 +10,8 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import Environment, NotifyType, SubscriptionStatus
-from clarion.rulesets import ATTEMPTS, LOST_RACE, Unchanged, back_off
-from clarion.tables import Subscription, Token
+from clarion.rulesets import ATTEMPTS, Unchanged, back_off
+from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import token_hash
 
 TRANSACTION_SUBSCRIPTIONS = 50
@@ -48,7 +48,7 @@ def register(connection: Connection, wish: Registration, *, now: int) -> Subscri
                 write.save(row, condition=Subscription.subscription_id.does_not_exist())
                 write.save(owner, condition=Token.token_hash.does_not_exist())
         except TransactWriteError as error:
-            if not _lost_race(error):
+            if not lost_race(error):
                 raise
         else:
             return row
@@ -114,11 +114,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
                     its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
                     write.delete(Token(key), condition=its_own)
     except TransactWriteError as error:
-        if _lost_race(error):
+        if lost_race(error):
             return False
         raise
     return True
-
-
-def _lost_race(error: TransactWriteError) -> bool:
-    return any(told and told.code in LOST_RACE for told in error.cancellation_reasons)

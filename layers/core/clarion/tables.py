@@ -7,12 +7,13 @@ DynamoDB removes expired items up to days late, so whoever reads one tests its e
 from botocore.exceptions import ClientError
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
-from pynamodb.exceptions import PynamoDBException
+from pynamodb.exceptions import PynamoDBException, TransactWriteError
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
 
 GENERATION_BYTES = 8
 KEY_BYTES = 32
+_LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
 class BySubscriptionClient(GlobalSecondaryIndex["Subscription"]):
@@ -207,3 +208,8 @@ def error_code(error: PynamoDBException) -> str | None:
 def refused(error: PynamoDBException) -> bool:
     """Whether it was the condition of the write that failed."""
     return error_code(error) == "ConditionalCheckFailedException"
+
+
+def lost_race(error: TransactWriteError) -> bool:
+    """Whether somebody else changed one of the items meanwhile, or was about to."""
+    return any(told and told.code in _LOST_RACE for told in error.cancellation_reasons)

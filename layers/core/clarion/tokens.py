@@ -7,10 +7,9 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import NotifyType, SubscriptionStatus
-from clarion.tables import Subscription, Token
+from clarion.tables import Subscription, Token, lost_race
 
 ATTEMPTS = 3
-LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
 def token_hash(notify_type: NotifyType, token: str) -> bytes:
@@ -41,7 +40,7 @@ def declare_dead(
         try:
             _end(connection, row, reason, now)
         except TransactWriteError as error:
-            if attempt == ATTEMPTS or not _lost_race(error):
+            if attempt == ATTEMPTS or not lost_race(error):
                 raise
         else:
             return row
@@ -73,7 +72,3 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> No
         write.delete(token, condition=its_own)
     row.status, row.status_reason = SubscriptionStatus.INVALID.value, reason
     row.revision, row.updated_at = revision + 1, now
-
-
-def _lost_race(error: TransactWriteError) -> bool:
-    return any(told and told.code in LOST_RACE for told in error.cancellation_reasons)
