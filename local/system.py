@@ -123,6 +123,7 @@ def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
         "CLARION_NODE_URLS": node_url,
         "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
         "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
+        "CLARION_EVENTS_STREAM": outputs.events_stream,
         "CLARION_TABLE_PREFIX": outputs.table_prefix,
         "CLARION_HEALTH_PORT": "0",
     }
