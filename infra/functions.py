@@ -59,7 +59,7 @@ class RoomFunction(lambda_.Function):
             layers=layers.all,
             memory_size=size.memory_mb,
             timeout=Duration.seconds(size.timeout_s),
-            environment=_variables(room, settings),
+            environment=_variables(room, {"stage": environment.stage, **settings}),
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
@@ -87,7 +87,7 @@ def _code(room: str) -> lambda_.Code:
 
 def _variables(room: str, settings: Mapping[str, str]) -> dict[str, str]:
     named = {f"CLARION_{name.upper()}": value for name, value in settings.items()}
-    return {"POWERTOOLS_SERVICE_NAME": room, "POWERTOOLS_METRICS_NAMESPACE": "Clarion", **named}
+    return {"POWERTOOLS_SERVICE_NAME": room, **named}
 
 
 def stubs(providers: Stubs) -> dict[str, str]:

@@ -216,6 +216,7 @@ class ClarionStack(Stack):
             environment=self._environment,
             ingest=ingest,
             settings={
+                "stage": self._environment.stage,
                 "node_urls": ",".join(str(url) for url in ingest.node_urls),
                 "statements_queue_url": self.queues.statements.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
