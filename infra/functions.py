@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Consumer, Environment, Platform, Size, Stubs
+from infra.config import Consumer, Environment, Platform, Size
 from infra.findings import accept
 from infra.layers import Layers
 from infra.permissions import allow
@@ -88,8 +88,3 @@ def _code(room: str) -> lambda_.Code:
 def _variables(room: str, settings: Mapping[str, str]) -> dict[str, str]:
     named = {f"CLARION_{name.upper()}": value for name, value in settings.items()}
     return {"POWERTOOLS_SERVICE_NAME": room, **named}
-
-
-def stubs(providers: Stubs) -> dict[str, str]:
-    """The settings that lead dispatch to stand-ins; none where there are none."""
-    return providers.model_dump(mode="json", exclude_none=True)
