@@ -146,8 +146,10 @@ class Api(Part):
     jwt_audience: Annotated[str | None, Field(min_length=1)] = None
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
-    domain: str | None = None
-    certificate_arn: str | None = None
+    domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
+    certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _a_domain_needs_a_certificate(self) -> "Api":
@@ -188,9 +190,12 @@ class App(Part):
 
 
 class Ingest(Part):
-    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor."""
+    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
 
-    node_urls: Annotated[tuple[WebsocketUrl, ...], Field(min_length=1)]
+    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own.
+    """
+
+    node_urls: tuple[WebsocketUrl, ...] = ()
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
@@ -267,6 +272,12 @@ class Environment(Part):
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _the_certificate_is_of_the_region(self) -> "Environment":
+        if self.api.certificate_arn and self.api.certificate_arn.split(":")[3] != self.region:
+            raise ValueError(f"the API's certificate has to be one of {self.region}")
+        return self
 
     @model_validator(mode="after")
     def _apps_can_be_told_apart(self) -> "Environment":

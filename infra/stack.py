@@ -280,7 +280,7 @@ class ClarionStack(Stack):
             "EventsStream": self.lake.events.delivery_stream_name,
             "ApnsSecretId": apns.key,
             "FcmSecretId": fcm.key,
-            **_set(JwtSecretId=self.secrets.jwt),
+            **_set(JwtSecretId=self.secrets.jwt, ApiAddress=self.http.address),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
