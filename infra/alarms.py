@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -116,28 +117,25 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
 
 
 def _on_ingest(environment: Environment) -> Iterator[Watch]:
-    connected = counted(Metric.NODES_CONNECTED, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("ingest-disconnected", connected, 1, 3, below=True)
-    leading = counted(Metric.LEADERS, "ingest", statistic=MAXIMUM, minutes=1)
-    lag = counted(Metric.INGEST_LAG, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("ingest-leaderless", leading, 1, 2, below=True)
-    yield Watch("ingest-lagging", lag, environment.limits.ingest_lag_ms, 3)
-    behind = counted(Metric.RULES_BEHIND, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("rules-behind", behind, environment.limits.rules_behind_ms, 3)
-    yield Watch("node-faults", counted(Metric.NODE_FAULTS, "ingest"), environment.limits.node_faults)
+    limits, told = environment.limits, partial(counted, environment.stage, "ingest")
+    level = partial(told, statistic=MAXIMUM, minutes=1)
+    yield Watch("ingest-disconnected", level(Metric.NODES_CONNECTED), 1, 3, below=True)
+    yield Watch("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
+    yield Watch("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
+    yield Watch("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
+    yield Watch("node-faults", told(Metric.NODE_FAULTS), limits.node_faults)
 
 
 def _on_decisions(environment: Environment) -> Iterator[Watch]:
     limits = environment.limits
-    forged, bad = decided(StatementDecision.BAD_SIGNATURE), limits.bad_signatures
+    match, dispatch = (partial(counted, environment.stage, room) for room in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
     gone = decided(PushDecision.TOKEN_GONE)
-    latency = counted(Metric.LATENCY, "dispatch", statistic=P99)
-    yield Watch("signatures-failing", counted(forged, "match"), bad)
-    yield Watch("provider-misconfigured", counted(misconfigured, "dispatch"), 1)
-    yield Watch("pushes-refused", counted(refused, "dispatch"), limits.refused_pushes)
-    yield Watch("dead-tokens", counted(gone, "dispatch", minutes=60), limits.dead_tokens_an_hour)
-    yield Watch("deliveries-slow", latency, limits.delivery_p99_ms, 3)
+    yield Watch("signatures-failing", match(decided(StatementDecision.BAD_SIGNATURE)), limits.bad_signatures)
+    yield Watch("provider-misconfigured", dispatch(misconfigured), 1)
+    yield Watch("pushes-refused", dispatch(refused), limits.refused_pushes)
+    yield Watch("dead-tokens", dispatch(gone, minutes=60), limits.dead_tokens_an_hour)
+    yield Watch("deliveries-slow", dispatch(Metric.LATENCY, statistic=P99), limits.delivery_p99_ms, 3)
 
 
 def _on_functions(environment: Environment) -> Iterator[Watch]:
@@ -168,7 +166,7 @@ def _on_the_lake(environment: Environment) -> Iterator[Watch]:
     late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
     yield Watch("lake-late", late, environment.limits.lake_delay_s)
     for room in ("match", "dispatch", "api"):
-        yield Watch("events-lost", counted(Metric.EVENTS_LOST, room), 1, 1, room)
+        yield Watch("events-lost", counted(environment.stage, room, Metric.EVENTS_LOST), 1, 1, room)
 
 
 def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
@@ -177,7 +175,7 @@ def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
         for table in ("push_records", "rate_limits")
     }
-    delivered = counted(decided(PushDecision.DELIVERED), "dispatch")
+    delivered = counted(environment.stage, "dispatch", decided(PushDecision.DELIVERED))
     return cloudwatch.MathExpression(
         expression=f"IF(delivered >= {QUIET}, ({' + '.join(used)}) / delivered, 0)",
         label="write units for each push",

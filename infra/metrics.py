@@ -3,14 +3,14 @@
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from clarion.metrics import NAMESPACE
+from clarion.metrics import NAMESPACE, dimensions
 
 SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
 
 
-def counted(name: str, service: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
-    """What a room counts itself; names are in `clarion.metrics`."""
-    return _metric(NAMESPACE, name, {"service": service}, statistic, minutes)
+def counted(stage: str, service: str, name: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
+    """What a room of one deployment counts itself; names are in `clarion.metrics`."""
+    return _metric(NAMESPACE, name, dimensions(service, stage), statistic, minutes)
 
 
 def of_queue(queue: str, name: str) -> cloudwatch.Metric:

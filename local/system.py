@@ -15,6 +15,7 @@ import httpx
 
 from clarion.messages import StatementMessage
 from infra.config import Stubs
+from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device
@@ -120,6 +121,7 @@ def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
     variables = {
         **os.environ,
         **emulator.variables,
+        "CLARION_STAGE": EMULATOR.stage,
         "CLARION_NODE_URLS": node_url,
         "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
         "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,

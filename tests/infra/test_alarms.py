@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from aws_cdk.assertions import Template
 
+from clarion.metrics import NAMESPACE
 from local.emulator import Emulator, started
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ HEARING: Any = {
 }
 
 type Alarm = Mapping[str, Any]
+type Watched = tuple[str, Mapping[str, Any]]
+"""The namespace and the dimensions of a metric."""
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +130,42 @@ def test_no_alarm_goes_off_short_of_its_limit(alarms: Mapping[str, Alarm], emula
             siren = Siren(emulator, alarm)
             siren.tell(alarm["Threshold"] if "Less" in alarm["ComparisonOperator"] else 0)
             assert siren.state() == "OK", name
+
+
+@pytest.mark.parametrize("stage", ["prod", "dev"])
+def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
+    template_of: Callable[[str], Template], stage: str
+) -> None:
+    watched = [*watched_by_alarms(template_of(stage)), *shown(template_of(stage))]
+    ours = [dimensions for namespace, dimensions in watched if namespace == NAMESPACE]
+    assert len(ours) > 40
+    for dimensions in ours:
+        assert dimensions.keys() == {"service", "stage"}
+        assert dimensions["service"] in {"ingest", "match", "dispatch", "api"}
+        assert dimensions["stage"] == stage
+    by_name = [
+        str(value) for namespace, dimensions in watched if namespace != NAMESPACE for value in dimensions.values()
+    ]
+    assert all(name.startswith(f"clarion-{stage}-") or "HttpApi" in name for name in by_name)
+
+
+def watched_by_alarms(template: Template) -> Iterator[Watched]:
+    for alarm in template.find_resources("AWS::CloudWatch::Alarm").values():
+        properties = alarm["Properties"]
+        parts = [each["MetricStat"]["Metric"] for each in properties.get("Metrics", []) if "MetricStat" in each]
+        for metric in parts or [properties]:
+            yield metric["Namespace"], {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+
+
+def shown(template: Template) -> Iterator[Watched]:
+    """The dashboard's metrics, each a row: its namespace, its name, its dimensions one after the other, and how to draw it."""
+    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
+    parts = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
+    body = json.loads("".join(part if isinstance(part, str) else str(part.get("Ref", "")) for part in parts))
+    for widget in body["widgets"]:
+        for namespace, _, *rest in (row for row in widget["properties"].get("metrics", []) if len(row) > 1):
+            words = [word for word in rest if isinstance(word, str)]
+            yield namespace, dict(batched(words, 2, strict=True))
 
 
 def test_spend_is_the_one_computed_alarm_and_waits_for_enough_pushes(alarms: Mapping[str, Alarm]) -> None:

@@ -1,10 +1,12 @@
 """The names of all metrics, in one place: rooms count by them, alarms and dashboards refer to them.
 
-A decision's metric is its vocabulary and its word, such as `push_token_gone`; all carry the dimension `service`,
-the room that counted.
+A decision's metric is its vocabulary and its word, such as `push_token_gone`. Each carries the dimensions `service`,
+the room that counted, and `stage`, so that the deployments of one account are told apart.
 """
 
 from enum import StrEnum
+
+from aws_lambda_powertools.metrics import EphemeralMetrics
 
 from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 
@@ -47,3 +49,13 @@ _VOCABULARIES = {StatementDecision: "statement", NotificationDecision: "notifica
 def decided(decision: Decision) -> str:
     """The name of the metric that counts `decision`."""
     return f"{_VOCABULARIES[type(decision)]}_{decision}"
+
+
+def dimensions(service: str, stage: str) -> dict[str, str]:
+    """What a metric is selected by: all of them, since CloudWatch knows none by a part of its dimensions."""
+    return {"service": service, "stage": stage}
+
+
+def metrics_of(service: str, stage: str) -> EphemeralMetrics:
+    """What a room counts with; `flush_metrics` prints one line in the embedded metric format."""
+    return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage))
