@@ -81,6 +81,7 @@ class ClarionStack(Stack):
                 "fcm_queue_url": queues.fcm.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 "dead_letter_url": queues.statements.dead.queue_url,
+                "max_receives": str(self._environment.match.receives),
             },
             feeds_itself=True,
         )

@@ -19,6 +19,8 @@ class Metric(StrEnum):
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     MESSAGES_POISONED = "messages_poisoned"
+    STATEMENTS_GIVEN_UP = "statements_given_up"
+    """Failed at the last attempt: in the dead-letter queue, with the reason."""
     STATEMENTS_RECEIVED = "statements_received"
     STATEMENTS_FORWARDED = "statements_forwarded"
     STATEMENTS_REPLAYED = "statements_replayed"
