@@ -17,12 +17,16 @@ from clarion.decisions import PushDecision, StatementDecision
 from clarion.metrics import Metric, decided
 from infra.config import Environment
 from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.tables import BY_CLIENT, BY_SENDER_TOPIC
 
 RUNBOOK = "docs/operations.md"
 CONSUMERS = ("match", "apns", "voip", "fcm")
 TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
+INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_SENDER_TOPIC}
 QUIET = 100
 """Pushes in five minutes below which a ratio to them says nothing."""
+LEDGER = 2.0
+"""Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 
 
 @dataclass(frozen=True)
@@ -99,16 +103,17 @@ def watches(environment: Environment, api_id: str) -> Iterator[Watch]:
     yield from _on_tables(environment)
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
-    yield Watch("spend-above-ledger", writes_per_push(environment), environment.limits.writes_per_push, 3)
+    yield Watch("spend-above-ledger", writes_per_push(environment), LEDGER * environment.limits.above_ledger, 3)
 
 
 def _on_queues(environment: Environment) -> Iterator[Watch]:
+    """Android's calls wait in the queue of its other pushes."""
     limits = environment.limits
     ages = {
         "statements": limits.statement_age_s,
         "apns": limits.push_age_s,
         "voip": limits.call_age_s,
-        "fcm": limits.push_age_s,
+        "fcm": limits.call_age_s,
     }
     for queue, seconds in ages.items():
         name = f"{environment.prefix}{queue}"
@@ -147,13 +152,17 @@ def _on_functions(environment: Environment) -> Iterator[Watch]:
             yield Watch("authorizer-failing", of_function(name, "Errors"), limit)
         else:
             yield Watch("function-failing", of_function(name, "Errors"), limit, 1, function)
+    unavailable = counted(environment.stage, "authorizer", Metric.KEYS_UNAVAILABLE)
+    yield Watch("authorizer-failing", unavailable, limit, 1, "keys")
 
 
 def _on_tables(environment: Environment) -> Iterator[Watch]:
-    for table in TABLES:
-        name = f"{environment.prefix}{table}"
-        yield Watch("table-throttled", of_table(name, "ReadThrottleEvents"), 1, 1, f"{table}-reads")
-        yield Watch("table-throttled", of_table(name, "WriteThrottleEvents"), 1, 1, f"{table}-writes")
+    """An index is throttled by itself, and a table's metrics don't tell of it."""
+    for table, index in [*((table, None) for table in TABLES), *INDEXES.items()]:
+        told = partial(of_table, f"{environment.prefix}{table}", index=index)
+        subject = f"{table}-{index}" if index else table
+        yield Watch("table-throttled", told("ReadThrottleEvents"), 1, 1, f"{subject}-reads")
+        yield Watch("table-throttled", told("WriteThrottleEvents"), 1, 1, f"{subject}-writes")
 
 
 def _on_the_api(environment: Environment, api_id: str) -> Iterator[Watch]:

@@ -204,7 +204,11 @@ class Ingest(Part):
 
 
 class Limits(Part):
-    """Where alarms go off. Counts are over five minutes if not said otherwise."""
+    """Where alarms go off. Counts are over five minutes if not said otherwise.
+
+    `call_age_s` holds for each queue that calls go through. `above_ledger` is how often a push may cost what
+    docs/cost.md says.
+    """
 
     ingest_lag_ms: Annotated[int, Field(ge=1)] = 30_000
     rules_behind_ms: Annotated[int, Field(ge=1)] = 60_000
@@ -220,7 +224,7 @@ class Limits(Part):
     api_errors: Annotated[int, Field(ge=1)] = 5
     api_p99_ms: Annotated[int, Field(ge=1)] = 3_000
     lake_delay_s: Annotated[int, Field(ge=60)] = 900
-    writes_per_push: Annotated[float, Field(gt=0)] = 3.0
+    above_ledger: Annotated[float, Field(gt=1)] = 1.5
 
 
 class Stubs(Part):

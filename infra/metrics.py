@@ -23,9 +23,10 @@ def of_function(function: str, name: str) -> cloudwatch.Metric:
     return _metric("AWS/Lambda", name, {"FunctionName": function}, SUM, 5)
 
 
-def of_table(table: str, name: str) -> cloudwatch.Metric:
+def of_table(table: str, name: str, *, index: str | None = None) -> cloudwatch.Metric:
     """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html"""
-    return _metric("AWS/DynamoDB", name, {"TableName": table}, SUM, 5)
+    of_index = {"GlobalSecondaryIndexName": index} if index else {}
+    return _metric("AWS/DynamoDB", name, {"TableName": table, **of_index}, SUM, 5)
 
 
 def of_api(api_id: str, name: str, statistic: str = SUM) -> cloudwatch.Metric:

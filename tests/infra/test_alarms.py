@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -14,13 +15,18 @@ import pytest
 from aws_cdk.assertions import Template
 
 from clarion.metrics import NAMESPACE
+from dispatch.pushes import CALL_SECONDS
+from infra.alarms import LEDGER
+from infra.environments import PROD
 from local.emulator import Emulator, started
+from tests.match.ledger import PATHS, read_table
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_sqs import SQSClient
 
-RUNBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[2] / "docs"
+RUNBOOK, COST = DOCS / "operations.md", DOCS / "cost.md"
 
 HEARING: Any = {
     "Version": "2012-10-17",
@@ -109,6 +115,55 @@ def test_every_alarm_leads_to_its_entry_in_the_runbook(alarms: Mapping[str, Alar
     assert all(name.startswith(alarm["AlarmDescription"].rpartition("#")[2]) for name, alarm in alarms.items())
 
 
+def test_the_page_lists_every_alarm_with_its_limit(alarms: Mapping[str, Alarm]) -> None:
+    table = RUNBOOK.read_text().partition("| entry | about | goes off at | for |\n")[2].partition("\n\n")[0]
+    assert table.splitlines()[1:] == list(rows(alarms))
+
+
+def rows(alarms: Mapping[str, Alarm]) -> Iterator[str]:
+    """Of that list, in the order of the entries; alarms with one limit share a row."""
+    for entry in re.findall(r"^### `([a-z-]+)`$", RUNBOOK.read_text(), re.MULTILINE):
+        subjects: dict[str, list[str]] = defaultdict(list)
+        for name, alarm in alarms.items():
+            if alarm["AlarmDescription"].endswith(f"#{entry}"):
+                subjects[limit(alarm)].append(name.removeprefix(entry).removeprefix("-") or "-")
+        yield from (f"| [`{entry}`](#{entry}) | {', '.join(about)} | {limit} |" for limit, about in subjects.items())
+
+
+def limit(alarm: Alarm) -> str:
+    """And for how long."""
+    what = f"`{alarm['MetricName']}`" if single(alarm) else alarm["Metrics"][0]["Label"]
+    period = alarm.get("Period") or alarm["Metrics"][1]["MetricStat"]["Period"]
+    comparison = "<" if "Less" in alarm["ComparisonOperator"] else "≥"
+    return f"{what} {comparison} {alarm['Threshold']:,g} | {alarm['EvaluationPeriods'] * period // 60} min"
+
+
+def test_spending_is_measured_by_the_ledger(alarms: Mapping[str, Alarm]) -> None:
+    ledger = read_table(COST.read_text())
+    dearest = max(ledger[path.name].writes for path in PATHS if path.delivered)
+    assert dearest == LEDGER
+    assert alarms["spend-above-ledger"]["Threshold"] == dearest * PROD.limits.above_ledger
+
+
+def test_a_queue_that_calls_go_through_may_be_no_older_than_a_call(alarms: Mapping[str, Alarm]) -> None:
+    assert alarms["queue-old-voip"]["Threshold"] == alarms["queue-old-fcm"]["Threshold"] == CALL_SECONDS
+
+
+def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: Mapping[str, Alarm]) -> None:
+    """A table's metrics tell nothing of its indexes."""
+    wanted = set()
+    for table in (each["Properties"] for each in prod.find_resources("AWS::DynamoDB::GlobalTable").values()):
+        indexes = [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]
+        wanted |= {(table["TableName"], index) for index in (None, *indexes)}
+    for metric in ("ReadThrottleEvents", "WriteThrottleEvents"):
+        watched = [
+            {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+            for alarm in alarms.values()
+            if alarm.get("MetricName") == metric
+        ]
+        assert {(each["TableName"], each.get("GlobalSecondaryIndexName")) for each in watched} == wanted
+
+
 def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:
     for alarm in alarms.values():
         assert len(alarm["AlarmActions"]) == 1
@@ -141,12 +196,11 @@ def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
     assert len(ours) > 40
     for dimensions in ours:
         assert dimensions.keys() == {"service", "stage"}
-        assert dimensions["service"] in {"ingest", "match", "dispatch", "api"}
+        assert dimensions["service"] in {"ingest", "match", "dispatch", "api", "authorizer"}
         assert dimensions["stage"] == stage
-    by_name = [
-        str(value) for namespace, dimensions in watched if namespace != NAMESPACE for value in dimensions.values()
-    ]
-    assert all(name.startswith(f"clarion-{stage}-") or "HttpApi" in name for name in by_name)
+    theirs = [dimensions for namespace, dimensions in watched if namespace not in {NAMESPACE, "AWS/ApiGateway"}]
+    for dimensions in theirs:
+        assert any(name.startswith(f"clarion-{stage}-") for name in dimensions.values())
 
 
 def watched_by_alarms(template: Template) -> Iterator[Watched]:

@@ -18,6 +18,8 @@ class Metric(StrEnum):
 
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
+    KEYS_UNAVAILABLE = "keys_unavailable"
+    """Callers that could not be told from strangers, because the keys of an issuer can't be had."""
     MESSAGES_POISONED = "messages_poisoned"
     STATEMENTS_GIVEN_UP = "statements_given_up"
     """Failed at the last attempt: in the dead-letter queue, with the reason."""
