@@ -56,6 +56,11 @@ class Node:
         self._patience = patience
         self._limit: asyncio.Timeout | None = None
 
+    @property
+    def shown_through(self) -> int | None:
+        """UNIX milliseconds: what it had shown by then was taken in. None while it replays or is lost."""
+        return self.session.shown_through if self.session else None
+
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
         pause = _FIRST_PAUSE

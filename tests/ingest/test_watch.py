@@ -128,7 +128,7 @@ async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
     node: "FakeNode", running: "Run", make_settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running(make_settings(node, stream_poll_seconds=3600, stage="blue")):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.4)
     (told,) = capsys.readouterr().out.splitlines()
     (block,) = json.loads(told)["_aws"]["CloudWatchMetrics"]
     assert (json.loads(told)["service"], json.loads(told)["stage"]) == ("ingest", "blue")
