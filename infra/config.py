@@ -95,6 +95,7 @@ class Following(Part):
     seen_limit: PositiveInt | None = None
     outbox_bytes: PositiveInt | None = None
     second_look_bytes: PositiveInt | None = None
+    lake_linger_seconds: NonNegativeFloat | None = None
     second_look_seconds: PositiveFloat | None = None
     stream_poll_seconds: Annotated[float, Field(ge=0.4)] | None = None
     rules_read_seconds: PositiveFloat | None = None

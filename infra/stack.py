@@ -81,6 +81,7 @@ class ClarionStack(Stack):
                 "fcm_queue_url": queues.fcm.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 "dead_letter_url": queues.statements.dead.queue_url,
+                "max_receives": str(self._environment.match.receives),
             },
             feeds_itself=True,
         )
@@ -221,7 +222,7 @@ class ClarionStack(Stack):
                 "node_urls": ",".join(str(url) for url in ingest.node_urls),
                 "statements_queue_url": self.queues.statements.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
-                "table_prefix": self._environment.prefix,
+                **self._common,
             },
         )
         self._grant_ingest(service.task.task_role)
@@ -230,6 +231,7 @@ class ClarionStack(Stack):
     def _grant_ingest(self, role: iam.IRole) -> None:
         tables, bucket = self.tables, self.lake.oversize
         allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
         allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
         allow(role, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
