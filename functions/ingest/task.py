@@ -16,12 +16,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
 from clarion.events import EventStream
-from clarion.metrics import Metric
+from clarion.metrics import Metric, metrics_of
 from clarion.tables import Rule, bind, table_name
 from ingest.archive import Archive
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
-from ingest.counts import Counts, report, report_forever
+from ingest.counts import SERVICE, Counts, report, report_forever
 from ingest.health import serve_health
 from ingest.intake import Intake
 from ingest.lake import Lake
@@ -92,6 +92,7 @@ class Task:
     def __init__(self, settings: IngestSettings, clients: Clients) -> None:
         self._settings = settings
         self.counts: Counts = Counter()
+        self._metrics = metrics_of(SERVICE, settings.stage)
         self._candidates = Candidates()
         self._seen = Seen(settings.seen_limit)
         self._second_look = SecondLook(settings.second_look_bytes)
@@ -145,7 +146,7 @@ class Task:
             self._restored = await self._record.restore()
             self._nodes = self._make_nodes()
             await self._work(stop)
-        report(self.counts, self._gauges())
+        report(self._metrics, self.counts, self._gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -194,7 +195,7 @@ class Task:
                     watch.forever(),
                     self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
                     self._record.save_every(settings.save_seconds),
-                    report_forever(self.counts, self._gauges),
+                    report_forever(self._metrics, self.counts, self._gauges),
                 )
             ]
             leading = tasks.create_task(self._lead_forever())
