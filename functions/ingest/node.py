@@ -43,7 +43,8 @@ class Node:
         self.session: Session | None = None
         self.subscribed_at = 0.0
         self.last_shown_at = 0.0
-        self.lost_at = time.monotonic()
+        self.incomplete_since: float | None = time.monotonic()
+        """Since when it has owed us a complete replay; None if it doesn't."""
         self.live = 0
         """How many live statements it has shown since the subscription."""
         self.complete_since = float("-inf")
@@ -108,7 +109,7 @@ class Node:
                     await self._take(session, await session.next(), standing=standing)
             finally:
                 self.session = None
-                self.lost_at = time.monotonic()
+                self.incomplete_since = self.incomplete_since or time.monotonic()
 
     async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
         self.last_shown_at = time.monotonic()
@@ -130,6 +131,7 @@ class Node:
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         if told and session.replayed * 2 >= self._expected:
             self.complete_since = self.subscribed_at
+            self.incomplete_since = None
         self._expected = session.replayed
 
 

@@ -33,7 +33,7 @@ _FIRST_QUESTION = 3
 """The requests of a subscription have the numbers up to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long to wait for a node, in seconds.
 

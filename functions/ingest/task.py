@@ -169,7 +169,7 @@ class Task:
                 counts=self.counts,
                 record_first_replay=record,
                 expected=self._seen.size,
-                patience=Patience(self._settings.answer_seconds, self._settings.replay_seconds),
+                patience=Patience(answer=self._settings.answer_seconds, replay=self._settings.replay_seconds),
             )
             for url in self._settings.node_urls
         ]
