@@ -114,7 +114,7 @@ def clarion() -> None:
 )
 def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
     """The funnel from statements to pushes, the queues, ingest's leader, and what is in alarm."""
-    found = status.look(deployment.find(stage), minutes)
+    found = status.look(deployment.find(stage), minutes, status.RENEWAL_SECONDS)
     show(found, as_json=as_json)
     return Exit.UNWELL if found.troubles else Exit.WELL
 
@@ -200,7 +200,7 @@ def _send_test(
         device = send_test.Device(_read(token), NotifyType(channel), app, environment)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = send_test.send_test(deployment.find(stage), device, wait, yes=yes)
+    found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)
     show(found, as_json=as_json)
     return Exit.WELL if found.decision is PushDecision.DELIVERED else Exit.UNWELL
 

@@ -84,7 +84,7 @@ def progress(words: str) -> Iterator[Progress]:
         yield shown
 
 
-def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+def table(title: str | None, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """`numbers` are the columns whose values stand to the right."""
     made = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False, pad_edge=False

@@ -87,7 +87,7 @@ class Tested(Report):
         return Group(Text(f"{self.decision}: {details}", style), later)
 
 
-def send_test(here: Deployment, device: Device, wait: int, *, yes: bool, poll: float = POLL_SECONDS) -> Tested:
+def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: bool) -> Tested:
     queue = here.queue(device.channel)
     if not Source(boto3.client("lambda"), queue).on:
         raise Trouble(f"{device.channel} is muted: `clarion unmute {device.channel}` first")

@@ -134,7 +134,7 @@ class Status(Report):
         return made
 
 
-def look(here: Deployment, minutes: int, watch_seconds: float = RENEWAL_SECONDS) -> Status:
+def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
     sqs, lambda_, cloudwatch = boto3.client("sqs"), boto3.client("lambda"), boto3.client("cloudwatch")
     tables.bind(here.prefix)
     with progress(f"looking at {here}"):

@@ -19,6 +19,8 @@ from console.output import Report, ago, clock, progress, table
 from console.tracks import Told, Tracks, follow, observed_at
 
 OBSERVED = "observed"
+WIDTHS = (23, 7, len(StatementDecision.UNSUPPORTED_PROOF))
+"""Of the columns, so that one table stands below the other."""
 
 MEANING = {
     StatementDecision.MALFORMED: "its bytes are no canonical statement, so it was dropped",
@@ -81,22 +83,29 @@ class Trace(Report):
     sender_pubkey: str | None
     steps: list[Step]
 
-    def table(self) -> Table:
+    def shown(self) -> Iterator[Text | Table]:
         sender = f", sender {self.sender_pubkey}" if self.sender_pubkey else ""
-        made = table(f"Receipt {self.receipt}{sender}", "time (UTC)", "after", "what", "detail")
+        yield Text(f"Receipt {self.receipt}{sender}", "bold")
         for subscription_id, some in groupby(self.steps, key=lambda step: step.subscription_id):
             steps = list(some)
             if subscription_id:
-                made.add_section()
-                made.add_row("", "", "", Text(_receiver(steps), "bold"))
-            for step in steps:
-                made.add_row(clock(step.at), ago(step.after_ms / 1000), Text(step.what, _style(step.what)), step.detail)
-        return made
+                yield Text(f"\n{_receiver(steps)}", "bold")
+            yield _table(steps)
+
+
+def _table(steps: Iterable[Step]) -> Table:
+    made = table(None, "time (UTC)", "after", "what", "detail")
+    for column, width in zip(made.columns, WIDTHS, strict=False):
+        column.min_width = width
+    for step in steps:
+        made.add_row(clock(step.at), ago(step.after_ms / 1000), Text(step.what, _style(step.what)), step.detail)
+    return made
 
 
 class Why(Report):
-    statement_hash: str
-    client: str | None
+    """`statement_hash` is absent if the lake doesn't know it: then it may be anything, such as one of Apple's tokens."""
+
+    statement_hash: str | None
     since: datetime
     until: datetime
     files: int
@@ -104,10 +113,10 @@ class Why(Report):
     summary: list[str]
 
     def __rich__(self) -> Group:
-        head = Text(f"Statement 0x{self.statement_hash}", "bold")
-        tables = [part for trace in self.traces for part in (trace.table(), "")]
+        head = Text(f"Statement 0x{self.statement_hash}" if self.statement_hash else "No trace", "bold")
+        traces = [part for trace in self.traces for part in (*trace.shown(), "")]
         searched = f"Searched {self.files:,} files of the lake, {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC."
-        return Group(head, "", *tables, *self.summary, Text(searched, "dim"))
+        return Group(head, "", *traces, *self.summary, Text(searched, "dim"))
 
 
 def ask(here: Deployment, statement_hash: bytes, client: bytes | None, since: datetime, until: datetime) -> Why:
@@ -116,8 +125,7 @@ def ask(here: Deployment, statement_hash: bytes, client: bytes | None, since: da
         tracks = follow(Lake(s3, here.lake), statement_hash, since, until, shown)
     traces = list(_traces(tracks.told, client))
     return Why(
-        statement_hash=statement_hash.hex(),
-        client=client.hex() if client else None,
+        statement_hash=statement_hash.hex() if traces else None,
         since=max(since, tracks.back_to) if tracks.back_to else since,
         until=until,
         files=tracks.files,
