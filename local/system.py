@@ -16,6 +16,7 @@ import httpx
 from clarion import statement
 from clarion.messages import StatementMessage
 from infra.config import Stubs
+from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
@@ -144,9 +145,11 @@ def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
     variables = {
         **os.environ,
         **emulator.variables,
+        "CLARION_STAGE": EMULATOR.stage,
         "CLARION_NODE_URLS": node_url,
         "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
         "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
+        "CLARION_EVENTS_STREAM": outputs.events_stream,
         "CLARION_TABLE_PREFIX": outputs.table_prefix,
         "CLARION_HEALTH_PORT": "0",
     }
