@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
-from clarion.metrics import NAMESPACE, Metric, decided
+from clarion.metrics import NAMESPACE, Metric, decided, dimensions
 from console.output import Report
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class Series(NamedTuple):
     statistic: str
 
     def query(self, identity: str, period: int) -> "MetricDataQueryTypeDef":
-        dimensions: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in self.dimensions.items()]
+        selected: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in self.dimensions.items()]
         return {
             "Id": identity,
             "MetricStat": {
-                "Metric": {"Namespace": self.namespace, "MetricName": self.name, "Dimensions": dimensions},
+                "Metric": {"Namespace": self.namespace, "MetricName": self.name, "Dimensions": selected},
                 "Period": period,
                 "Stat": self.statistic,
             },
@@ -65,10 +65,10 @@ class Series(NamedTuple):
 
 def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> Measures:
     names = dict.fromkeys([*FUNNEL.values(), *(name for words in DECISIONS.values() for name in words.values())])
-    counts = {name: _counted(name, _ROOMS[name.partition("_")[0]], "Sum") for name in names}
-    latency = {statistic: _counted(Metric.LATENCY, "dispatch", statistic) for statistic in ("p50", "p99")}
+    counts = {name: _counted(here, _ROOMS[name.partition("_")[0]], name, "Sum") for name in names}
+    latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
     over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
-    gauges = {str(name): _counted(name, "ingest", "Maximum") for name in GAUGES}
+    gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
     ages = {
         queue.name: Series(
             "AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": f"{here.prefix}{queue.name}"}, "Maximum"
@@ -84,8 +84,8 @@ def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
     )
 
 
-def _counted(name: str, room: str, statistic: str) -> Series:
-    return Series(NAMESPACE, name, {"service": room}, statistic)
+def _counted(here: "Deployment", room: str, name: str, statistic: str) -> Series:
+    return Series(NAMESPACE, name, dimensions(room, here.stage), statistic)
 
 
 def _values(

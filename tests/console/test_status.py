@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clarion.metrics import NAMESPACE
+from clarion.metrics import NAMESPACE, dimensions
 from clarion.tables import Lease
 from console.status import LEASE, look
 from ingest.leadership import LEASE as HELD_BY_INGEST
@@ -19,9 +19,11 @@ MOMENT = 0.3
 
 def measure(account: Account, name: str, room: str, *values: float) -> None:
     now = datetime.now(UTC)
-    dimensions: list[DimensionTypeDef] = [{"Name": "service", "Value": room}]
+    selected: list[DimensionTypeDef] = [
+        {"Name": dimension, "Value": value} for dimension, value in dimensions(room, "prod").items()
+    ]
     data: list[MetricDatumTypeDef] = [
-        {"MetricName": name, "Dimensions": dimensions, "Value": value, "Timestamp": now} for value in values
+        {"MetricName": name, "Dimensions": selected, "Value": value, "Timestamp": now} for value in values
     ]
     account.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
 
