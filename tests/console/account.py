@@ -19,7 +19,7 @@ from moto.sqs.responses import SQSResponse
 
 from clarion import tables
 from clarion.events import Event
-from clarion.tables import MODELS
+from clarion.tables import Lease, Rule, Subscription, Token
 from console import deployment
 from console.deployment import Deployment
 from console.depths import depth
@@ -128,7 +128,7 @@ class Account:
         self.s3.create_bucket(Bucket=LAKE)
         self._sources()
         tables.bind(PREFIX)
-        for model in MODELS:
+        for model in (Subscription, Token, Rule, Lease):
             model.create_table(billing_mode="PAY_PER_REQUEST")
         urls = {f"{name.title()}QueueUrl": self.urls[name] for name in QUEUES}
         cloudformation.stacks = {

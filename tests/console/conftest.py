@@ -1,6 +1,8 @@
 import io
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, override
 
 import boto3
 import pytest
@@ -23,10 +25,18 @@ def cloudformation() -> Iterator[CloudFormation]:
         thread.join()
 
 
+class Session(boto3.Session):
+    """Makes each client once, since that takes longer than most tests; they keep no state."""
+
+    @cache  # noqa: B019 - one session lives as long as the tests
+    @override
+    def client(self, service_name: Any, **options: Any) -> Any:
+        return super().client(service_name, **options)
+
+
 @pytest.fixture(scope="session")
 def session() -> boto3.Session:
-    """One for all, as it reads the services' models anew otherwise."""
-    return boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION)
+    return Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION)
 
 
 @pytest.fixture
