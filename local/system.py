@@ -17,6 +17,7 @@ from clarion import statement
 from clarion.messages import StatementMessage
 from clarion.settings import PREFIX
 from infra.config import Stubs
+from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
@@ -159,15 +160,21 @@ class _Credentials:
 def ingesting(deployment: Deployment, node_url: str, *, checkout: Path = ROOT, log: str = INGEST_LOG) -> Iterator[None]:
     """The ingest task as ECS would run it, with as much time to stop, but on this machine."""
     outputs, emulator = deployment.outputs, deployment.emulator
+    settings = {
+        "stage": EMULATOR.stage,
+        "node_urls": node_url,
+        "statements_queue_url": outputs.statements_queue_url,
+        "oversize_bucket": outputs.oversize_bucket,
+        "events_stream": outputs.events_stream,
+        "table_prefix": outputs.table_prefix,
+        "health_port": "0",
+    }
+    known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
         **emulator.variables,
         **python_path(checkout),
-        "CLARION_NODE_URLS": node_url,
-        "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
-        "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
-        "CLARION_TABLE_PREFIX": outputs.table_prefix,
-        "CLARION_HEALTH_PORT": "0",
+        **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
     }
     with (emulator.folder / log).open("wb") as file:
         command = leashed(STOP_S, sys.executable, "-m", "ingest")
@@ -176,3 +183,11 @@ def ingesting(deployment: Deployment, node_url: str, *, checkout: Path = ROOT, l
             yield
         finally:
             task.communicate()  # closes standard input, which lets go of the leash
+
+
+def _ingest_settings(checkout: Path) -> set[str]:
+    """The names that another version knows; it refuses to start with one that it doesn't."""
+    program = "from ingest.settings import IngestSettings; print(*IngestSettings.model_fields)"
+    variables = {**os.environ, **python_path(checkout)}
+    told = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    return set(told.stdout.split())
