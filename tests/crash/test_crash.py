@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from clarion.rulesets import RuleSet
 from tests.crash import dispatching, harness, matching, rules
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
@@ -26,8 +27,9 @@ def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
     assert failures(scenario, every=SAMPLE) == []
 
 
-def test_a_rule_set_is_replaced_as_one(environment: dict[str, str]) -> None:
-    assert failures(rules.scenario(), every=1) == []
+@pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])
+def test_a_rule_set_is_replaced_as_one(environment: dict[str, str], new: RuleSet) -> None:
+    assert failures(rules.scenario(new), every=5) == []
 
 
 def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path) -> None:
