@@ -13,6 +13,7 @@ from botocore.compat import HTTPHeaders
 from botocore.model import OperationModel
 from pynamodb.models import Model
 
+from clarion.messages import Message
 from clarion.tables import PushRecord, RateLimit, Rule, Subscription
 from match.room import Clients
 
@@ -52,6 +53,12 @@ class Dictionary:
         if isinstance(row, Rule):
             rules = self._index[row.sender_topic]
             rules.insert(bisect_right(rules, row.subscription_id, key=_subscription), (row.subscription_id, item))
+
+    def taken_from[M: Message](self, queue_url: str, kind: type[M]) -> list[M]:
+        """The messages in a queue, which are gone from there now."""
+        bodies = [body for url, body in self.sent if url == queue_url]
+        self.sent = [sent for sent in self.sent if sent.queue_url != queue_url]
+        return [kind.model_validate_json(body) for body in bodies]
 
     @contextmanager
     def answering(self, clients: Clients) -> Iterator[None]:
