@@ -11,7 +11,7 @@ from uuid import uuid4
 import boto3
 
 from clarion.decisions import NotificationDecision, NotifyType, StatementDecision
-from clarion.limiter import Admission, mark_of, pack, unpack
+from clarion.limiter import REMEMBERED, Admission, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
 from clarion.statement import Statement, encode
 from clarion.tables import RateLimit, Subscription
@@ -76,7 +76,10 @@ class Matching:
         self._enqueue(self._lost)
 
     def _fill(self, client_id: bytes, used: int) -> None:
-        admitted = [Admission(self._scene.clock(), bytes([number] * 8)) for number in range(used)]
+        """Leave the pair's window no room: the next one admitted has it set a page aside."""
+        now, earlier = self._scene.clock(), range(REMEMBERED - used + 2, 2, -1)
+        admitted = [Admission(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
+        admitted += [Admission(now, bytes([200 + number] * 8)) for number in range(used)]
         pair = self._scene.sender.key + client_id
         RateLimit(pair, admitted=pack(admitted), cooldown_until=0, version=used, ttl=2**40).save()
 

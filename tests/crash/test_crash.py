@@ -6,7 +6,7 @@ import pytest
 
 from clarion.rulesets import RuleSet
 from tests.crash import dispatching, harness, matching, rules
-from tests.crash.harness import Failure, Scenario
+from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
 SAMPLE = 29
@@ -19,8 +19,12 @@ def scenario(environment: dict[str, str]) -> Scenario:
 
 
 def failures(scenario: Scenario, *, every: int) -> list[Failure]:
-    points = harness.points(harness.calls(scenario))
-    return [failure for point in points[::every] if (failure := harness.survives(scenario, point))]
+    """At every so many points, and wherever all is done but the queue does not know it."""
+    called = harness.calls(scenario)
+    points = harness.points(called)
+    at_the_end = [point for point in points if called[point.number] == RETURN]
+    sample = dict.fromkeys([*points[::every], *at_the_end])
+    return [failure for point in sample if (failure := harness.survives(scenario, point))]
 
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
