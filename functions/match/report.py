@@ -3,8 +3,8 @@
 from collections import Counter
 from uuid import UUID
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from clarion.decisions import StatementDecision
 from clarion.events import EventLog, NotificationDecided, StatementDecided
@@ -17,7 +17,7 @@ from match.dead_letters import DeadLetter
 class Report:
     """Collects what one invocation decided; `close` hands it over."""
 
-    def __init__(self, *, events: EventLog, metrics: Metrics, logger: Logger) -> None:
+    def __init__(self, *, events: EventLog, metrics: EphemeralMetrics, logger: Logger) -> None:
         self._events = events
         self._metrics = metrics
         self._logger = logger

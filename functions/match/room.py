@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 from botocore.config import Config
 from pydantic import ValidationError
 
 from clarion import tables
 from clarion.events import EventLog
 from clarion.messages import StatementMessage
-from clarion.metrics import NAMESPACE
+from clarion.metrics import metrics_of
 from match.admission import Admission
 from match.batch import Matcher
 from match.case import Case
@@ -89,7 +89,7 @@ class Room:
         delays = Delays(clients.sqs, settings.statements_queue_url, clients.pool)
         report = Report(
             events=EventLog(clients.firehose, settings.events_stream),
-            metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
+            metrics=metrics_of(SERVICE, settings.stage),
             logger=Logger(service=SERVICE),
         )
         return cls(matcher, delays, DeadLetters(outbox, settings.dead_letter_url), report)
