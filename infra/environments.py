@@ -26,10 +26,14 @@ _API = Api(
     jwt_issuer="polkadot-app",
 )
 
+# Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
+# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches".
+_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8)
+
 PROD = Environment(
     stage="prod",
     apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
-    match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8),
+    match=_MATCH,
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,

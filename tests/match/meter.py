@@ -21,17 +21,22 @@ FIREHOSE_BYTES = 5 * 1024
 READ_PRICE = 0.125
 WRITE_PRICE = 0.625
 SQS_PRICE = 0.40
+S3_PRICE = 0.40
 FIREHOSE_PRICE = 0.029 / 1000
 """Dollars for a million units, requests and bytes: us-east-1, November 2026."""
 
 
 @dataclass
 class Bill:
-    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes."""
+    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes.
+
+    `fetched` counts the objects that were got from S3.
+    """
 
     reads: float = 0
     writes: float = 0
     sent: int = 0
+    fetched: int = 0
     told: int = 0
     requests: Counter[str] = field(default_factory=Counter)
 
@@ -39,7 +44,7 @@ class Bill:
     def dollars(self) -> float:
         """For a million times what is billed here."""
         tables = self.reads * READ_PRICE + self.writes * WRITE_PRICE
-        return tables + self.sent * SQS_PRICE + self.told * FIREHOSE_PRICE
+        return tables + self.sent * SQS_PRICE + self.fetched * S3_PRICE + self.told * FIREHOSE_PRICE
 
 
 class Meter:
@@ -51,6 +56,7 @@ class Meter:
             "Query": _query,
             "PutItem": _put,
             "SendMessageBatch": _send,
+            "GetObject": _fetch,
             "PutRecordBatch": _tell,
         }
 
@@ -95,6 +101,10 @@ def _put(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
 
 def _send(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
     bill.sent += ceil(sum(len(entry["MessageBody"]) for entry in params["Entries"]) / SQS_BYTES)
+
+
+def _fetch(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
+    bill.fetched += 1
 
 
 def _tell(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
