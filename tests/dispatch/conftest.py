@@ -59,6 +59,10 @@ class SteeredApns(Apns):
     def trust(self, *known: keys.ApnsKey) -> None:
         self._provider_tokens = ProviderTokens(known, self.now)
 
+    def judge(self, token: str) -> str | None:
+        """As if somebody had shown the provider token."""
+        return self._provider_tokens.flaw(f"bearer {token}")
+
 
 class SteeredFcm(Fcm):
     """Also with a token endpoint that counts who asks it, and may be told what to answer."""
@@ -268,7 +272,9 @@ class Queue:
 class Worker:
     """A dispatch Lambda beside its queue."""
 
-    def __init__(self, apps: Apps[Any], transport: Transport, queue: Queue, lake: Lake, clock: Clock) -> None:
+    def __init__(
+        self, apps: Apps[Any], transport: Transport, queue: Queue, lake: Lake, clock: Callable[[], float]
+    ) -> None:
         events = EventLog(cast("FirehoseClient", lake), "events")
         self._queue = queue
         self.dispatcher = Dispatcher(
@@ -326,11 +332,21 @@ def lake() -> Lake:
 
 
 @pytest.fixture
-def worker(
+def new_worker(
     aws: None, apns: Apns, secrets: Secrets, transport: Transport, queue: Queue, lake: Lake, clock: Clock
-) -> Worker:
-    apps = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock)
-    return Worker(apps, transport, queue, lake, clock)
+) -> Callable[..., Worker]:
+    """One more worker, which knows nothing of the others; its clock may be wrong."""
+
+    def new_worker(clock: Callable[[], float] = clock) -> Worker:
+        apps = apns_apps([APP], cast("SecretsManagerClient", secrets), urls_of(apns), clock)
+        return Worker(apps, transport, queue, lake, clock)
+
+    return new_worker
+
+
+@pytest.fixture
+def worker(new_worker: Callable[..., Worker]) -> Worker:
+    return new_worker()
 
 
 @pytest.fixture

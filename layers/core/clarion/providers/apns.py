@@ -12,6 +12,7 @@ from clarion.payload import TITLE
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
     CredentialRejected,
+    CredentialTooNew,
     Delivered,
     FirstOutcome,
     Misconfigured,
@@ -41,6 +42,7 @@ MISCONFIGURED = {
     (403, "BadCertificate"),
     (403, "BadCertificateEnvironment"),
 }
+TOO_NEW = {(429, "TooManyProviderTokenUpdates")}
 REFUSED = {
     *((400, reason) for reason in ("BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "BadTopic")),
     *((400, reason) for reason in ("DuplicateHeaders", "InvalidPushType", "MissingDeviceToken", "MissingTopic")),
@@ -52,7 +54,6 @@ REFUSED = {
 RETRY = {
     (400, "IdleTimeout"),
     (429, "TooManyRequests"),
-    (429, "TooManyProviderTokenUpdates"),
     (500, "InternalServerError"),
     (503, "ServiceUnavailable"),
     (503, "Shutdown"),
@@ -121,6 +122,8 @@ def refusal(answer: Answer) -> FirstOutcome:
         return TokenGone(status=status, reason=reason, since=timestamp)
     if told in REJECTED:
         return CredentialRejected(status=status, reason=reason)
+    if told in TOO_NEW:
+        return CredentialTooNew(status=status, reason=reason, after=answer.retry_after)
     if told in MISCONFIGURED or status in {401, 403}:
         return Misconfigured(status=status, reason=reason)
     if told in RETRY or status == 429 or status >= 500:

@@ -20,7 +20,13 @@ from clarion.providers.transport import Answer, Fault, Request, Transport
 from clarion.secrets import Secret, SecretError
 
 APNS_PERIOD = 2400
-"""Seconds that a provider token serves: Apple wants a new one every 20 to 60 minutes, and few of them."""
+"""Seconds that a provider token serves. Versions that run side by side must agree on it, or APNs sees two tokens."""
+APNS_PAUSE = 1200
+"""Seconds that APNs takes no new token after it has seen one. An hour, after which a token is void, is both together.
+
+So a token first seen at the very end of its period can be shown until its successor is taken, and that one is taken
+so early in its own period that no delay passes on to the next.
+"""
 GOOGLE_SPARE = 300
 """Seconds before its end from which an access token is no longer used."""
 EXCHANGE_PAUSE = 10.0
@@ -99,12 +105,25 @@ class Credential(Protocol):
     def renew(self) -> bool:
         """Forget what was cached, the key included. False if that can't change the provider's mind."""
 
+    def alternate(self) -> bool:
+        """Show another one that the provider may know already, as it takes no new one yet. False if there is none."""
+
 
 class ApnsCredential:
     """A provider token that all workers make alike, with no word between them.
 
     It is issued at the start of the current 40 minutes and signed deterministically (RFC 6979), so equal key and
     period give equal bytes: APNs sees one token, however many workers there are.
+
+    APNs may have seen the last period's token too recently to take this one's. Only it knows when that was, so it is
+    its refusal that makes a worker show the last one for the first 20 minutes of a period:
+
+          the last token is first seen     its period ends
+                       ▼                          ▼
+        ───────────────┬──────────────────────────┬────────────┬─────────────┬────────▶
+                       └───────────── 20 minutes ──────────────▶ the new one is taken
+                                                  └─────── 20 minutes ───────▶ the last one is void
+
     https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     """
 
@@ -113,6 +132,7 @@ class ApnsCredential:
         self._clock = clock
         self._made_of: tuple[ApnsKey, int] | None = None
         self._token = ""
+        self._too_new: int | None = None
 
     @property
     def key_version(self) -> str | None:
@@ -120,7 +140,7 @@ class ApnsCredential:
 
     def bearer(self) -> str | Unavailable:
         try:
-            made_of = self._secret.get(), int(self._clock()) // APNS_PERIOD * APNS_PERIOD
+            made_of = self._secret.get(), self._issued_at()
         except SECRET_FAULTS as error:
             return _without_secret(error)
         if self._made_of != made_of:
@@ -130,11 +150,28 @@ class ApnsCredential:
 
     def renew(self) -> bool:
         before = self._token
+        self._too_new = None
         try:
             self._secret.reread()
         except SECRET_FAULTS:
             return False
         return self.bearer() != before
+
+    def alternate(self) -> bool:
+        """From this period's token to the last one's, or back if APNs wants that no longer."""
+        period, age = self._period()
+        self._too_new = None if self._too_new == period else period
+        return age < APNS_PAUSE
+
+    def _issued_at(self) -> int:
+        period, age = self._period()
+        return period - APNS_PERIOD if self._too_new == period and age < APNS_PAUSE else period
+
+    def _period(self) -> tuple[int, int]:
+        """When it began, and how many seconds ago."""
+        now = int(self._clock())
+        age = now % APNS_PERIOD
+        return now - age, age
 
 
 class GoogleCredential:
@@ -187,6 +224,10 @@ class GoogleCredential:
             return False
         self._account = None
         return True
+
+    def alternate(self) -> bool:
+        """Google takes whatever it grants."""
+        return False
 
     def _exchange(self, account: GoogleAccount) -> tuple[str | Unavailable, float]:
         """What Google grants, or why it doesn't, and how many seconds that holds."""

@@ -63,5 +63,14 @@ class CredentialRejected:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialTooNew:
+    """The provider has taken another of our credentials so recently that it takes no new one yet."""
+
+    status: int
+    reason: str
+    after: float | None = None
+
+
 type Outcome = Delivered | TokenGone | RetryLater | Refused | Misconfigured
-type FirstOutcome = Outcome | CredentialRejected
+type FirstOutcome = Outcome | CredentialRejected | CredentialTooNew

@@ -1,10 +1,17 @@
-"""Sends pushes of any apps at once, and renews a credential that a provider rejects."""
+"""Sends pushes of any apps at once, and again with another credential those whose credential a provider refuses."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from clarion.providers.credentials import Credential
-from clarion.providers.outcomes import CredentialRejected, FirstOutcome, Misconfigured, Outcome
+from clarion.providers.outcomes import (
+    CredentialRejected,
+    CredentialTooNew,
+    FirstOutcome,
+    Misconfigured,
+    Outcome,
+    RetryLater,
+)
 from clarion.providers.transport import Request, Result, Transport
 
 
@@ -20,14 +27,20 @@ class Push(Protocol):
 
 
 def send(transport: Transport, pushes: Sequence[Push]) -> list[Outcome]:
-    """The outcomes in the order of the pushes. A rejected credential is renewed once; then it is misconfigured."""
+    """The outcomes in the order of the pushes, after a second attempt at most.
+
+    A credential that is rejected twice is misconfigured; one that is too new may be taken later.
+    """
     outcomes = _attempt(transport, pushes)
-    rejected = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, CredentialRejected)]
-    if rejected:
-        renewed = {credential for credential in {pushes[at].credential for at in rejected} if credential.renew()}
-        again = [at for at in rejected if pushes[at].credential in renewed]
+    refusals = {
+        at: outcome for at, outcome in enumerate(outcomes) if isinstance(outcome, CredentialRejected | CredentialTooNew)
+    }
+    if refusals:
+        by_credential = {pushes[at].credential: refusal for at, refusal in refusals.items()}
+        changed = {credential for credential, refusal in by_credential.items() if _change(credential, refusal)}
+        again = [at for at in refusals if pushes[at].credential in changed]
         for at, outcome in zip(again, _attempt(transport, [pushes[at] for at in again]), strict=True):
-            outcomes[at] = outcome
+            outcomes[at] = _latter(refusals[at], outcome)
     return [_final(outcome) for outcome in outcomes]
 
 
@@ -41,7 +54,19 @@ def _attempt(transport: Transport, pushes: Sequence[Push]) -> list[FirstOutcome]
     ]
 
 
+def _change(credential: Credential, refusal: CredentialRejected | CredentialTooNew) -> bool:
+    return credential.renew() if isinstance(refusal, CredentialRejected) else credential.alternate()
+
+
+def _latter(first: CredentialRejected | CredentialTooNew, second: FirstOutcome) -> FirstOutcome:
+    """The second, unless it says no more than that the credential shown instead of one too new is too old."""
+    return first if isinstance(first, CredentialTooNew) and isinstance(second, CredentialRejected) else second
+
+
 def _final(outcome: FirstOutcome) -> Outcome:
-    if isinstance(outcome, CredentialRejected):
-        return Misconfigured(status=outcome.status, reason=outcome.reason)
+    match outcome:
+        case CredentialRejected(status=status, reason=reason):
+            return Misconfigured(status=status, reason=reason)
+        case CredentialTooNew(status=status, reason=reason, after=after):
+            return RetryLater(status=status, reason=reason, after=after)
     return outcome
