@@ -133,6 +133,22 @@ def test_a_refusal_that_passes_is_tried_again_only_once(
     assert answers(apns) == [TOO_MANY] * 2
 
 
+def test_a_worker_that_shows_the_last_token_moves_on_when_only_the_new_one_is_known(
+    new_worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Any, apns_key: keys.ApnsKey
+) -> None:
+    worker = new_worker()
+    for seconds in (-60, 60):
+        clock.seconds = BORDER + seconds
+        queue.put(fresh())
+        worker.work()
+    apns.trust(apns_key)  # as does a server that has met none of the workers
+    for each in (new_worker(), worker, worker):
+        queue.put(fresh())
+        assert each.work().decisions == {PushDecision.DELIVERED: 1}
+
+    assert answers(apns) == [None, TOO_MANY, None, None, TOO_MANY, None, None]
+
+
 @pytest.mark.parametrize("minutes", [20, 25, 39])
 def test_late_in_a_period_there_is_no_token_to_go_back_to(
     worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Apns, minutes: int
