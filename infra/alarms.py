@@ -15,7 +15,7 @@ from constructs import Construct
 from clarion.decisions import PushDecision, StatementDecision
 from clarion.metrics import Metric, decided
 from infra.config import Environment
-from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 
 RUNBOOK = "docs/operations.md"
 CONSUMERS = ("match", "apns", "voip", "fcm")
@@ -98,6 +98,8 @@ def watches(environment: Environment, api_id: str) -> Iterator[Watch]:
     yield from _on_tables(environment)
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
+    if environment.pipeline:
+        yield from _on_the_pipeline(environment)
     yield Watch("spend-above-ledger", writes_per_push(environment), environment.limits.writes_per_push, 3)
 
 
@@ -169,6 +171,14 @@ def _on_the_lake(environment: Environment) -> Iterator[Watch]:
     yield Watch("lake-late", late, environment.limits.lake_delay_s)
     for room in ("match", "dispatch", "api"):
         yield Watch("events-lost", counted(Metric.EVENTS_LOST, room), 1, 1, room)
+
+
+def _on_the_pipeline(environment: Environment) -> Iterator[Watch]:
+    """The queues are of `infra.pipeline`, whose stack tells of a run's end by them."""
+    dead, done = f"{environment.prefix}pipeline-dead", f"{environment.prefix}pipeline-done"
+    yield Watch("pipeline-failed", of_queue(dead, "ApproximateNumberOfMessagesVisible"), 1)
+    ended = of_queue(done, "NumberOfMessagesSent", statistic=SUM, minutes=60)
+    yield Watch("pipeline-silent", ended, 1, environment.limits.pipeline_silence_h, below=True)
 
 
 def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:

@@ -13,9 +13,9 @@ def counted(name: str, service: str, *, statistic: str = SUM, minutes: int = 5) 
     return _metric(NAMESPACE, name, {"service": service}, statistic, minutes)
 
 
-def of_queue(queue: str, name: str) -> cloudwatch.Metric:
+def of_queue(queue: str, name: str, *, statistic: str = MAXIMUM, minutes: int = 1) -> cloudwatch.Metric:
     """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
-    return _metric("AWS/SQS", name, {"QueueName": queue}, MAXIMUM, 1)
+    return _metric("AWS/SQS", name, {"QueueName": queue}, statistic, minutes)
 
 
 def of_function(function: str, name: str) -> cloudwatch.Metric:
