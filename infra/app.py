@@ -28,9 +28,9 @@ def define(**props: Any) -> ClarionStack:
 
 
 def define_alone(environment: str, **props: Any) -> ClarionStack:
-    """As the `cdk` command would have it defined, without the command."""
+    """As the `cdk` command would have it defined, without the command and without copies of what it would upload."""
     flags = json.loads(SETTINGS.read_text())["context"]
-    return define(context={**flags, "environment": environment}, **props)
+    return define(context={**flags, "aws:cdk:disable-asset-staging": True, "environment": environment}, **props)
 
 
 def synthesise(stack: ClarionStack) -> None:

@@ -22,7 +22,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Environment, Pipeline, Platform
-from infra.findings import accept
+from infra.findings import accept, objects_elsewhere
 from infra.permissions import allow, allow_key
 from infra.queues import KEPT
 from infra.retention import log_group
@@ -75,20 +75,14 @@ class PipelineStack(Stack):
             self, "Log", name=f"/aws/emr-serverless/{environment.prefix}pipeline", environment=environment
         )
         self.done, self.dead = self._queue("done"), self._queue("dead")
-        self.daily_application = self._application("daily")
-        self.daily = self._daily()
-        self._schedule()
-        self._hear("Succeeded", self.done, ["SUCCESS"], self.daily_application)
-        self._hear("Failed", self.dead, ["FAILED", "CANCELLED"], self.daily_application)
-        self._tell(
-            EntryPoint=self.code.entry.s3_object_url,
-            Lake=self._lake,
-            DailyApplicationId=self.daily_application.attr_application_id,
-            DailyRoleArn=self.daily.role.role_arn,
-            DailyParameters=self.daily.parameters,
-        )
+        self.applications = {"daily": self._application("daily")}
+        self.daily = self._daily(self.applications["daily"])
+        self._schedule(self.applications["daily"])
         if clarion.ingest:
             self._repairs(clarion.ingest.vpc)
+        self._hear("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
+        self._hear("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
+        self._tell(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake)
 
     def _repairs(self, vpc: ec2.IVpc) -> None:
         """What an operator starts, once the daily run has found something."""
@@ -97,15 +91,8 @@ class PipelineStack(Stack):
             subnet_ids=[subnet.subnet_id for subnet in vpc.public_subnets],
             security_group_ids=[outbound.security_group_id],
         )
-        application = self._application("repairs", network)
+        application = self.applications["repairs"] = self._application("repairs", network)
         self.replay, self.retire = self._replay(application), self._retire(application)
-        self._tell(
-            RepairsApplicationId=application.attr_application_id,
-            ReplayRoleArn=self.replay.role.role_arn,
-            ReplayParameters=self.replay.parameters,
-            RetireRoleArn=self.retire.role.role_arn,
-            RetireParameters=self.retire.parameters,
-        )
 
     @property
     def _lake(self) -> str:
@@ -119,7 +106,7 @@ class PipelineStack(Stack):
         logging = application.CloudWatchLoggingConfigurationProperty(
             enabled=True, log_group_name=self._log.log_group_name, log_stream_name_prefix=name
         )
-        return application(
+        made = application(
             self,
             name.title(),
             name=f"{self._environment.prefix}{name}",
@@ -139,9 +126,11 @@ class PipelineStack(Stack):
             ),
             network_configuration=network,
         )
+        self._tell(**{f"{name.title()}ApplicationId": made.attr_application_id})
+        return made
 
-    def _daily(self) -> Job:
-        job = self._job("Daily", self.daily_application)
+    def _daily(self, application: emr.CfnApplication) -> Job:
+        job = self._job("Daily", application)
         self._allow_lake(job.role, WRITTEN_DAILY)
         return job
 
@@ -184,7 +173,11 @@ class PipelineStack(Stack):
             service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         allow(role, "logs: DescribeLogGroups", groups)
-        return Job(role, self._parameters(settings or {}))
+        groups_of_account = f"arn:aws:logs:{self.region}:<AWS::AccountId>:log-group:*"
+        accept(role, f"IAM5[Resource::{groups_of_account}]", "EMR looks for the group by its name")
+        parameters = self._parameters(settings or {})
+        self._tell(**{f"{name}RoleArn": role.role_arn, f"{name}Parameters": parameters})
+        return Job(role, parameters)
 
     def _parameters(self, settings: Mapping[str, str]) -> str:
         driver = {
@@ -208,9 +201,11 @@ class PipelineStack(Stack):
         bucket = self._clarion.lake.bucket
         allow(role, "s3: ListBucket", bucket.bucket_arn)
         allow(role, "s3: GetObject", bucket.arn_for_objects("*"))
+        accept(role, objects_elsewhere(bucket), "A job may read all of the lake, and nothing else lies there")
         for folder in written:
             objects = bucket.arn_for_objects(f"{folder}/*")
             allow(role, "s3: AbortMultipartUpload DeleteObject PutObject", objects)
+            accept(role, objects_elsewhere(bucket, f"{folder}/"), "Spark names the files of its folders")
         allow_key(role, self._clarion.key, "s3")
 
     def _queue(self, name: str) -> sqs.Queue:
@@ -235,11 +230,11 @@ class PipelineStack(Stack):
         )
         events.Rule(self, name, event_pattern=pattern, targets=[events_targets.SqsQueue(queue)])
 
-    def _schedule(self) -> None:
+    def _schedule(self, application: emr.CfnApplication) -> None:
         """A start whose answer was lost is tried anew, and then the day may be done twice: it comes out the same."""
-        role = self._starter()
+        role = self._starter(application)
         run = {
-            "ApplicationId": self.daily_application.attr_application_id,
+            "ApplicationId": application.attr_application_id,
             "ClientToken": scheduler.ContextAttribute.execution_id,
             "ExecutionRoleArn": self.daily.role.role_arn,
             "ExecutionTimeoutMinutes": self._pipeline.timeout_minutes,
@@ -272,11 +267,11 @@ class PipelineStack(Stack):
         )
         schedule.node.add_dependency(role)
 
-    def _starter(self) -> iam.Role:
+    def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         trusted = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=of_this_account)
         role = iam.Role(self, "Starter", assumed_by=trusted)
-        allow(role, "emr-serverless: StartJobRun", self.daily_application.attr_arn)
+        allow(role, "emr-serverless: StartJobRun", application.attr_arn)
         allow(role, "sqs: SendMessage", self.dead.queue_arn)
         to_emr = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
         passing = iam.PolicyStatement(actions=["iam:PassRole"], resources=[self.daily.role.role_arn], conditions=to_emr)
