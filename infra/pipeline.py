@@ -26,7 +26,7 @@ from infra.findings import accept, objects_elsewhere
 from infra.permissions import allow, allow_key
 from infra.queues import KEPT
 from infra.retention import log_group
-from infra.spark_bundle import ENTRY, code_archive, packages_archive
+from infra.spark_bundle import ENTRY, PYTHONPATH, code_archive, packages_archive
 from infra.stack import ClarionStack
 
 PYTHON = "/usr/bin/python3.13"
@@ -183,7 +183,7 @@ class PipelineStack(Stack):
         driver = {
             "PYSPARK_DRIVER_PYTHON": PYTHON,
             "PYSPARK_PYTHON": PYTHON,
-            "PYTHONPATH": self.code.path,
+            "PYTHONPATH": PYTHONPATH,
             "AWS_DEFAULT_REGION": self.region,
             **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
         }
@@ -193,7 +193,7 @@ class PipelineStack(Stack):
             "spark.archives": self.code.archives,
             **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
             "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
-            "spark.executorEnv.PYTHONPATH": self.code.path,
+            "spark.executorEnv.PYTHONPATH": PYTHONPATH,
         }
         return " ".join(f"--conf {name}={value}" for name, value in told.items())
 
@@ -285,8 +285,6 @@ class PipelineStack(Stack):
 
 class Code(Construct):
     """The entry point and the two archives, as CDK uploads them."""
-
-    path = "./code:./packages"
 
     def __init__(self, scope: Construct, construct_id: str, *, platform: Platform) -> None:
         super().__init__(scope, construct_id)

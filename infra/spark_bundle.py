@@ -19,6 +19,8 @@ PIPELINE = ROOT / "pipeline"
 REQUIREMENTS = PIPELINE / "requirements.txt"
 ENTRY = PIPELINE / "__main__.py"
 OF_THE_RELEASE = ("pyspark", "py4j")
+PYTHONPATH = "./code:./packages"
+"""Where the archives are once Spark has unpacked them as `code` and `packages`."""
 LEFT_OUT = re.compile(r"(^|/)(tests|include)/")
 
 
