@@ -91,6 +91,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "reconcile": ("compare what was done with what should have been", _judging, _strict),
     "replay": ("hand back to the live system what it has lost", _judging, _replaying),
     "report": ("tables and a page about a period", _paged),
+    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _paged),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),
 }

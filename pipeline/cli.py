@@ -23,7 +23,7 @@ from pipeline.compact import compact
 from pipeline.differences import Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, Lake, write_text
+from pipeline.lake import HOUR_MS, Lake, Period, write_text
 from pipeline.page import page
 from pipeline.reconcile import Terms, reconcile
 from pipeline.report import report
@@ -113,6 +113,13 @@ def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
     return 0
 
 
+def run_daily(lake: Lake, wanted: argparse.Namespace) -> int:
+    """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
+    arrived = Period(wanted.period.start - arguments.DAY_MS, wanted.now)
+    compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
+    return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
+
+
 def run_retire(lake: Lake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else RetireSettings.from_environment()
     patience = retire.Patience(dead=wanted.dead_days, idle=wanted.idle_days)
@@ -192,6 +199,7 @@ JOBS: dict[str, Callable[[Lake, argparse.Namespace], int]] = {
     "reconcile": run_reconcile,
     "replay": run_replay,
     "report": run_report,
+    "daily": run_daily,
     "retire": run_retire,
     "generate": run_generate,
 }
