@@ -104,13 +104,18 @@ class Statement(_Fields):
     @property
     def hash(self) -> bytes:
         """BLAKE2b-256 of the encoding. The proof is part of it, so signing the same content again changes it."""
-        state = _UNHASHED.copy()
-        state.update(self.encoded)
-        return state.digest()
+        return digest(self.encoded)
 
     @cached_property
     def encoded(self) -> bytes:
         return encode(self)
+
+
+def digest(raw: bytes) -> bytes:
+    """The hash of what is or may be a statement's encoding: also of bytes that `decode` refuses."""
+    state = _UNHASHED.copy()  # quicker than to make one
+    state.update(raw)
+    return state.digest()
 
 
 def decode(raw: bytes) -> Statement:
