@@ -22,6 +22,7 @@ _API = Api(
     burst=400,
     open_rate=50,
     open_burst=100,
+    reserved=200,
     jwt_issuer="polkadot-app",
 )
 
@@ -46,6 +47,7 @@ DEV = PROD.model_copy(
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
+        "api": _API.model_copy(update={"reserved": None}),  # beside others, or in a new account with ten in all
         "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
     }
 )
@@ -58,7 +60,7 @@ EMULATOR = PROD.model_copy(
         "apns": PROD.apns.model_copy(update=_FEW),
         "voip": PROD.voip.model_copy(update=_FEW),
         "fcm": PROD.fcm.model_copy(update=_FEW),
-        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost"}),
+        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost", "reserved": None}),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,

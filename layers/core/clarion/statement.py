@@ -103,11 +103,16 @@ class Statement(_Fields):
     @property
     def hash(self) -> bytes:
         """BLAKE2b-256 of the encoding. The proof is part of it, so signing the same content again changes it."""
-        return blake2b(self.encoded, digest_size=32).digest()
+        return digest(self.encoded)
 
     @cached_property
     def encoded(self) -> bytes:
         return encode(self)
+
+
+def digest(raw: bytes) -> bytes:
+    """The hash of what is or may be a statement's encoding: also of bytes that `decode` refuses."""
+    return blake2b(raw, digest_size=32).digest()
 
 
 def decode(raw: bytes) -> Statement:
