@@ -17,7 +17,7 @@ from clarion.statement import Proof, ProofKind, Statement, encode
 from clarion.tables import rule_key
 from ingest.candidates import Candidates
 from ingest.intake import Intake
-from ingest.outbox import Outbox
+from ingest.outbox import Outbox, Room
 from ingest.protocol import Shown, read
 from ingest.second_look import SecondLook
 from ingest.seen import Seen
@@ -73,7 +73,7 @@ def measure_intake(candidates: Candidates) -> str:
         seen=seen,
         candidates=candidates,
         second_look=SecondLook(AMPLE),
-        outbox=Outbox(AMPLE, seen.handled),
+        outbox=Outbox(to="nobody", room=Room(AMPLE), most=1, linger=0, gone=print, is_open=False),
         counts=Counter(),
         patience_ms=0,
     )

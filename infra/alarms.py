@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -16,12 +17,16 @@ from clarion.decisions import PushDecision, StatementDecision
 from clarion.metrics import Metric, decided
 from infra.config import Environment
 from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.tables import BY_CLIENT, BY_SENDER_TOPIC
 
 RUNBOOK = "docs/operations.md"
 CONSUMERS = ("match", "apns", "voip", "fcm")
 TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
+INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_SENDER_TOPIC}
 QUIET = 100
 """Pushes in five minutes below which a ratio to them says nothing."""
+LEDGER = 2.0
+"""Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +103,17 @@ def watches(environment: Environment, api_id: str) -> Iterator[Watch]:
     yield from _on_tables(environment)
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
-    yield Watch("spend-above-ledger", writes_per_push(environment), environment.limits.writes_per_push, 3)
+    yield Watch("spend-above-ledger", writes_per_push(environment), LEDGER * environment.limits.above_ledger, 3)
 
 
 def _on_queues(environment: Environment) -> Iterator[Watch]:
+    """Android's calls wait in the queue of its other pushes."""
     limits = environment.limits
     ages = {
         "statements": limits.statement_age_s,
         "apns": limits.push_age_s,
         "voip": limits.call_age_s,
-        "fcm": limits.push_age_s,
+        "fcm": limits.call_age_s,
     }
     for queue, seconds in ages.items():
         name = f"{environment.prefix}{queue}"
@@ -116,28 +122,25 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
 
 
 def _on_ingest(environment: Environment) -> Iterator[Watch]:
-    connected = counted(Metric.NODES_CONNECTED, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("ingest-disconnected", connected, 1, 3, below=True)
-    leading = counted(Metric.LEADERS, "ingest", statistic=MAXIMUM, minutes=1)
-    lag = counted(Metric.INGEST_LAG, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("ingest-leaderless", leading, 1, 2, below=True)
-    yield Watch("ingest-lagging", lag, environment.limits.ingest_lag_ms, 3)
-    behind = counted(Metric.RULES_BEHIND, "ingest", statistic=MAXIMUM, minutes=1)
-    yield Watch("rules-behind", behind, environment.limits.rules_behind_ms, 3)
-    yield Watch("node-faults", counted(Metric.NODE_FAULTS, "ingest"), environment.limits.node_faults)
+    limits, told = environment.limits, partial(counted, environment.stage, "ingest")
+    level = partial(told, statistic=MAXIMUM, minutes=1)
+    yield Watch("ingest-disconnected", level(Metric.NODES_CONNECTED), 1, 3, below=True)
+    yield Watch("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
+    yield Watch("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
+    yield Watch("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
+    yield Watch("node-faults", told(Metric.NODE_FAULTS), limits.node_faults)
 
 
 def _on_decisions(environment: Environment) -> Iterator[Watch]:
     limits = environment.limits
-    forged, bad = decided(StatementDecision.BAD_SIGNATURE), limits.bad_signatures
+    match, dispatch = (partial(counted, environment.stage, room) for room in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
     gone = decided(PushDecision.TOKEN_GONE)
-    latency = counted(Metric.LATENCY, "dispatch", statistic=P99)
-    yield Watch("signatures-failing", counted(forged, "match"), bad)
-    yield Watch("provider-misconfigured", counted(misconfigured, "dispatch"), 1)
-    yield Watch("pushes-refused", counted(refused, "dispatch"), limits.refused_pushes)
-    yield Watch("dead-tokens", counted(gone, "dispatch", minutes=60), limits.dead_tokens_an_hour)
-    yield Watch("deliveries-slow", latency, limits.delivery_p99_ms, 3)
+    yield Watch("signatures-failing", match(decided(StatementDecision.BAD_SIGNATURE)), limits.bad_signatures)
+    yield Watch("provider-misconfigured", dispatch(misconfigured), 1)
+    yield Watch("pushes-refused", dispatch(refused), limits.refused_pushes)
+    yield Watch("dead-tokens", dispatch(gone, minutes=60), limits.dead_tokens_an_hour)
+    yield Watch("deliveries-slow", dispatch(Metric.LATENCY, statistic=P99), limits.delivery_p99_ms, 3)
 
 
 def _on_functions(environment: Environment) -> Iterator[Watch]:
@@ -149,13 +152,17 @@ def _on_functions(environment: Environment) -> Iterator[Watch]:
             yield Watch("authorizer-failing", of_function(name, "Errors"), limit)
         else:
             yield Watch("function-failing", of_function(name, "Errors"), limit, 1, function)
+    unavailable = counted(environment.stage, "authorizer", Metric.KEYS_UNAVAILABLE)
+    yield Watch("authorizer-failing", unavailable, limit, 1, "keys")
 
 
 def _on_tables(environment: Environment) -> Iterator[Watch]:
-    for table in TABLES:
-        name = f"{environment.prefix}{table}"
-        yield Watch("table-throttled", of_table(name, "ReadThrottleEvents"), 1, 1, f"{table}-reads")
-        yield Watch("table-throttled", of_table(name, "WriteThrottleEvents"), 1, 1, f"{table}-writes")
+    """An index is throttled by itself, and a table's metrics don't tell of it."""
+    for table, index in [*((table, None) for table in TABLES), *INDEXES.items()]:
+        told = partial(of_table, f"{environment.prefix}{table}", index=index)
+        subject = f"{table}-{index}" if index else table
+        yield Watch("table-throttled", told("ReadThrottleEvents"), 1, 1, f"{subject}-reads")
+        yield Watch("table-throttled", told("WriteThrottleEvents"), 1, 1, f"{subject}-writes")
 
 
 def _on_the_api(environment: Environment, api_id: str) -> Iterator[Watch]:
@@ -168,7 +175,7 @@ def _on_the_lake(environment: Environment) -> Iterator[Watch]:
     late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
     yield Watch("lake-late", late, environment.limits.lake_delay_s)
     for room in ("match", "dispatch", "api"):
-        yield Watch("events-lost", counted(Metric.EVENTS_LOST, room), 1, 1, room)
+        yield Watch("events-lost", counted(environment.stage, room, Metric.EVENTS_LOST), 1, 1, room)
 
 
 def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
@@ -177,7 +184,7 @@ def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
         for table in ("push_records", "rate_limits")
     }
-    delivered = counted(decided(PushDecision.DELIVERED), "dispatch")
+    delivered = counted(environment.stage, "dispatch", decided(PushDecision.DELIVERED))
     return cloudwatch.MathExpression(
         expression=f"IF(delivered >= {QUIET}, ({' + '.join(used)}) / delivered, 0)",
         label="write units for each push",

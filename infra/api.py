@@ -92,6 +92,11 @@ class HttpApi(Construct):
     def url(self) -> str:
         return f"https://{self._environment.api.domain}" if self.domain else self.api.api_endpoint
 
+    @property
+    def address(self) -> str | None:
+        """What the domain's name has to lead to, as an alias or CNAME record."""
+        return self.domain.regional_domain_name if self.domain else None
+
     def _routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> list[apigateway.HttpRoute]:
         """Add all; return those that strangers reach."""
         integration = integrations.HttpLambdaIntegration("Function", function)
@@ -164,4 +169,10 @@ class HttpApi(Construct):
         if api.domain is None or api.certificate_arn is None:
             return None
         certificate = certificates.Certificate.from_certificate_arn(self, "Certificate", api.certificate_arn)
-        return apigateway.DomainName(self, "Domain", domain_name=api.domain, certificate=certificate)
+        return apigateway.DomainName(
+            self,
+            "Domain",
+            domain_name=api.domain,
+            certificate=certificate,
+            security_policy=apigateway.SecurityPolicy.TLS_1_2,
+        )

@@ -12,6 +12,8 @@ from infra.environments import chosen
 from infra.stack import ClarionStack
 
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
+NO_NODE = "wss://node.invalid"
+"""Stands where a deployment names the nodes to follow."""
 
 
 def define(**props: Any) -> ClarionStack:
@@ -24,9 +26,9 @@ def define(**props: Any) -> ClarionStack:
 
 
 def define_alone(environment: str, **props: Any) -> ClarionStack:
-    """As the `cdk` command would have it defined, without the command."""
+    """As the `cdk` command would have it defined, without the command: to be checked, and deployed nowhere."""
     flags = json.loads(SETTINGS.read_text())["context"]
-    return define(context={**flags, "environment": environment}, **props)
+    return define(context={**flags, "environment": environment, "node_urls": NO_NODE}, **props)
 
 
 def synthesise(stack: ClarionStack) -> None:

@@ -3,7 +3,18 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, PositiveInt, WebsocketUrl, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    WebsocketUrl,
+    model_validator,
+)
 
 from clarion.issuers import JwksIssuer
 
@@ -13,6 +24,10 @@ LogDays = Literal[7, 30, 90, 365]
 
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def as_settings(self) -> dict[str, str]:
+        """What is set, as text for a function's environment; for the rest the function's own defaults hold."""
+        return {name: str(value) for name, value in self.model_dump(mode="json", exclude_none=True).items()}
 
 
 class Platform(StrEnum):
@@ -55,6 +70,46 @@ class Consumer(Part):
         return 6 * self.size.timeout_s + self.window_s
 
 
+class Matching(Part):
+    """How match decides. What is not set is as `MatchSettings` has it.
+
+    A pair of sender and client gets `rate_limit` notifications in `rate_window_seconds`, then none for
+    `rate_cooldown_seconds`. The pipeline's `reconcile` judges by the defaults of these three.
+    """
+
+    rate_limit: PositiveInt | None = None
+    rate_window_seconds: PositiveInt | None = None
+    rate_cooldown_seconds: NonNegativeInt | None = None
+    fan_out_page: PositiveInt | None = None
+    second_look_seconds: Annotated[int, Field(ge=0, le=900)] | None = None
+
+
+class Following(Part):
+    """How ingest follows its nodes. What is not set is as `IngestSettings` has it, which says what each means.
+
+    Two tasks share the five readings a second that a shard of the rules' stream allows.
+    """
+
+    first_replay: Literal["record", "handle"] | None = None
+    seen_limit: PositiveInt | None = None
+    outbox_bytes: PositiveInt | None = None
+    second_look_bytes: PositiveInt | None = None
+    lake_linger_seconds: NonNegativeFloat | None = None
+    second_look_seconds: PositiveFloat | None = None
+    stream_poll_seconds: Annotated[float, Field(ge=0.4)] | None = None
+    rules_read_seconds: PositiveFloat | None = None
+    lease_seconds: PositiveFloat | None = None
+    overlap_seconds: NonNegativeFloat | None = None
+    answer_seconds: PositiveFloat | None = None
+    replay_seconds: PositiveFloat | None = None
+    watch_seconds: PositiveFloat | None = None
+    renew_seconds: PositiveFloat | None = None
+    quiet_seconds: PositiveFloat | None = None
+    forget_seconds: PositiveFloat | None = None
+    absent_seconds: PositiveFloat | None = None
+    save_seconds: PositiveFloat | None = None
+
+
 class Allowance(Part):
     """How much a client, or one request, is allowed. What is not set is as `ApiSettings` has it."""
 
@@ -92,8 +147,10 @@ class Api(Part):
     jwt_audience: Annotated[str | None, Field(min_length=1)] = None
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
-    domain: str | None = None
-    certificate_arn: str | None = None
+    domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
+    certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _a_domain_needs_a_certificate(self) -> "Api":
@@ -134,16 +191,24 @@ class App(Part):
 
 
 class Ingest(Part):
-    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor."""
+    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
 
-    node_urls: Annotated[tuple[WebsocketUrl, ...], Field(min_length=1)]
+    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own.
+    """
+
+    node_urls: tuple[WebsocketUrl, ...] = ()
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+    following: Following = Following()
 
 
 class Limits(Part):
-    """Where alarms go off. Counts are over five minutes if not said otherwise."""
+    """Where alarms go off. Counts are over five minutes if not said otherwise.
+
+    `call_age_s` holds for each queue that calls go through. `above_ledger` is how often a push may cost what
+    docs/cost.md says.
+    """
 
     ingest_lag_ms: Annotated[int, Field(ge=1)] = 30_000
     rules_behind_ms: Annotated[int, Field(ge=1)] = 60_000
@@ -159,13 +224,14 @@ class Limits(Part):
     api_errors: Annotated[int, Field(ge=1)] = 5
     api_p99_ms: Annotated[int, Field(ge=1)] = 3_000
     lake_delay_s: Annotated[int, Field(ge=60)] = 900
-    writes_per_push: Annotated[float, Field(gt=0)] = 3.0
+    above_ledger: Annotated[float, Field(gt=1)] = 1.5
 
 
 class Stubs(Part):
     """Stand-ins for the providers, where an environment must not reach the real ones."""
 
     apns_url: HttpUrl | None = None
+    apns_sandbox_url: HttpUrl | None = None
     fcm_url: HttpUrl | None = None
     ca_file: str | None = None
 
@@ -195,6 +261,7 @@ class Environment(Part):
     apps: Annotated[tuple[App, ...], Field(min_length=1)]
 
     match: Consumer
+    matching: Matching = Matching()
     apns: Consumer
     voip: Consumer
     fcm: Consumer
@@ -210,6 +277,12 @@ class Environment(Part):
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _the_certificate_is_of_the_region(self) -> "Environment":
+        if self.api.certificate_arn and self.api.certificate_arn.split(":")[3] != self.region:
+            raise ValueError(f"the API's certificate has to be one of {self.region}")
+        return self
 
     @model_validator(mode="after")
     def _apps_can_be_told_apart(self) -> "Environment":

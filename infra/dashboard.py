@@ -1,5 +1,7 @@
 """One page that shows the funnel from statements to delivered pushes, and what holds it up."""
 
+from functools import partial
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -25,41 +27,43 @@ class Dashboard(Construct):
             default_interval=Duration.hours(3),
             widgets=[
                 [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.alarms), width=WHOLE)],
-                [_funnel()],
-                [_decisions("Statements", "match", *StatementDecision), _ingest()],
+                [_funnel(environment)],
+                [_decisions(environment, "Statements", "match", *StatementDecision), _ingest(environment)],
                 [
-                    _decisions("Notifications", "match", *NotificationDecision),
-                    _decisions("Pushes", "dispatch", *PushDecision),
+                    _decisions(environment, "Notifications", "match", *NotificationDecision),
+                    _decisions(environment, "Pushes", "dispatch", *PushDecision),
                 ],
-                [_queues(environment), _latency()],
+                [_queues(environment), _latency(environment)],
                 [_functions(environment), _api(api_id)],
                 [_graph("Write units for each push", writes_per_push(environment))],
             ],
         )
 
 
-def _funnel() -> cloudwatch.IWidget:
-    stages = [
-        counted(Metric.STATEMENTS_RECEIVED, "ingest"),
-        counted(Metric.STATEMENTS_FORWARDED, "ingest"),
-        counted(decided(StatementDecision.MATCHED), "match"),
-        counted(decided(NotificationDecision.QUEUED), "match"),
-        counted(decided(PushDecision.DELIVERED), "dispatch"),
-    ]
+def _funnel(environment: Environment) -> cloudwatch.IWidget:
+    steps = {
+        Metric.STATEMENTS_RECEIVED: "ingest",
+        Metric.STATEMENTS_FORWARDED: "ingest",
+        decided(StatementDecision.MATCHED): "match",
+        decided(NotificationDecision.QUEUED): "match",
+        decided(PushDecision.DELIVERED): "dispatch",
+    }
+    metrics = [counted(environment.stage, room, name) for name, room in steps.items()]
     return cloudwatch.SingleValueWidget(
-        title="From statements to pushes", metrics=list(stages), set_period_to_time_range=True, width=WHOLE, height=4
+        title="From statements to pushes", metrics=list(metrics), set_period_to_time_range=True, width=WHOLE, height=4
     )
 
 
-def _decisions(title: str, service: str, *decisions: Decision) -> cloudwatch.GraphWidget:
-    return _graph(title, *(counted(decided(decision), service) for decision in decisions))
+def _decisions(environment: Environment, title: str, room: str, *decisions: Decision) -> cloudwatch.GraphWidget:
+    return _graph(title, *(counted(environment.stage, room, decided(decision)) for decision in decisions))
 
 
-def _ingest() -> cloudwatch.GraphWidget:
+def _ingest(environment: Environment) -> cloudwatch.GraphWidget:
+    told = partial(counted, environment.stage, "ingest")
     counts = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED, Metric.NODE_FAULTS)
     gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
-    levels = (counted(name, "ingest", statistic=MAXIMUM) for name in gauges)
-    return _graph("Ingest", *(counted(name, "ingest") for name in counts), *levels)
+    levels = (told(name, statistic=MAXIMUM) for name in gauges)
+    return _graph("Ingest", *(told(name) for name in counts), *levels)
 
 
 def _queues(environment: Environment) -> cloudwatch.GraphWidget:
@@ -68,8 +72,9 @@ def _queues(environment: Environment) -> cloudwatch.GraphWidget:
     return _graph("Age of the oldest message, seconds", *ages)
 
 
-def _latency() -> cloudwatch.GraphWidget:
-    median, worst = (counted(Metric.LATENCY, "dispatch", statistic=statistic) for statistic in ("p50", P99))
+def _latency(environment: Environment) -> cloudwatch.GraphWidget:
+    told = partial(counted, environment.stage, "dispatch", Metric.LATENCY)
+    median, worst = (told(statistic=statistic) for statistic in ("p50", P99))
     return _graph("From observed to delivered, milliseconds", median, worst)
 
 

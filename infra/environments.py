@@ -1,4 +1,11 @@
-"""The environments and all that differs between them. Choose one with `cdk … --context environment=dev`."""
+"""The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
+
+What is another in each account can come by context too, and then takes the place of what is written here: the API's
+`domain` and `certificate_arn`, and `node_urls`, separated by commas.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from constructs import Node
 
@@ -26,7 +33,7 @@ PROD = Environment(
     voip=_VOIP,
     fcm=_DISPATCH,
     api=_API,
-    ingest=Ingest(node_urls=("wss://statement-store.example.org",), tasks=2, cpu=512, memory_mb=1_024),
+    ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
@@ -39,7 +46,7 @@ DEV = PROD.model_copy(
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
-        "ingest": Ingest(node_urls=("wss://statement-store.example.org",), tasks=1, cpu=256, memory_mb=512),
+        "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
     }
 )
 
@@ -66,7 +73,6 @@ EMULATOR = PROD.model_copy(
 )
 
 ENVIRONMENTS = {"prod": PROD, "dev": DEV, "emulator": EMULATOR}
-_STUBS = tuple(Stubs.model_fields)
 
 
 def chosen(node: Node) -> Environment:
@@ -75,7 +81,24 @@ def chosen(node: Node) -> Environment:
     if name not in ENVIRONMENTS:
         raise ValueError(f"context 'environment' is {name!r}, not one of {', '.join(ENVIRONMENTS)}")
     environment = ENVIRONMENTS[name]
-    stubs = {field: value for field in _STUBS if (value := node.try_get_context(field))}
+    stubs = _told(node, *Stubs.model_fields)
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
-    return Environment.model_validate({**dict(environment), "providers": stubs})
+    api = {**dict(environment.api), **_told(node, "domain", "certificate_arn")}
+    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node)}
+    return Environment.model_validate({**dict(environment), **changes})
+
+
+def _ingest(environment: Environment, node: Node) -> Mapping[str, Any] | None:
+    urls = node.try_get_context("node_urls")
+    if environment.ingest is None:
+        return None
+    named = {"node_urls": urls.split(",") if isinstance(urls, str) else urls} if urls else {}
+    if not (named or environment.ingest.node_urls):
+        raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context node_urls=wss://…`")
+    return {**dict(environment.ingest), **named}
+
+
+def _told(node: Node, *names: str) -> dict[str, Any]:
+    """What of `names` the context gives."""
+    return {name: value for name in names if (value := node.try_get_context(name))}

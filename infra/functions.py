@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Consumer, Environment, Platform, Size, Stubs
+from infra.config import Consumer, Environment, Platform, Size
 from infra.findings import accept
 from infra.layers import Layers
 from infra.permissions import allow
@@ -59,7 +59,7 @@ class RoomFunction(lambda_.Function):
             layers=layers.all,
             memory_size=size.memory_mb,
             timeout=Duration.seconds(size.timeout_s),
-            environment=_variables(room, settings),
+            environment=_variables(room, {"stage": environment.stage, **settings}),
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
@@ -87,9 +87,4 @@ def _code(room: str) -> lambda_.Code:
 
 def _variables(room: str, settings: Mapping[str, str]) -> dict[str, str]:
     named = {f"CLARION_{name.upper()}": value for name, value in settings.items()}
-    return {"POWERTOOLS_SERVICE_NAME": room, "POWERTOOLS_METRICS_NAMESPACE": "Clarion", **named}
-
-
-def stubs(providers: Stubs) -> dict[str, str]:
-    """The settings that lead dispatch to stand-ins; none where there are none."""
-    return providers.model_dump(mode="json", exclude_none=True)
+    return {"POWERTOOLS_SERVICE_NAME": room, **named}

@@ -3,14 +3,14 @@
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from clarion.metrics import NAMESPACE
+from clarion.metrics import NAMESPACE, dimensions
 
 SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
 
 
-def counted(name: str, service: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
-    """What a room counts itself; names are in `clarion.metrics`."""
-    return _metric(NAMESPACE, name, {"service": service}, statistic, minutes)
+def counted(stage: str, service: str, name: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
+    """What a room of one deployment counts itself; names are in `clarion.metrics`."""
+    return _metric(NAMESPACE, name, dimensions(service, stage), statistic, minutes)
 
 
 def of_queue(queue: str, name: str) -> cloudwatch.Metric:
@@ -23,9 +23,10 @@ def of_function(function: str, name: str) -> cloudwatch.Metric:
     return _metric("AWS/Lambda", name, {"FunctionName": function}, SUM, 5)
 
 
-def of_table(table: str, name: str) -> cloudwatch.Metric:
+def of_table(table: str, name: str, *, index: str | None = None) -> cloudwatch.Metric:
     """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html"""
-    return _metric("AWS/DynamoDB", name, {"TableName": table}, SUM, 5)
+    of_index = {"GlobalSecondaryIndexName": index} if index else {}
+    return _metric("AWS/DynamoDB", name, {"TableName": table, **of_index}, SUM, 5)
 
 
 def of_api(api_id: str, name: str, statistic: str = SUM) -> cloudwatch.Metric:

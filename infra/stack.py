@@ -15,7 +15,7 @@ from infra.api import HttpApi
 from infra.config import App, Consumer, Environment, Ingest, Lasting, Size
 from infra.dashboard import Dashboard
 from infra.findings import accept, objects_of
-from infra.functions import RoomFunction, stubs
+from infra.functions import RoomFunction
 from infra.ingest import IngestService
 from infra.lake import SEEN, STATEMENTS, Lake
 from infra.layers import Layers
@@ -74,12 +74,14 @@ class ClarionStack(Stack):
             self._environment.match.size,
             {
                 **self._common,
+                **self._environment.matching.as_settings(),
                 "statements_queue_url": queues.statements.queue.queue_url,
                 "apns_queue_url": queues.apns.queue.queue_url,
                 "voip_queue_url": queues.voip.queue.queue_url,
                 "fcm_queue_url": queues.fcm.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 "dead_letter_url": queues.statements.dead.queue_url,
+                "max_receives": str(self._environment.match.receives),
             },
             feeds_itself=True,
         )
@@ -106,7 +108,7 @@ class ClarionStack(Stack):
             consumer.size,
             {
                 **self._common,
-                **stubs(environment.providers),
+                **environment.providers.as_settings(),
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
                 "notify_type": notify_type,
@@ -136,7 +138,8 @@ class ClarionStack(Stack):
 
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
-        settings = {**self._common, **self._allowance, **self._login, **self._direct_push}
+        allowance = self._environment.api.allowance.as_settings()
+        settings = {**self._common, **allowance, **self._login, **self._direct_push}
         function = self._function("Api", "api.handler.handler", self._environment.api.size, settings)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
@@ -148,10 +151,6 @@ class ClarionStack(Stack):
         providers = self._secrets_of_first_app if self._direct_push else ()
         self._allow_secrets(function, *_arns(providers), self.secrets.login)
         return function
-
-    @property
-    def _allowance(self) -> dict[str, str]:
-        return {name: str(limit) for name, limit in _set(**dict(self._environment.api.allowance)).items()}
 
     @property
     def _login(self) -> dict[str, str]:
@@ -166,7 +165,7 @@ class ClarionStack(Stack):
         first = environment.apps[0]
         apns, fcm = self._secrets_of_first_app
         settings = {
-            **stubs(environment.providers),
+            **environment.providers.as_settings(),
             **_set(pushes_per_minute=environment.api.pushes_per_minute, apns_sandbox_secret_id=apns.sandbox),
             "apns_secret_id": apns.key,
             "fcm_secret_id": fcm.key,
@@ -216,10 +215,12 @@ class ClarionStack(Stack):
             environment=self._environment,
             ingest=ingest,
             settings={
+                **ingest.following.as_settings(),
+                "stage": self._environment.stage,
                 "node_urls": ",".join(str(url) for url in ingest.node_urls),
                 "statements_queue_url": self.queues.statements.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
-                "table_prefix": self._environment.prefix,
+                **self._common,
             },
         )
         self._grant_ingest(service.task.task_role)
@@ -228,6 +229,7 @@ class ClarionStack(Stack):
     def _grant_ingest(self, role: iam.IRole) -> None:
         tables, bucket = self.tables, self.lake.oversize
         allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
+        allow(role, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
         allow(role, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
         allow(role, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
@@ -280,7 +282,7 @@ class ClarionStack(Stack):
             "EventsStream": self.lake.events.delivery_stream_name,
             "ApnsSecretId": apns.key,
             "FcmSecretId": fcm.key,
-            **_set(JwtSecretId=self.secrets.jwt),
+            **_set(JwtSecretId=self.secrets.jwt, ApiAddress=self.http.address),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

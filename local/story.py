@@ -16,10 +16,8 @@ from clarion.messages import StatementMessage
 from clarion.metrics import decided
 from local.device import Device, forge, topic_of
 from local.provider import Journal, Push
-from local.system import System
+from local.system import PATIENCE, System
 
-PATIENCE = 30.0
-"""Seconds until a scene gives up waiting."""
 QUIET = 0.5
 """Seconds without a push that count as none, once the decision is known."""
 

@@ -9,19 +9,22 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
+from clarion import statement
 from clarion.messages import StatementMessage
 from infra.config import Stubs
+from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
-from local.device import Api, Device
+from local.device import Api, Device, Rule
 from local.emulator import ROOT, Deployment, deployed
 from local.fcm import Fcm
 from local.keys import ApnsKey, ServiceAccount
 from local.lake import Lake
+from local.provider import Push
 from local.store import StatementStore
 from local.tls import Localhost
 
@@ -29,6 +32,8 @@ BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 API_TIMEOUT = 30.0
 START_TIMEOUT = 30.0
+PATIENCE = 30.0
+"""Seconds until something that should happen is given up on."""
 INGEST_LOG = "ingest.log"
 
 type Progress = Callable[[str], None]
@@ -42,6 +47,11 @@ class System:
     fcm: Fcm
     deployment: Deployment
     lake: Lake
+
+    def client(self, service: str) -> Any:
+        """Boto3's client of an AWS service, here the emulator's."""
+        emulator = self.deployment.emulator
+        return emulator.session.client(service, endpoint_url=emulator.endpoint)  # type: ignore[call-overload] # by literals
 
     def counted_by_ingest(self, metric: str) -> int:
         """How often the ingest task has counted this so far, as its metrics tell every ten seconds."""
@@ -57,12 +67,27 @@ class System:
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=API_TIMEOUT) as client:
             yield Api(client)
 
+    async def register(self, device: Device, notify_type: str, token: str, *rules: Rule) -> str:
+        """The id of a new subscription of `device`, to whom the rules' senders get through."""
+        async with self.api_of(device) as api:
+            subscription = await api.register(notify_type, token)
+            await api.replace_rules(subscription, *rules)
+        return subscription
+
+    async def push_of(self, raw: bytes, seconds: float = PATIENCE) -> Push:
+        """The push of this statement that APNs accepted first, once it is there."""
+        name, journal = statement.decode(raw).hash.hex(), self.apns.received
+        async with asyncio.timeout(seconds):
+            while True:
+                for push in journal:
+                    if push.accepted and push.headers.get("apns-collapse-id") == name:
+                        return push
+                await journal.until(journal.count + 1)
+
     async def hand_to_match(self, message: StatementMessage) -> None:
         """Past ingest, as a second ingest task would."""
-        emulator = self.deployment.emulator
-        sqs = emulator.session.client("sqs", endpoint_url=emulator.endpoint)
         queue = self.deployment.outputs.statements_queue_url
-        await asyncio.to_thread(sqs.send_message, QueueUrl=queue, MessageBody=message.to_json())
+        await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
 
 
 @asynccontextmanager
@@ -120,9 +145,11 @@ def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
     variables = {
         **os.environ,
         **emulator.variables,
+        "CLARION_STAGE": EMULATOR.stage,
         "CLARION_NODE_URLS": node_url,
         "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
         "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
+        "CLARION_EVENTS_STREAM": outputs.events_stream,
         "CLARION_TABLE_PREFIX": outputs.table_prefix,
         "CLARION_HEALTH_PORT": "0",
     }

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
@@ -23,7 +23,7 @@ from pynamodb.exceptions import PynamoDBException
 from api import auth, notify, openapi, quotas, rules, subscriptions
 from api.problems import Kind, Problem
 from api.room import REQUEST_SECONDS, Room
-from clarion.metrics import NAMESPACE, Metric
+from clarion.metrics import Metric, metrics_of
 from clarion.secrets import SecretError
 from clarion.tables import error_code
 
@@ -34,7 +34,6 @@ WITH_BODY = {"POST", "PUT", "DELETE"}
 ERRORS_TOLD = 20
 
 logger = Logger(service="api")
-metrics = Metrics(namespace=NAMESPACE, service="api")
 
 
 def json_object(body: str | None) -> dict[str, Any]:
@@ -78,12 +77,8 @@ def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict
 
 def _tell_lake(room: Room) -> None:
     """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
-    try:
-        lost = room.events.flush()
-    except (BotoCoreError, ClientError):
-        logger.exception("the lake takes no events")
-        lost = 1
-    if lost:
+    if lost := room.events.flush():
+        metrics = metrics_of("api", room.settings.stage)
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
         metrics.flush_metrics()
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from api.identity import Issuer, Refusal, SharedSecret, bearer, identify
 from api.login import issuer_name
 from api.settings import AuthorizerSettings
 from clarion.issuers import JwksIssuer
+from clarion.metrics import Metric, metrics_of
 from clarion.secrets import Secret, SecretError
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ logger = Logger(service="authorizer")
 
 class Authorizer:
     def __init__(self, settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> None:
+        self._metrics = metrics_of("authorizer", settings.stage)
         self._issuers = {issuer.name: issuer for issuer in _issuers(settings, secrets)}
 
     def __call__(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,6 +48,8 @@ class Authorizer:
             found = identify(bearer(headers), self._issuers)
         except NO_KEY:
             logger.exception("the key of an issuer can't be had")
+            self._metrics.add_metric(Metric.KEYS_UNAVAILABLE, MetricUnit.Count, 1)
+            self._metrics.flush_metrics()
             return {"unavailable": "the issuer's keys"}
         return {"refusal": found.value} if isinstance(found, Refusal) else {"client_id": found.hex()}
 

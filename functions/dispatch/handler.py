@@ -4,16 +4,15 @@ from functools import cache
 from typing import Any
 
 import boto3
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 
 from clarion import tables
 from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
-from clarion.metrics import NAMESPACE, Metric, decided
+from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
@@ -25,31 +24,29 @@ from dispatch.settings import DispatchSettings
 logger = Logger(service="dispatch")
 SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
 """Seconds. By default the SDK waits for a minute, longer than the Lambda runs, and again after that."""
-metrics = Metrics(service="dispatch", namespace=NAMESPACE)
 
 
-@metrics.log_metrics
 def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
     """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
-    dispatcher = _dispatcher()
+    dispatcher, metrics = _room()
     report = dispatcher.run([Delivery.of(record) for record in event["Records"]])
-    _tell(report)
-    _flush(dispatcher.events)
+    _tell(report, dispatcher.events.flush(), metrics)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.unfinished]}
 
 
 @cache
-def _dispatcher() -> Dispatcher:
+def _room() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     tables.bind(settings.table_prefix)
     transport = Transport(settings.ca_file)
-    return Dispatcher(
+    dispatcher = Dispatcher(
         apps=_apps(settings, transport),
         transport=transport,
         connection=Connection(),
         queue=PushQueue(boto3.client("sqs"), settings.queue_url, settings.dead_letter_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
     )
+    return dispatcher, metrics_of("dispatch", settings.stage)
 
 
 def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
@@ -60,21 +57,13 @@ def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | A
     return apns_apps(settings.all_apps, secrets, urls)
 
 
-def _tell(report: Report) -> None:
+def _tell(report: Report, lost: int, metrics: EphemeralMetrics) -> None:
     for decision, count in report.decisions.items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
         metrics.add_metric(Metric.LATENCY, MetricUnit.Milliseconds, latency)
     for (app, reason), waiting in report.faults.items():
         logger.error("misconfigured", app=app, reason=reason, waiting=waiting)
-
-
-def _flush(events: EventLog) -> None:
-    """What has been pushed must not be pushed again because Firehose fails."""
-    try:
-        lost = events.flush()
-    except (BotoCoreError, ClientError) as error:
-        logger.warning("events lost", reason=type(error).__name__)
-        lost = 1
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    metrics.flush_metrics()

@@ -18,7 +18,8 @@ from ingest.candidates import Candidates
 from ingest.clock import now_ms
 from ingest.counts import Counts
 from ingest.fingerprints import Fingerprint, of_statement
-from ingest.outbox import Letter, Outbox
+from ingest.letter import Letter
+from ingest.outbox import Outbox
 from ingest.protocol import Shown
 from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import Seen

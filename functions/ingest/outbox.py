@@ -1,78 +1,86 @@
-"""Statements on their way to the queue: held until SQS has taken them, bounded in bytes.
+"""Statements on their way: held until those they go to have taken them, and bounded in bytes.
 
-Open in the leader, which sends; shut in the standby, which keeps what it would send and lets go of what is old.
+    intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled
+
+The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
+what is old. Both share one room: while the lake takes nothing, pushes go on until the room is full. And what only SQS
+has when a task crashes is not handled, so the next one sends it again, and the lake is told of it.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import chain
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ingest.fingerprints import Fingerprint
+from ingest.letter import Letter
 
-BATCH_MESSAGES = 10
+if TYPE_CHECKING:
+    from uuid import UUID
+
 BATCH_BYTES = 1_048_576
-"""What SendMessageBatch takes; https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+"""What SendMessageBatch takes, and a quarter of what PutRecordBatch does.
 
-ENVELOPE_BYTES = 256
-"""More than a message has around its statement."""
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
+"""
 
-_LINGER = 0.02
-"""Seconds that a batch waits for company: SQS bills by the batch."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Letter:
-    """A statement to be sent; `observed_at` is in UNIX milliseconds."""
+class Room:
+    """So many bytes for letters, wherever they wait. `take` always gives; who takes awaits `free` before taking more."""
 
-    receipt: UUID
-    observed_at: int
-    fingerprint: Fingerprint
-    statement: bytes
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._taken = 0
+        self._free = asyncio.Event()
+        self.give_back(0)
 
-    @property
-    def oversize(self) -> bool:
-        return _base64_size(self.statement) + ENVELOPE_BYTES > BATCH_BYTES
+    def take(self, size: int) -> None:
+        self._taken += size
+        if self._taken >= self._capacity:
+            self._free.clear()
 
-    @property
-    def wire_size(self) -> int:
-        """Bytes that it takes up of a batch, at most; one that is oversize travels by its location alone."""
-        return ENVELOPE_BYTES if self.oversize else _base64_size(self.statement) + ENVELOPE_BYTES
+    def give_back(self, size: int) -> None:
+        self._taken -= size
+        if self._taken < self._capacity:
+            self._free.set()
 
-    @property
-    def held_size(self) -> int:
-        """Bytes that it takes up here, roughly."""
-        return len(self.statement) + ENVELOPE_BYTES
-
-
-def _base64_size(content: bytes) -> int:
-    return -(-len(content) // 3) * 4
+    async def free(self) -> None:
+        await self._free.wait()
 
 
 class Outbox:
     """A queue of letters for one `send_forever`. `add` always takes; who adds awaits `settle` before adding more."""
 
-    def __init__(self, capacity: int, handled: Callable[[Fingerprint], None]) -> None:
-        """`capacity` is in bytes; `handled` is told of each statement that has left."""
-        self._capacity = capacity
-        self._handled = handled
+    def __init__(  # noqa: PLR0913 - each by name
+        self, *, to: str, room: Room, most: int, linger: float, gone: Callable[[Letter], None], is_open: bool
+    ) -> None:
+        """`most` letters share a batch, which waits `linger` seconds for company: AWS bills by the batch.
+
+        `to` names who takes them, and `gone` is told of each letter that was taken.
+        """
+        self.to = to
+        self._room = room
+        self._most = most
+        self._linger = linger
+        self._gone = gone
         self._waiting: deque[Letter] = deque()
+        self._waiting_bytes = 0
         self._in_flight: dict[UUID, Letter] = {}
-        self._held_bytes = 0
-        self._sendable, self._roomy, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.is_open = False
+        self._sendable, self._full, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._draining = False
+        self.is_open = is_open
         self._tell()
 
     def __len__(self) -> int:
-        """How many letters SQS has not confirmed."""
+        """How many letters are here, in flight or not."""
         return len(self._waiting) + len(self._in_flight)
 
     @property
@@ -82,68 +90,78 @@ class Outbox:
         return min((letter.observed_at for letter in held), default=None)
 
     def add(self, letter: Letter) -> None:
+        self._room.take(letter.held_size)
         self._waiting.append(letter)
-        self._held_bytes += letter.held_size
+        self._waiting_bytes += letter.wire_size
         self._tell()
 
     async def settle(self) -> None:
         """Wait until there is room for more, and give way in any case: a node may send on without a pause."""
         await asyncio.sleep(0)
-        await self._roomy.wait()
+        await self._room.free()
 
     async def take(self) -> list[Letter]:
         """Wait until it is open and holds letters, then take as many as one batch may hold, until `done`."""
         while True:
             await self._sendable.wait()
-            if len(self._waiting) < BATCH_MESSAGES:
-                await asyncio.sleep(_LINGER)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), self._linger)
             if self._sendable.is_set():
                 return self._batch()
 
     def done(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
-        """Let go of `batch`, except for what SQS did not take, which is first in line again."""
+        """Let go of `batch`, except for what was not taken, which is first in line again."""
         kept = {letter.receipt for letter in failed}
         for letter in batch:
             del self._in_flight[letter.receipt]
             if letter.receipt not in kept:
-                self._let_go(letter)
+                self._gone(letter)
+                self._room.give_back(letter.held_size)
         self._waiting.extendleft(reversed(failed))
+        self._waiting_bytes += sum(letter.wire_size for letter in failed)
         self._tell()
 
     def set_open(self, *, is_open: bool) -> None:
         self.is_open = is_open
         self._tell()
 
-    def drop_before(self, observed_at: int) -> None:
-        """Let go of what was observed before: the leader has passed it on."""
+    def drop_before(self, observed_at: int) -> list[Letter]:
+        """Let go of what was observed before, and return it: the leader has passed it on."""
+        dropped = []
         while self._waiting and self._waiting[0].observed_at < observed_at:
-            self._let_go(self._waiting.popleft())
+            dropped.append(self._next())
+            self._room.give_back(dropped[-1].held_size)
         self._tell()
+        return dropped
 
-    async def empty(self) -> None:
-        """Wait until SQS has everything."""
+    async def drain(self) -> None:
+        """Wait until everything was taken, and let nothing linger any more."""
+        self._draining = True
+        self._tell()
         await self._empty.wait()
 
     def _batch(self) -> list[Letter]:
         batch: list[Letter] = []
         room = BATCH_BYTES
-        while self._waiting and len(batch) < BATCH_MESSAGES and self._waiting[0].wire_size <= room:
-            letter = self._waiting.popleft()
+        while self._waiting and len(batch) < self._most and self._waiting[0].wire_size <= room:
+            letter = self._next()
             room -= letter.wire_size
             batch.append(letter)
             self._in_flight[letter.receipt] = letter
         self._tell()
         return batch
 
-    def _let_go(self, letter: Letter) -> None:
-        self._held_bytes -= letter.held_size
-        self._handled(letter.fingerprint)
+    def _next(self) -> Letter:
+        letter = self._waiting.popleft()
+        self._waiting_bytes -= letter.wire_size
+        return letter
 
     def _tell(self) -> None:
         """Wake those who wait for what is true now."""
+        waiting = len(self._waiting)
         for event, holds in (
-            (self._sendable, self.is_open and bool(self._waiting)),
-            (self._roomy, self._held_bytes < self._capacity),
+            (self._sendable, self.is_open and waiting > 0),
+            (self._full, self._draining or waiting >= self._most or self._waiting_bytes >= BATCH_BYTES),
             (self._empty, not len(self)),
         ):
             if holds:
@@ -155,7 +173,7 @@ class Outbox:
 async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[Letter]], in_flight: int) -> None:
     """Send what is in the outbox, so many batches at once; what fails is held and tried again after a pause.
 
-    `send` blocks, so it runs in a thread; it returns the letters that SQS did not take.
+    `send` blocks, so it runs in a thread; it returns the letters that were not taken.
     """
     pause = 0.0
 
@@ -165,12 +183,12 @@ async def send_forever(outbox: Outbox, send: Callable[[Sequence[Letter]], list[L
         try:
             failed = await asyncio.to_thread(send, batch)
         except (BotoCoreError, ClientError) as error:
-            log.warning("the queue took nothing", extra={"error": repr(error)})
+            log.warning("nothing was taken", extra={"by": outbox.to, "error": repr(error)})
         finally:
             outbox.done(batch, failed)
         pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE) if failed else 0.0
         if failed:
-            log.warning("statements held", extra={"failed": len(failed), "held": len(outbox)})
+            log.warning("statements held", extra={"by": outbox.to, "failed": len(failed), "held": len(outbox)})
             await asyncio.sleep(pause)
         free.release()
 

@@ -30,13 +30,14 @@ _MIB = 1024 * 1024
 
 
 class IngestSettings(Settings):
-    """All but the first three have defaults that suit production; durations are in seconds.
+    """All but the first four have defaults that suit production; durations are in seconds.
 
     `node_urls`: statement store nodes, all of which are followed at once.
     `state_bucket`, `state_prefix`: where the record of seen statements is kept; by default in the oversize bucket.
     `first_replay`: what to do with standing statements if there is no record.
     `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each.
-    `outbox_bytes`, `second_look_bytes`: statements held for the queue and for a second look.
+    `outbox_bytes`, `second_look_bytes`: statements held for queue and lake, and for a second look.
+    `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
     `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
@@ -54,6 +55,7 @@ class IngestSettings(Settings):
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1)]
     statements_queue_url: str
     oversize_bucket: str
+    events_stream: str
     table_prefix: str = ""
     state_bucket: str | None = None
     state_prefix: str = "ingest/seen/"
@@ -61,6 +63,7 @@ class IngestSettings(Settings):
     seen_limit: int = 8_000_000
     outbox_bytes: int = 64 * _MIB
     second_look_bytes: int = 64 * _MIB
+    lake_linger_seconds: float = 1.0
     second_look_seconds: float = 5.0
     stream_poll_seconds: float = 0.5
     rules_read_seconds: float = 86_400.0

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from clarion.messages import StatementMessage
-from ingest.outbox import Letter
+from ingest.letter import Letter
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -24,22 +23,11 @@ class StatementsQueue:
         """Put into S3, once, what is too large for a message; to be done before `send`. Raise what the SDK raises."""
         for letter in batch:
             if letter.oversize and letter not in self._stored:
-                self._s3.put_object(Bucket=self._bucket, Key=_location(letter), Body=letter.statement)
+                self._s3.put_object(Bucket=self._bucket, Key=letter.location, Body=letter.statement)
                 self._stored.add(letter)
 
     def send(self, batch: Sequence[Letter]) -> list[Letter]:
         """Return the letters that SQS did not take. Raise what the SDK raises; then none may count as taken."""
-        entries = [{"Id": str(index), "MessageBody": _body(letter)} for index, letter in enumerate(batch)]
+        entries = [{"Id": str(index), "MessageBody": letter.message.to_json()} for index, letter in enumerate(batch)]
         answer = self._sqs.send_message_batch(QueueUrl=self._url, Entries=entries)  # type: ignore[arg-type] # the stub's TypedDict
         return [batch[int(failure["Id"])] for failure in answer.get("Failed", [])]
-
-
-def _body(letter: Letter) -> str:
-    location, statement = (_location(letter), None) if letter.oversize else (None, letter.statement)
-    return StatementMessage(
-        receipt=letter.receipt, observed_at=letter.observed_at, statement=statement, location=location
-    ).to_json()
-
-
-def _location(letter: Letter) -> str:
-    return f"statements/{letter.receipt}"

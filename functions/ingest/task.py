@@ -15,17 +15,20 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from clarion.metrics import Metric
+from clarion.events import EventStream
+from clarion.metrics import Metric, metrics_of
 from clarion.tables import Rule, bind, table_name
 from ingest.archive import Archive
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
-from ingest.counts import Counts, report, report_forever
+from ingest.counts import SERVICE, Counts, report, report_forever
 from ingest.health import serve_health
 from ingest.intake import Intake
+from ingest.lake import Lake
 from ingest.leadership import Leadership
+from ingest.letter import Letter
 from ingest.node import Node
-from ingest.outbox import Letter, Outbox, send_forever
+from ingest.outbox import Outbox, Room, send_forever
 from ingest.progress import Progress
 from ingest.record import Record
 from ingest.rule_feed import RuleFeed, StreamsClient
@@ -38,18 +41,23 @@ from ingest.watch import Watch
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
 IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
-THREADS = IN_FLIGHT + 8
+QUEUE_BATCH = 10
+QUEUE_LINGER_SECONDS = 0.02
+LAKE_IN_FLIGHT = 2
+LAKE_BATCH = 5_000
+THREADS = IN_FLIGHT + LAKE_IN_FLIGHT + 8
 LEASE_REQUEST_SECONDS = 1.0
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
 
-# What the queue refuses is tried again here, where it shows; the SDK must not hide it.
-_QUEUE_CONFIG = Config(
+# What queue and lake refuse is tried again here, where it shows; the SDK must not hide it.
+_OUT_CONFIG = Config(
     connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=IN_FLIGHT
 )
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"}, max_pool_connections=THREADS)
@@ -63,16 +71,18 @@ class Clients:
     s3: "S3Client"
     dynamodb: "DynamoDBClient"
     streams: StreamsClient
+    firehose: "FirehoseClient"
 
     @classmethod
     def from_environment(cls, table_prefix: str) -> Self:
         """Make them, and bind the tables' models, of which only the lease is used here."""
         bind(table_prefix, pool=1, seconds=LEASE_REQUEST_SECONDS)
         return cls(
-            boto3.client("sqs", config=_QUEUE_CONFIG),
+            boto3.client("sqs", config=_OUT_CONFIG),
             boto3.client("s3", config=_CONFIG),
             boto3.client("dynamodb", config=_CONFIG),
             boto3.client("dynamodbstreams", config=_CONFIG),
+            boto3.client("firehose", config=_OUT_CONFIG),
         )
 
 
@@ -82,10 +92,27 @@ class Task:
     def __init__(self, settings: IngestSettings, clients: Clients) -> None:
         self._settings = settings
         self.counts: Counts = Counter()
+        self._metrics = metrics_of(SERVICE, settings.stage)
         self._candidates = Candidates()
         self._seen = Seen(settings.seen_limit)
         self._second_look = SecondLook(settings.second_look_bytes)
-        self._outbox = Outbox(settings.outbox_bytes, self._seen.handled)
+        room = Room(settings.outbox_bytes)
+        self._untold = Outbox(
+            to="lake",
+            room=room,
+            most=LAKE_BATCH,
+            linger=settings.lake_linger_seconds,
+            gone=self._handled,
+            is_open=True,
+        )
+        self._outbox = Outbox(
+            to="queue",
+            room=room,
+            most=QUEUE_BATCH,
+            linger=QUEUE_LINGER_SECONDS,
+            gone=self._untold.add,
+            is_open=False,
+        )
         self._intake = Intake(
             seen=self._seen,
             candidates=self._candidates,
@@ -103,6 +130,7 @@ class Task:
         self._record = Record(self._seen, archive, self._leadership, self._knows_all)
         self._restored = False
         self._queue = StatementsQueue(clients.sqs, settings.statements_queue_url, clients.s3, settings.oversize_bucket)
+        self._lake = Lake(EventStream(clients.firehose, settings.events_stream))
         rules = table_name(settings.table_prefix, Rule)
         self._rule_feed = RuleFeed(clients.dynamodb, clients.streams, rules, self._candidates)
 
@@ -114,7 +142,7 @@ class Task:
             self._restored = await self._record.restore()
             self._nodes = self._make_nodes()
             await self._work(stop)
-        report(self.counts, self._gauges())
+        report(self._metrics, self.counts, self._gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -122,6 +150,7 @@ class Task:
             "connected": [node.name for node in self._nodes if node.session],
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
+            "untold": len(self._untold),
             "seen": self._seen.size,
             "rules_fresh_as_of": self._candidates.fresh_as_of,
         }
@@ -162,16 +191,17 @@ class Task:
                     watch.forever(),
                     self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
                     self._record.save_every(settings.save_seconds),
-                    report_forever(self.counts, self._gauges),
+                    report_forever(self._metrics, self.counts, self._gauges),
                 )
             ]
             leading = tasks.create_task(self._lead_forever())
             sending = tasks.create_task(send_forever(self._outbox, self._send, IN_FLIGHT))
+            telling = tasks.create_task(send_forever(self._untold, self._lake.tell, LAKE_IN_FLIGHT))
             await stop.wait()
             for task in (*taking_in, *others):
                 task.cancel()
             await self._drain()
-            for task in (leading, sending):
+            for task in (leading, sending, telling):
                 task.cancel()
         await self._hand_over()
 
@@ -201,7 +231,11 @@ class Task:
             self._outbox.set_open(is_open=leads)
         if not leads:
             passed_on = min(now_ms(), self._leadership.delivered_through)
-            self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
+            for letter in self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000)):
+                self._handled(letter)
+
+    def _handled(self, letter: Letter) -> None:
+        self._seen.handled(letter.fingerprint)
 
     def _send(self, batch: Sequence[Letter]) -> list[Letter]:
         """Send if this task still leads: it may have been paused since, and storing takes its time."""
@@ -209,14 +243,17 @@ class Task:
         return self._queue.send(batch) if self._leadership.held else list(batch)
 
     async def _drain(self) -> None:
-        if not self._leadership.held:
-            return
+        """Send what this task may, and tell the lake of all that it sent."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._outbox.empty(), DRAIN_SECONDS)
+            async with asyncio.timeout(DRAIN_SECONDS):
+                if self._leadership.held:
+                    await self._outbox.drain()
+                await self._untold.drain()
 
     async def _hand_over(self) -> None:
         """Save what was handled and give the lease back; what is still held, the next leader or a replay brings."""
-        log.info("handing over", extra={"held": len(self._outbox), "unmatched": len(self._second_look)})
+        held = {"held": len(self._outbox), "untold": len(self._untold), "unmatched": len(self._second_look)}
+        log.info("handing over", extra=held)
         try:
             await self._record.save()
             await asyncio.to_thread(self._leadership.release, self._progress.delivered_through)
@@ -227,10 +264,10 @@ class Task:
         return self._restored or self._progress.replayed_once
 
     def _oldest_held(self) -> int | None:
-        return min(filter(None, (self._outbox.oldest, self._second_look.oldest)), default=None)
+        return _earliest(self._outbox.oldest, self._untold.oldest, self._second_look.oldest)
 
     def _lag_ms(self) -> int:
-        return now_ms() - (self._outbox.oldest or now_ms())
+        return now_ms() - (_earliest(self._outbox.oldest, self._untold.oldest) or now_ms())
 
     def _gauges(self) -> dict[Metric, int]:
         sessions = [node.session for node in self._nodes if node.session]
@@ -238,9 +275,13 @@ class Task:
             Metric.NODES_CONNECTED: len(sessions),
             Metric.REPLAY_REMAINING: sum(session.remaining for session in sessions),
             Metric.INGEST_LAG: self._lag_ms() if self._leadership.held else 0,
-            Metric.STATEMENTS_HELD: len(self._outbox) + len(self._second_look),
+            Metric.STATEMENTS_HELD: len(self._outbox) + len(self._untold) + len(self._second_look),
             Metric.LEADERS: int(self._leadership.held),
             Metric.SEEN_STATEMENTS: self._seen.size,
             Metric.KNOWN_PAIRS: len(self._candidates),
             Metric.RULES_BEHIND: now_ms() - self._candidates.fresh_as_of,
         }
+
+
+def _earliest(*times: int | None) -> int | None:
+    return min(filter(None, times), default=None)

@@ -100,7 +100,7 @@ class Matcher:
     def _pages(self, cases: Sequence[Case]) -> list[tuple[Case, Page]]:
         """What rules the batch has room for; the rest goes onward."""
         size = self.settings.fan_out_page
-        questions = {question for case in cases for question in case.questions().values()}
+        questions = dict.fromkeys(question for case in cases for question in case.questions().values())
         found = dict(settle(self.pool, partial(lookups.rules, page=size), questions))
         pages, room = [], PAGES * size
         for case in cases:

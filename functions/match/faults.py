@@ -39,9 +39,22 @@ def attempt[Task, Result](work: Callable[[Task], Result], task: Task) -> Result 
     try:
         return work(task)
     except AWS_ERRORS as error:
-        return Fault(f"{type(error).__name__}: {error}")
-    except UNREADABLE as error:  # whose text may quote what it read
-        return Fault(f"{type(error).__name__} at {_place(error)}")
+        return Fault(_answered(error))
+    except UNREADABLE as error:
+        return unreadable(error)
+
+
+def unreadable(error: Exception) -> Fault:
+    """Without the error's text, which may quote what it read."""
+    return Fault(f"{type(error).__name__} at {_place(error)}")
+
+
+def _answered(error: Exception) -> str:
+    """What AWS said, to which request. Its text may quote the request, with what signed it."""
+    cause = error.cause if isinstance(error, PynamoDBException) and error.cause else error
+    if isinstance(cause, ClientError):
+        return f"{cause.response['Error']['Code']} from {cause.operation_name}"
+    return type(cause).__name__
 
 
 def _place(error: Exception) -> str:

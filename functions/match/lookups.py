@@ -7,7 +7,7 @@ from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import Span
 from clarion.tables import BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
-from match.faults import Fault, attempt
+from match.faults import UNREADABLE, Fault, attempt, unreadable
 from match.matching import Receiver, Wish
 
 BATCH_GET_KEYS = 100
@@ -35,8 +35,17 @@ def rules(question: Question, page: int) -> Found:
 
 
 def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Fault]:
-    """Those that exist of up to 100 subscriptions; a fault stands for one that can't be read."""
-    rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
+    """Those that exist of up to 100 subscriptions; a fault stands for one that can't be read.
+
+    One such row spoils the answer for all: then each half is asked for by itself, down to the one.
+    """
+    try:
+        rows = list(Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN))
+    except UNREADABLE as error:
+        if len(subscription_ids) == 1:
+            return {subscription_ids[0]: unreadable(error)}
+        middle = len(subscription_ids) // 2
+        return receivers(subscription_ids[:middle]) | receivers(subscription_ids[middle:])
     return {row.subscription_id: attempt(_receiver, row) for row in rows}
 
 

@@ -45,7 +45,10 @@ class Outbox:
     def _send(self, parcel: Parcel) -> dict[Letter, str]:
         entries = [_entry(str(number), letter) for number, letter in enumerate(parcel)]
         answer = self._sqs.send_message_batch(QueueUrl=parcel[0].queue_url, Entries=entries)
-        return {parcel[int(failure["Id"])]: failure["Code"] for failure in answer.get("Failed", ())}
+        return {
+            parcel[int(failure["Id"])]: f"{failure['Code']} from SendMessageBatch"
+            for failure in answer.get("Failed", ())
+        }
 
 
 def parcels(letters: Iterable[Letter]) -> Iterator[Parcel]:

@@ -3,40 +3,45 @@
 from collections import Counter
 from uuid import UUID
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from clarion.decisions import StatementDecision
-from clarion.events import EventLog, NotificationDecided, StatementDecided, StatementObserved
+from clarion.events import EventLog, NotificationDecided, StatementDecided
 from clarion.metrics import Metric, decided
 from match.admission import Notification, Ruling
 from match.case import Case
+from match.dead_letters import DeadLetter
 
 
 class Report:
     """Collects what one invocation decided; `close` hands it over."""
 
-    def __init__(self, *, events: EventLog, metrics: Metrics, logger: Logger) -> None:
+    def __init__(self, *, events: EventLog, metrics: EphemeralMetrics, logger: Logger) -> None:
         self._events = events
         self._metrics = metrics
         self._logger = logger
         self._counts: Counter[str] = Counter()
 
-    def poison(self, message_id: str, reason: str) -> None:
-        """A message that no retry makes readable: its retries take it to the dead-letter queue."""
+    def poisoned(self, dead: DeadLetter) -> None:
+        """A message that no retry makes readable."""
         self._counts[Metric.MESSAGES_POISONED] += 1
-        self._logger.error("message unreadable", extra={"message_id": message_id, "reason": reason})
+        self._logger.error("message unreadable", extra={"message_id": dead.message_id, "reason": dead.reason})
+
+    def given_up(self, dead: DeadLetter) -> None:
+        """A statement that failed at its last attempt, too."""
+        self._counts[Metric.STATEMENTS_GIVEN_UP] += 1
+        self._logger.error("statement given up", extra={"message_id": dead.message_id, "reason": dead.reason})
 
     def case(self, case: Case, at: int) -> None:
         receipt = str(case.message.receipt)
         if case.fault:
-            self._logger.warning("statement comes again", extra={"receipt": receipt, "reason": case.fault})
+            self._logger.warning("statement failed", extra={"receipt": receipt, "reason": case.fault})
             return
         told: dict[str, object] = dict(Counter(ruling.decision for _, ruling in case.rulings))
         if case.decision:
             told |= {"decision": case.decision, "reason": case.reason}
             self._counts[decided(case.decision)] += 1
-            self._events.add(StatementObserved.of(case.message, at))
             self._events.add(_statement_event(case, case.decision, at))
         for notification, ruling in case.rulings:
             self._counts[decided(ruling.decision)] += 1

@@ -5,22 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger
 from botocore.config import Config
 from pydantic import ValidationError
 
 from clarion import tables
 from clarion.events import EventLog
 from clarion.messages import StatementMessage
-from clarion.metrics import NAMESPACE
+from clarion.metrics import metrics_of
 from match.admission import Admission
 from match.batch import Matcher
 from match.case import Case
 from match.claims import Claims
+from match.dead_letters import DeadLetter, DeadLetters
 from match.delays import Delays, Receipt
-from match.outbox import Letter, Outbox
+from match.outbox import Outbox
 from match.report import Report
 from match.settings import MatchSettings
 from match.source import Source
@@ -65,74 +66,78 @@ class Clients:
         )
 
 
-class Poison(NamedTuple):
-    """A message that can't be read."""
-
-    message_id: str
-    body: str
-    reason: str
-
-
 @dataclass(frozen=True)
 class Room:
     matcher: Matcher
     delays: Delays
+    dead_letters: DeadLetters
     report: Report
 
     @classmethod
     def open(cls, settings: MatchSettings, clients: Clients, clock: Callable[[], int] = now) -> Self:
         claims = Claims(clients.dynamodb)
+        outbox = Outbox(clients.sqs, clients.pool)
         matcher = Matcher(
             settings=settings,
             source=Source(clients.s3, settings.oversize_bucket),
             claims=claims,
             admission=Admission(settings.limit, claims, Windows(clients.dynamodb), clock),
-            outbox=Outbox(clients.sqs, clients.pool),
+            outbox=outbox,
             pool=clients.pool,
             clock=clock,
         )
         delays = Delays(clients.sqs, settings.statements_queue_url, clients.pool)
         report = Report(
             events=EventLog(clients.firehose, settings.events_stream),
-            metrics=Metrics(namespace=NAMESPACE, service=SERVICE),
+            metrics=metrics_of(SERVICE, settings.stage),
             logger=Logger(service=SERVICE),
         )
-        return cls(matcher, delays, report)
+        return cls(matcher, delays, DeadLetters(outbox, settings.dead_letter_url), report)
 
     def take(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
         """Decide on a batch of SQS records; returns the ids of the messages that are to come again."""
-        cases, poisoned = self._opened(records)
-        unburied = self._bury(poisoned)
+        cases, poisoned = _opened(records)
         self.matcher.decide(cases)
+        given_up = self._given_up(cases, records)
+        buried = self.dead_letters.bury([*poisoned, *given_up])
+        self._tell(cases, poisoned, given_up)
+        failed = {case.message_id for case in cases if case.fault} | {dead.message_id for dead in poisoned}
+        unfinished = [record for record in records if record["messageId"] in failed - buried]
+        self.delays.postpone(map(_receipt, unfinished))
+        return [record["messageId"] for record in unfinished]
+
+    def _given_up(self, cases: Sequence[Case], records: Sequence[Mapping[str, Any]]) -> list[DeadLetter]:
+        """What failed at the last of its receives."""
+        faults = {case.message_id: case.fault for case in cases if case.fault}
+        last = self.matcher.settings.max_receives
+        return [
+            DeadLetter(name, record["body"], fault)
+            for record in records
+            if (fault := faults.get(name := record["messageId"])) and last and _receipt(record).receives >= last
+        ]
+
+    def _tell(self, cases: Sequence[Case], poisoned: Sequence[DeadLetter], given_up: Sequence[DeadLetter]) -> None:
         at = self.matcher.clock()
         for case in cases:
             self.report.case(case, at)
+        for dead in poisoned:
+            self.report.poisoned(dead)
+        for dead in given_up:
+            self.report.given_up(dead)
         self.report.close()
-        faulted = {case.message_id for case in cases if case.fault}
-        self.delays.postpone(_receipt(record) for record in records if record["messageId"] in faulted)
-        return [*unburied, *faulted]
 
-    def _opened(self, records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[Poison]]:
-        cases: list[Case] = []
-        poisoned: list[Poison] = []
-        for record in records:
-            message_id, body = record["messageId"], record["body"]
-            try:
-                cases.append(Case(message_id, StatementMessage.model_validate_json(body)))
-            except ValidationError as flaw:
-                poisoned.append(Poison(message_id, body, _reason(flaw)))
-        return cases, poisoned
 
-    def _bury(self, poisoned: Sequence[Poison]) -> list[str]:
-        """Send what no retry makes readable to the dead-letter queue; returns those that must get there by retries."""
-        for poison in poisoned:
-            self.report.poison(poison.message_id, poison.reason)
-        url = self.matcher.settings.dead_letter_url
-        if not url:
-            return [poison.message_id for poison in poisoned]
-        letters = {poison.message_id: Letter(url, poison.body, reason=poison.reason) for poison in poisoned}
-        refused = self.matcher.outbox.post(letters.values())
-        return [message_id for message_id, letter in letters.items() if letter in refused]
+def _opened(records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[DeadLetter]]:
+    """The statements, and what can't be read as one."""
+    cases: list[Case] = []
+    poisoned: list[DeadLetter] = []
+    for record in records:
+        message_id, body = record["messageId"], record["body"]
+        try:
+            cases.append(Case(message_id, StatementMessage.model_validate_json(body)))
+        except ValidationError as flaw:
+            poisoned.append(DeadLetter(message_id, body, _reason(flaw)))
+    return cases, poisoned
 
 
 def _receipt(record: Mapping[str, Any]) -> Receipt:

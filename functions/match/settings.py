@@ -8,8 +8,9 @@ from clarion.settings import Settings
 
 
 class MatchSettings(Settings):
-    """Without `dead_letter_url` an unreadable message goes the queue's own way, by its retries.
+    """Without `dead_letter_url` what can't be handled goes the queue's own way, by its retries.
 
+    A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
     `fan_out_page` is how many subscriptions are told of one statement in one invocation; one that nobody wanted yet
     is looked at again after `second_look_seconds`.
     """
@@ -22,6 +23,7 @@ class MatchSettings(Settings):
     events_stream: str
     oversize_bucket: str
     dead_letter_url: str | None = None
+    max_receives: int | None = Field(default=None, gt=0)
     fan_out_page: int = Field(default=250, gt=0)
     second_look_seconds: int = Field(default=5, ge=0, le=900)
     rate_limit: int = Field(default=30, gt=0)

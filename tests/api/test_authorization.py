@@ -190,11 +190,15 @@ def test_an_issuer_that_answers_with_no_keys_is_not_the_clients_fault(aws: None,
     assert set(context(trusting(url, "ES256"), f"Bearer {issued('ES256')}")) == {"unavailable"}
 
 
-def test_a_secret_that_is_none_is_not_the_clients_fault(aws: None, new_token: Callable[..., str]) -> None:
+def test_a_secret_that_is_none_is_not_the_clients_fault_and_counted(
+    aws: None, new_token: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="no-secret", SecretString="{}")
-    broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret"), secrets)
+    broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret", stage="blue"), secrets)
     assert set(context(broken, f"Bearer {new_token()}")) == {"unavailable"}
+    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
+    assert (told["service"], told["stage"], told["keys_unavailable"]) == ("authorizer", "blue", [1])
 
 
 def test_no_issuer_at_all_stops_the_start() -> None:

@@ -1,3 +1,4 @@
+import json
 import re
 import time
 from collections.abc import Callable
@@ -5,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
 
 from api.room import Room
@@ -156,6 +158,16 @@ def test_the_lake_is_told_before_anything_is_erased(client: Any, register: Any, 
         assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
     assert seen == [150]
     assert stored(sid) == 0
+
+
+def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
+    client: Any, register: Any, room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = EventLog(boto3.client("firehose"), "no-such-stream")
+    client.room = replace(room, events=lost, settings=room.settings.model_copy(update={"stage": "blue"}))
+    register(client)
+    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (told["service"], told["stage"], told["events_lost"]) == ("api", "blue", [1])
 
 
 def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, room: Room) -> None:

@@ -56,8 +56,9 @@ def invoke(
     secrets.create_secret(Name="fcm", SecretString=account.as_json(fcm.token_uri))
 
     def invoke(notify_type: NotifyType, message: PushMessage) -> dict[str, Any]:
-        room._dispatcher.cache_clear()
+        room._room.cache_clear()
         settings = {
+            "stage": "blue",
             "table_prefix": "",
             "queue_url": queue,
             "notify_type": notify_type.value,
@@ -82,7 +83,7 @@ def invoke(
         return answer
 
     yield invoke
-    room._dispatcher.cache_clear()
+    room._room.cache_clear()
 
 
 @pytest.fixture
@@ -168,6 +169,19 @@ def test_a_subscription_deleted_since_the_match_gets_nothing(
     assert len(apns.received) == 0
 
 
+def test_what_became_of_pushes_is_counted_for_the_stage(
+    invoke: Invoke,
+    register: Callable[..., Subscription],
+    message: Callable[..., PushMessage],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    invoke(NotifyType.APNS, message(register(NotifyType.APNS, TOKEN)))
+
+    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
+    assert (told["service"], told["stage"], told["push_delivered"]) == ("dispatch", "blue", [1])
+    assert len(told["latency"]) == 1
+
+
 def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     invoke: Invoke,
     apns_key: keys.ApnsKey,
@@ -179,7 +193,7 @@ def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     token = troubled_token(Trouble("TopicDisallowed"))
     invoke(NotifyType.APNS, message(register(NotifyType.APNS, token)))
 
-    dispatcher = room._dispatcher()
+    dispatcher, _ = room._room()
     logged = "".join(str(vars(line)) for line in caplog.records)
     written = "".join(capsys.readouterr()) + logged + repr(dispatcher)
     assert "push_misconfigured" in written

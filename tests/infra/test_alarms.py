@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +14,19 @@ import httpx
 import pytest
 from aws_cdk.assertions import Template
 
+from clarion.metrics import NAMESPACE
+from dispatch.pushes import CALL_SECONDS
+from infra.alarms import LEDGER
+from infra.environments import PROD
 from local.emulator import Emulator, started
+from tests.match.ledger import PATHS, read_table
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_sqs import SQSClient
 
-RUNBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[2] / "docs"
+RUNBOOK, COST = DOCS / "operations.md", DOCS / "cost.md"
 
 HEARING: Any = {
     "Version": "2012-10-17",
@@ -31,6 +39,8 @@ HEARING: Any = {
 }
 
 type Alarm = Mapping[str, Any]
+type Watched = tuple[str, Mapping[str, Any]]
+"""The namespace and the dimensions of a metric."""
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +115,55 @@ def test_every_alarm_leads_to_its_entry_in_the_runbook(alarms: Mapping[str, Alar
     assert all(name.startswith(alarm["AlarmDescription"].rpartition("#")[2]) for name, alarm in alarms.items())
 
 
+def test_the_page_lists_every_alarm_with_its_limit(alarms: Mapping[str, Alarm]) -> None:
+    table = RUNBOOK.read_text().partition("| entry | about | goes off at | for |\n")[2].partition("\n\n")[0]
+    assert table.splitlines()[1:] == list(rows(alarms))
+
+
+def rows(alarms: Mapping[str, Alarm]) -> Iterator[str]:
+    """Of that list, in the order of the entries; alarms with one limit share a row."""
+    for entry in re.findall(r"^### `([a-z-]+)`$", RUNBOOK.read_text(), re.MULTILINE):
+        subjects: dict[str, list[str]] = defaultdict(list)
+        for name, alarm in alarms.items():
+            if alarm["AlarmDescription"].endswith(f"#{entry}"):
+                subjects[limit(alarm)].append(name.removeprefix(entry).removeprefix("-") or "-")
+        yield from (f"| [`{entry}`](#{entry}) | {', '.join(about)} | {limit} |" for limit, about in subjects.items())
+
+
+def limit(alarm: Alarm) -> str:
+    """And for how long."""
+    what = f"`{alarm['MetricName']}`" if single(alarm) else alarm["Metrics"][0]["Label"]
+    period = alarm.get("Period") or alarm["Metrics"][1]["MetricStat"]["Period"]
+    comparison = "<" if "Less" in alarm["ComparisonOperator"] else "≥"
+    return f"{what} {comparison} {alarm['Threshold']:,g} | {alarm['EvaluationPeriods'] * period // 60} min"
+
+
+def test_spending_is_measured_by_the_ledger(alarms: Mapping[str, Alarm]) -> None:
+    ledger = read_table(COST.read_text())
+    dearest = max(ledger[path.name].writes for path in PATHS if path.delivered)
+    assert dearest == LEDGER
+    assert alarms["spend-above-ledger"]["Threshold"] == dearest * PROD.limits.above_ledger
+
+
+def test_a_queue_that_calls_go_through_may_be_no_older_than_a_call(alarms: Mapping[str, Alarm]) -> None:
+    assert alarms["queue-old-voip"]["Threshold"] == alarms["queue-old-fcm"]["Threshold"] == CALL_SECONDS
+
+
+def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: Mapping[str, Alarm]) -> None:
+    """A table's metrics tell nothing of its indexes."""
+    wanted = set()
+    for table in (each["Properties"] for each in prod.find_resources("AWS::DynamoDB::GlobalTable").values()):
+        indexes = [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]
+        wanted |= {(table["TableName"], index) for index in (None, *indexes)}
+    for metric in ("ReadThrottleEvents", "WriteThrottleEvents"):
+        watched = [
+            {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
+            for alarm in alarms.values()
+            if alarm.get("MetricName") == metric
+        ]
+        assert {(each["TableName"], each.get("GlobalSecondaryIndexName")) for each in watched} == wanted
+
+
 def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:
     for alarm in alarms.values():
         assert len(alarm["AlarmActions"]) == 1
@@ -126,6 +185,41 @@ def test_no_alarm_goes_off_short_of_its_limit(alarms: Mapping[str, Alarm], emula
             siren = Siren(emulator, alarm)
             siren.tell(alarm["Threshold"] if "Less" in alarm["ComparisonOperator"] else 0)
             assert siren.state() == "OK", name
+
+
+@pytest.mark.parametrize("stage", ["prod", "dev"])
+def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
+    template_of: Callable[[str], Template], stage: str
+) -> None:
+    watched = [*watched_by_alarms(template_of(stage)), *shown(template_of(stage))]
+    ours = [dimensions for namespace, dimensions in watched if namespace == NAMESPACE]
+    assert len(ours) > 40
+    for dimensions in ours:
+        assert dimensions.keys() == {"service", "stage"}
+        assert dimensions["service"] in {"ingest", "match", "dispatch", "api", "authorizer"}
+        assert dimensions["stage"] == stage
+    theirs = [dimensions for namespace, dimensions in watched if namespace not in {NAMESPACE, "AWS/ApiGateway"}]
+    for dimensions in theirs:
+        assert any(name.startswith(f"clarion-{stage}-") for name in dimensions.values())
+
+
+def watched_by_alarms(template: Template) -> Iterator[Watched]:
+    for alarm in template.find_resources("AWS::CloudWatch::Alarm").values():
+        properties = alarm["Properties"]
+        parts = [each["MetricStat"]["Metric"] for each in properties.get("Metrics", []) if "MetricStat" in each]
+        for metric in parts or [properties]:
+            yield metric["Namespace"], {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+
+
+def shown(template: Template) -> Iterator[Watched]:
+    """The dashboard's metrics, each a row: its namespace, its name, its dimensions one after the other, and how to draw it."""
+    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
+    parts = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
+    body = json.loads("".join(part if isinstance(part, str) else str(part.get("Ref", "")) for part in parts))
+    for widget in body["widgets"]:
+        for namespace, _, *rest in (row for row in widget["properties"].get("metrics", []) if len(row) > 1):
+            words = [word for word in rest if isinstance(word, str)]
+            yield namespace, dict(batched(words, 2, strict=True))
 
 
 def test_spend_is_the_one_computed_alarm_and_waits_for_enough_pushes(alarms: Mapping[str, Alarm]) -> None:

@@ -18,7 +18,10 @@ JWKS = {
 }
 
 
-def node(**context: str) -> Node:
+CERTIFICATE = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
+
+
+def node(**context: str | list[str]) -> Node:
     return App(context=context).node
 
 
@@ -28,7 +31,8 @@ def test_each_environment_has_a_stage_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_is_valid(name: str) -> None:
-    assert chosen(node(environment=name)) == ENVIRONMENTS[name]
+    environment = chosen(node(environment=name, node_urls="wss://one.example"))
+    assert environment.model_copy(update={"ingest": ENVIRONMENTS[name].ingest}) == ENVIRONMENTS[name]
 
 
 def test_an_unknown_environment_is_refused_with_the_known_ones() -> None:
@@ -49,6 +53,41 @@ def test_the_emulator_takes_stand_ins_from_the_context() -> None:
 def test_real_pushes_can_not_be_led_elsewhere_by_context() -> None:
     with pytest.raises(ValueError, match="apns_url would send the pushes of 'prod' elsewhere"):
         chosen(node(environment="prod", apns_url="https://example.org"))
+
+
+@pytest.mark.parametrize("name", ["prod", "dev"])
+def test_a_deployment_that_names_no_node_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' has no node to follow"):
+        chosen(node(environment=name))
+
+
+@pytest.mark.parametrize("urls", ["wss://one.example,wss://two.example", ["wss://one.example", "wss://two.example"]])
+def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> None:
+    ingest = chosen(node(environment="prod", node_urls=urls)).ingest
+    assert ingest
+    assert [url.host for url in ingest.node_urls] == ["one.example", "two.example"]
+    assert ingest.tasks == 2
+
+
+def test_a_node_that_is_no_websocket_is_refused() -> None:
+    with pytest.raises(ValidationError, match="node_urls"):
+        chosen(node(environment="prod", node_urls="https://one.example"))
+
+
+def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
+    told = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
+    api = chosen(node(**told, certificate_arn=CERTIFICATE)).api
+    assert (api.domain, api.certificate_arn) == ("push.example.org", CERTIFICATE)
+    with pytest.raises(ValidationError, match="go together"):
+        chosen(node(**told))
+
+
+def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
+    elsewhere = CERTIFICATE.replace("us-east-1", "eu-central-1")
+    with pytest.raises(ValidationError, match="one of us-east-1"):
+        Environment.model_validate(
+            {**dict(PROD), "api": {**API, "domain": "push.example.org", "certificate_arn": elsewhere}}
+        )
 
 
 def test_a_message_stays_invisible_for_six_timeouts_and_the_window() -> None:

@@ -92,6 +92,7 @@ PERMITTED: Mapping[str, Permissions] = {
     "ingest": {
         **using_key("dynamodb", "s3"),
         "sqs:SendMessage": {"clarion-prod-statements"},
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
         "dynamodb:GetItem": {"clarion-prod-leases"},
         "dynamodb:PutItem": {"clarion-prod-leases"},
         "dynamodb:DescribeTable": {"clarion-prod-rules"},

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
+from pydantic import BaseModel, ValidationError
 
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from dispatch.settings import DispatchSettings
+from infra.config import Allowance, Following, Matching, Part, Stubs
 from ingest.settings import IngestSettings
 from match.settings import MatchSettings
 
@@ -20,8 +22,19 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "fcm": DispatchSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
+    "ingest": IngestSettings,
 }
+PARTS: Mapping[type[Part], type[BaseModel]] = {
+    Allowance: ApiSettings,
+    Matching: MatchSettings,
+    Following: IngestSettings,
+    Stubs: DispatchSettings,
+}
+"""The configuration that is handed on to a room as it is."""
 
+
+ELSEWHERE = ("ingest", "local")
+"""What no stack holds: beside the emulator, ingest runs as a process of its own."""
 
 JWKS = {
     "issuer": "https://login.example.org",
@@ -44,9 +57,34 @@ ALLOWANCE = {
 }
 
 
+MATCHING = {
+    "rate_limit": 40,
+    "rate_window_seconds": 90,
+    "rate_cooldown_seconds": 0,
+    "fan_out_page": 100,
+    "second_look_seconds": 0,
+}
+FOLLOWING = {
+    "first_replay": "handle",
+    "seen_limit": 1_000_000,
+    "outbox_bytes": 1_000_000,
+    "second_look_bytes": 2_000_000,
+    **{name: 7.5 for name in IngestSettings.model_fields if name.endswith("_seconds")},
+}
+INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
+PROVIDERS = {
+    "apns_url": "https://127.0.0.1:1/",
+    "apns_sandbox_url": "https://127.0.0.1:2/",
+    "fcm_url": "https://127.0.0.1:3/",
+    "ca_file": "authorities.pem",
+}
+
+
 EVERYTHING: dict[str, Any] = {
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
-    "providers": {"apns_url": "https://127.0.0.1:1", "fcm_url": "https://127.0.0.1:2", "ca_file": "authorities.pem"},
+    "matching": MATCHING,
+    "ingest": {**INGEST, "following": FOLLOWING},
+    "providers": PROVIDERS,
     "api": {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
@@ -56,12 +94,10 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 UNSET: Mapping[str, set[str]] = {
-    "match": {"fan_out_page", "second_look_seconds", "rate_limit", "rate_window_seconds", "rate_cooldown_seconds"},
-    "apns": {"apns_sandbox_url"},
-    "voip": {"apns_sandbox_url"},
-    "fcm": {"apns_sandbox_url", "sandbox_secret_id"},
+    "fcm": {"sandbox_secret_id"},
+    "ingest": {"state_bucket", "state_prefix", "health_port"},
 }
-"""What no environment sets: match's limits, which are the product's, and what a provider has no use for."""
+"""What no environment sets: what a provider has no use for, and what ingest's permissions and container are made for."""
 
 
 def resolved(value: Any) -> str:
@@ -81,30 +117,67 @@ def everything(template_with: Callable[..., Template]) -> Template:
 
 
 def settings_of[S: Settings](template: Template, name: str, kind: type[S], stage: str = "prod") -> S:
-    """As the function will read them."""
-    functions = template.find_resources(
-        "AWS::Lambda::Function", {"Properties": {"FunctionName": f"clarion-{stage}-{name}"}}
+    """As the function or the task will read them."""
+    variables = (
+        task_variables(template) if name == "ingest" else function_variables(template, f"clarion-{stage}-{name}")
     )
-    (function,) = functions.values()
-    variables = function["Properties"]["Environment"]["Variables"]
     return kind.from_environment({key: resolved(value) for key, value in variables.items()})
 
 
-@pytest.mark.parametrize("stage", ["prod", "local"])
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_function_understands_its_environment(template_of: Callable[[str], Template], name: str, stage: str) -> None:
+def function_variables(template: Template, name: str) -> dict[str, Any]:
+    (function,) = template.find_resources("AWS::Lambda::Function", {"Properties": {"FunctionName": name}}).values()
+    variables: dict[str, Any] = function["Properties"]["Environment"]["Variables"]
+    return variables
+
+
+def task_variables(template: Template) -> dict[str, Any]:
+    (task,) = template.find_resources("AWS::ECS::TaskDefinition").values()
+    (container,) = task["Properties"]["ContainerDefinitions"]
+    return {each["Name"]: each["Value"] for each in container["Environment"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"), [(name, stage) for stage in ("prod", "local") for name in SETTINGS if (name, stage) != ELSEWHERE]
+)
+def test_each_room_understands_its_environment(template_of: Callable[[str], Template], name: str, stage: str) -> None:
     template = template_of("prod" if stage == "prod" else "emulator")
     settings = settings_of(template, name, SETTINGS[name], stage)
+    assert settings.stage == stage
     assert getattr(settings, "table_prefix", f"clarion-{stage}-") == f"clarion-{stage}-"
     assert getattr(settings, "notify_type", name) == name
 
 
-def test_the_ingest_task_understands_its_environment(prod: Template) -> None:
-    (task,) = prod.find_resources("AWS::ECS::TaskDefinition").values()
-    (container,) = task["Properties"]["ContainerDefinitions"]
-    variables = {each["Name"]: resolved(each["Value"]) for each in container["Environment"]}
-    settings = IngestSettings.from_environment(variables)
-    assert settings.node_urls[0].startswith("wss://")
+@pytest.mark.parametrize("part", PARTS)
+def test_configuration_has_the_names_of_what_it_sets(part: type[Part]) -> None:
+    assert part.model_fields.keys() <= PARTS[part].model_fields.keys()
+
+
+def test_how_match_decides_and_ingest_follows_is_configured(everything: Template) -> None:
+    match, ingest = settings_of(everything, "match", MatchSettings), settings_of(everything, "ingest", IngestSettings)
+    assert match.model_dump(include=set(MATCHING)) == MATCHING
+    assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
+    assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
+
+
+def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) -> None:
+    settings = settings_of(everything, "apns", DispatchSettings)
+    assert (settings.apns_url, settings.apns_sandbox_url) == ("https://127.0.0.1:1", "https://127.0.0.1:2")
+    assert settings.ca_file == "authorities.pem"
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        (Matching, {"rate_limit": 0}),
+        (Matching, {"second_look_seconds": 901}),
+        (Following, {"stream_poll_seconds": 0.1}),
+        (Following, {"first_replay": "forget"}),
+        (Following, {"lease_seconds": 0}),
+    ],
+)
+def test_what_a_room_could_not_work_with_stops_synthesis(part: type[Part], value: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(value))):
+        part.model_validate(value)
 
 
 def test_what_a_client_may_do_is_configured(template_with: Callable[..., Template]) -> None:
@@ -115,9 +188,15 @@ def test_what_a_client_may_do_is_configured(template_with: Callable[..., Templat
     assert settings.direct_push.pushes_per_minute == 7
 
 
-def test_what_is_not_configured_is_left_to_the_function(prod: Template) -> None:
+@pytest.mark.parametrize(
+    ("name", "part"), [("api", Allowance), ("match", Matching), ("ingest", Following), ("apns", Stubs)]
+)
+def test_what_is_not_configured_is_left_to_the_room(prod: Template, name: str, part: type[Part]) -> None:
+    assert not settings_of(prod, name, SETTINGS[name]).model_fields_set & part.model_fields.keys()
+
+
+def test_what_is_not_configured_of_direct_push_is_left_to_the_api(prod: Template) -> None:
     settings = settings_of(prod, "api", ApiSettings)
-    assert not settings.model_fields_set & set(ALLOWANCE)
     assert settings.direct_push
     assert "pushes_per_minute" not in settings.direct_push.model_fields_set
 
@@ -166,4 +245,4 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
     assert type(settings).model_fields.keys() - settings.model_fields_set == UNSET.get(name, set())
     if isinstance(settings, ApiSettings):
         assert settings.direct_push
-        assert DirectPushSettings.model_fields.keys() - settings.direct_push.model_fields_set == {"apns_sandbox_url"}
+        assert DirectPushSettings.model_fields.keys() == settings.direct_push.model_fields_set

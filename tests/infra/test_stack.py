@@ -142,9 +142,13 @@ def test_the_api_may_have_a_domain_of_its_own_and_is_then_reached_by_no_other(
 ) -> None:
     certificate = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
     template = template_with(api={"domain": "push.example.org", "certificate_arn": certificate})
+    tls = Match.object_like({"SecurityPolicy": "TLS_1_2", "CertificateArn": certificate})
     template.has_resource_properties("AWS::ApiGatewayV2::Api", {"DisableExecuteApiEndpoint": True})
-    template.has_resource_properties("AWS::ApiGatewayV2::DomainName", {"DomainName": "push.example.org"})
+    template.has_resource_properties(
+        "AWS::ApiGatewayV2::DomainName", {"DomainName": "push.example.org", "DomainNameConfigurations": [tls]}
+    )
     template.has_output("ApiUrl", {"Value": "https://push.example.org"})
+    template.has_output("ApiAddress", {"Value": {"Fn::GetAtt": [Match.any_value(), "RegionalDomainName"]}})
 
 
 def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Template) -> None:

@@ -9,12 +9,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import UUID
 
 import pytest
 from moto import mock_aws
 from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
+from clarion.events import StatementObserved
 from clarion.messages import StatementMessage
 from clarion.statement import Proof, ProofKind, Statement, encode
 from clarion.tables import Lease, Rule, rule_key
@@ -144,6 +146,21 @@ class FakeNode:
         return json.dumps({"jsonrpc": "2.0", "method": method, "params": {"subscription": "opaque", "result": result}})
 
 
+class ReadLake:
+    """The lake's stream, and what was told by it."""
+
+    def __init__(self, s3: "S3Client") -> None:
+        self._s3 = s3
+
+    def lines(self) -> list[StatementObserved]:
+        listed = self._s3.list_objects_v2(Bucket="lake").get("Contents", [])
+        files = [self._s3.get_object(Bucket="lake", Key=found["Key"])["Body"].read() for found in listed]
+        return [StatementObserved.model_validate_json(line) for content in files for line in content.splitlines()]
+
+    def receipts(self) -> set[UUID]:
+        return {line.receipt for line in self.lines()}
+
+
 class ReceivedQueue:
     """The statements queue, and what has been read from it."""
 
@@ -215,7 +232,7 @@ def sdk() -> Iterator[Clients]:
 @pytest.fixture
 def aws(sdk: Clients) -> None:
     """An empty account for each test."""
-    for backend in ("dynamodb", "dynamodbstreams", "s3", "sqs"):
+    for backend in ("dynamodb", "dynamodbstreams", "firehose", "s3", "sqs"):
         get_backend(backend).reset()
 
 
@@ -228,6 +245,17 @@ def s3(aws: None, sdk: Clients) -> "S3Client":
 @pytest.fixture
 def received(aws: None, sdk: Clients) -> ReceivedQueue:
     return ReceivedQueue(sdk.sqs, sdk.sqs.create_queue(QueueName="statements")["QueueUrl"])
+
+
+@pytest.fixture
+def lake(s3: "S3Client", sdk: Clients) -> ReadLake:
+    s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
+    destination = {"RoleARN": "arn:aws:iam::123456789012:role/lake", "BucketARN": "arn:aws:s3:::lake"}
+    sdk.firehose.create_delivery_stream(
+        DeliveryStreamName="events",
+        ExtendedS3DestinationConfiguration=destination,  # type: ignore[arg-type] # the stub's TypedDict
+    )
+    return ReadLake(s3)
 
 
 @pytest.fixture
@@ -280,7 +308,7 @@ class MotoStreams:
 
 
 @pytest.fixture
-def clients(tables: None, s3: "S3Client", sdk: Clients) -> Clients:
+def clients(tables: None, s3: "S3Client", lake: ReadLake, sdk: Clients) -> Clients:
     return sdk
 
 
@@ -294,6 +322,8 @@ def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
                 "node_urls": [node.url for node in nodes],
                 "statements_queue_url": received.url,
                 "oversize_bucket": "oversize",
+                "events_stream": "events",
+                "lake_linger_seconds": 0.01,
                 "table_prefix": "test-",
                 "second_look_seconds": 0.2,
                 "stream_poll_seconds": 0.05,

@@ -5,6 +5,7 @@ import pytest
 from clarion.metrics import Metric
 from clarion.statement import Proof, ProofKind, Statement, encode
 from clarion.tables import rule_key
+from ingest import outbox
 from ingest.candidates import Candidates
 from ingest.counts import Counts
 from ingest.intake import Intake
@@ -30,8 +31,14 @@ class Room:
         self.seen = Seen(1000)
         self.candidates = Candidates()
         self.candidates.fresh_as_of = NOW
-        self.outbox = Outbox(AMPLE, self.handled.append)
-        self.outbox.set_open(is_open=True)
+        self.outbox = Outbox(
+            to="queue",
+            room=outbox.Room(AMPLE),
+            most=10,
+            linger=0,
+            gone=lambda letter: self.handled.append(letter.fingerprint),
+            is_open=True,
+        )
         self.second_look = SecondLook(second_look_bytes)
         self.intake = Intake(
             seen=self.seen,

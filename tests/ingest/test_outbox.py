@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clarion.statement import MAX_SIZE
-from ingest.outbox import BATCH_BYTES, BATCH_MESSAGES, Letter, Outbox, send_forever
+from ingest.letter import Letter
+from ingest.outbox import BATCH_BYTES, Outbox, Room, send_forever
 
 AMPLE = 1 << 30
 
@@ -24,17 +25,26 @@ def handled() -> list[int]:
     return []
 
 
-def opened(capacity: int, handled: list[int]) -> Outbox:
-    outbox = Outbox(capacity, handled.append)
-    outbox.set_open(is_open=True)
-    return outbox
+MOST = 10
+
+
+def make_outbox(taken: list[int], *, room: Room | None = None, linger: float = 0.0, is_open: bool = True) -> Outbox:
+    """An outbox that puts the fingerprints of what was taken into `taken`."""
+    return Outbox(
+        to="queue",
+        room=room or Room(AMPLE),
+        most=MOST,
+        linger=linger,
+        gone=lambda one: taken.append(one.fingerprint),
+        is_open=is_open,
+    )
 
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=30))
 def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> None:
     async def drain() -> list[list[Letter]]:
-        outbox = opened(AMPLE, [])
+        outbox = make_outbox([])
         for number, size in enumerate(sizes):
             outbox.add(Letter(uuid4(), number, number, blank[:size]))
         batches = []
@@ -47,7 +57,7 @@ def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> N
     batches = asyncio.run(drain())
     assert [one.fingerprint for batch in batches for one in batch] == list(range(len(sizes)))
     for batch in batches:
-        assert 0 < len(batch) <= BATCH_MESSAGES
+        assert 0 < len(batch) <= MOST
         assert sum(one.wire_size for one in batch) <= BATCH_BYTES
 
 
@@ -81,19 +91,19 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
     trouble: Callable[[Sequence[Letter]], list[Letter]], handled: list[int]
 ) -> None:
     failing = FailingQueue([trouble, trouble])
-    outbox = opened(AMPLE, handled)
+    outbox = make_outbox(handled)
     sending = asyncio.create_task(send_forever(outbox, failing.send, 2))
     for number in range(25):
         outbox.add(letter(number))
     await outbox.settle()
-    await asyncio.wait_for(outbox.empty(), 30)
+    await asyncio.wait_for(outbox.drain(), 30)
     sending.cancel()
     assert sorted(failing.taken) == list(range(25))
     assert sorted(handled) == list(range(25))
 
 
 async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None:
-    outbox = opened(letter(1).held_size, handled)
+    outbox = make_outbox(handled, room=Room(letter(1).held_size))
     outbox.add(letter(1))
     waiting = asyncio.create_task(outbox.settle())
     await asyncio.sleep(0.01)
@@ -103,7 +113,7 @@ async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None
 
 
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
-    outbox = opened(AMPLE, handled)
+    outbox = make_outbox(handled)
     outbox.add(letter(1))
     batch = await outbox.take()
     assert (handled, outbox.oldest) == ([], 1)
@@ -114,12 +124,55 @@ async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[
 
 
 async def test_a_standby_keeps_what_the_leader_may_not_have_passed_on(handled: list[int]) -> None:
-    outbox = Outbox(AMPLE, handled.append)
+    outbox = make_outbox(handled, is_open=False)
     for number in range(1, 6):
         outbox.add(letter(number))
     taking = asyncio.create_task(outbox.take())
-    outbox.drop_before(3)
-    assert (handled, outbox.oldest) == ([1, 2], 3)
+    assert [one.fingerprint for one in outbox.drop_before(3)] == [1, 2]
+    assert (handled, outbox.oldest) == ([], 3)
     assert not taking.done()
     outbox.set_open(is_open=True)
     assert [one.fingerprint for one in await taking] == [3, 4, 5]
+
+
+async def test_a_batch_waits_for_company_until_it_is_full(handled: list[int]) -> None:
+    outbox = make_outbox(handled, linger=60)
+    taking = asyncio.create_task(outbox.take())
+    for number in range(MOST):
+        await asyncio.sleep(0.001)
+        assert not taking.done()
+        outbox.add(letter(number))
+    assert len(await asyncio.wait_for(taking, 30)) == MOST
+
+
+async def test_a_batch_that_a_few_large_letters_fill_waits_for_no_more(handled: list[int]) -> None:
+    outbox = make_outbox(handled, linger=60)
+    for number in range(2):
+        outbox.add(letter(number, size=BATCH_BYTES // 2))
+    assert len(await asyncio.wait_for(outbox.take(), 30)) == 1
+
+
+async def test_nothing_lingers_when_all_is_to_leave(handled: list[int]) -> None:
+    outbox = make_outbox(handled, linger=60)
+    outbox.add(letter(1))
+    sending = asyncio.create_task(send_forever(outbox, lambda _: [], 1))
+    await asyncio.sleep(0.01)
+    await asyncio.wait_for(outbox.drain(), 30)
+    sending.cancel()
+    assert handled == [1]
+
+
+async def test_what_goes_from_one_outbox_to_the_next_fills_their_room_until_it_has_left_both(
+    handled: list[int],
+) -> None:
+    room = Room(letter(1).held_size)
+    second = make_outbox(handled, room=room)
+    first = Outbox(to="queue", room=room, most=MOST, linger=0, gone=second.add, is_open=True)
+    first.add(letter(1))
+    first.done(await first.take())
+    waiting = asyncio.create_task(first.settle())
+    await asyncio.sleep(0.01)
+    assert (handled, waiting.done()) == ([], False)
+    second.done(await second.take())
+    await asyncio.wait_for(waiting, 30)
+    assert handled == [1]

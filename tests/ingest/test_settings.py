@@ -7,6 +7,7 @@ ENVIRONMENT = {
     "CLARION_NODE_URLS": "wss://one.example",
     "CLARION_STATEMENTS_QUEUE_URL": "https://queue.example",
     "CLARION_OVERSIZE_BUCKET": "bucket",
+    "CLARION_EVENTS_STREAM": "events",
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.statement import MAX_SIZE
-from ingest.outbox import BATCH_BYTES, ENVELOPE_BYTES, Letter
+from ingest.letter import ENVELOPE_BYTES, MOST_BYTES, Letter
 from ingest.statements_queue import StatementsQueue
 from ingest.task import Clients
 
@@ -54,7 +54,7 @@ def test_a_statement_that_lies_in_s3_is_not_put_there_again(queue: StatementsQue
 
 
 def test_the_largest_statement_that_fits_a_message_goes_by_it(queue: StatementsQueue, s3: "S3Client") -> None:
-    size = (BATCH_BYTES - ENVELOPE_BYTES) // 4 * 3
+    size = (MOST_BYTES - ENVELOPE_BYTES) // 4 * 3
     assert letter(bytes(size + 1)).oversize
     largest = [letter(bytes(size))]
     queue.store_oversize(largest)
@@ -62,7 +62,7 @@ def test_the_largest_statement_that_fits_a_message_goes_by_it(queue: StatementsQ
     assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, BATCH_BYTES])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, MOST_BYTES])
 def test_a_message_is_never_larger_than_was_counted(
     size: int, queue: StatementsQueue, received: "ReceivedQueue"
 ) -> None:

@@ -127,10 +127,11 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
 async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
     node: "FakeNode", running: "Run", make_settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with running(make_settings(node, stream_poll_seconds=3600)):
+    async with running(make_settings(node, stream_poll_seconds=3600, stage="blue")):
         await asyncio.sleep(0.3)
     (told,) = capsys.readouterr().out.splitlines()
     (block,) = json.loads(told)["_aws"]["CloudWatchMetrics"]
+    assert (json.loads(told)["service"], json.loads(told)["stage"]) == ("ingest", "blue")
     assert {"Name": "rules_behind", "Unit": "Milliseconds"} in block["Metrics"]
     assert 300 <= json.loads(told)["rules_behind"][0] < 60_000
 

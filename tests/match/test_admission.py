@@ -4,7 +4,6 @@ from collections import Counter
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 
 from clarion.limiter import Window
@@ -168,13 +167,3 @@ def test_a_cooldown_does_not_reach_back_to_what_was_lost_hours_ago(scene: Scene)
     scene.clock.advance(120)
     scene.take(lost)
     assert [push.receipt for push in scene.pushes()] == [lost.receipt]
-
-
-def test_what_cannot_be_read_is_buried_with_its_reason(scene: Scene) -> None:
-    sqs = boto3.client("sqs")
-    url = sqs.create_queue(QueueName="statements-buried")["QueueUrl"]
-    scene.settings = scene.settings.model_copy(update={"dead_letter_url": url})
-    assert scene.elsewhere().take('{"version": 1}', *scene.observe_new(1)) == set()
-    [buried] = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"])["Messages"]
-    assert buried["Body"] == '{"version": 1}'
-    assert "receipt: Field required" in buried["MessageAttributes"]["reason"]["StringValue"]

@@ -190,3 +190,17 @@ def test_a_row_that_cannot_be_read_holds_up_its_own_statement_only(scene: Scene)
     messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER, other)]
     assert scene.take(*messages) == {1, 2}
     assert len(scene.pushes()) == 1
+
+
+def test_a_row_of_another_shape_than_its_model_holds_up_its_own_statement_only(scene: Scene) -> None:
+    scene.subscribe()
+    broken = scene.subscribe(OTHER)
+    boto3.client("dynamodb").update_item(
+        TableName=Subscription.Meta.table_name,
+        Key={"subscription_id": {"S": broken.subscription_id}},
+        UpdateExpression="SET generation = :word",
+        ExpressionAttributeValues={":word": {"S": "first"}},
+    )
+    messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER)]
+    assert scene.take(*messages) == {1}
+    assert len(scene.pushes()) == 1

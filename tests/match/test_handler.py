@@ -1,16 +1,23 @@
+import json
+
 import pytest
 
 from match.handler import handler
 from tests.match.scene import Scene, received
 
 
-def test_the_lambda_names_the_messages_that_are_to_come_again(
-    scene: Scene, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its_stage(
+    scene: Scene,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name, value in environment.items():
+    for name, value in (environment | {"CLARION_STAGE": "blue"}).items():
         monkeypatch.setenv(name, value)
     scene.subscribe()
     [message] = scene.observe_new(1)
     records = [received("good", message.to_json()), received("bad", "not a message")]
     assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
     assert len(scene.pushes()) == 1
+    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
+    assert (told["service"], told["stage"], told["notification_queued"]) == ("match", "blue", [1])

@@ -1,6 +1,7 @@
 """A rule made just before its statement counts, although the index of the rules lags behind."""
 
 from clarion.messages import StatementMessage
+from tests.match.meter import meter
 from tests.match.scene import Scene
 
 
@@ -9,6 +10,12 @@ def test_what_nobody_wants_yet_is_looked_at_again(scene: Scene) -> None:
     assert scene.take(message) == set()
     [again] = scene.again()
     assert again == message.model_copy(update={"second_look": True})
+
+
+def test_what_is_not_decided_yet_is_not_told(scene: Scene) -> None:
+    with meter.running() as bill:
+        scene.take(*scene.observe_new(3))
+    assert bill.requests["PutRecordBatch"] == 0
 
 
 def test_a_rule_that_showed_meanwhile_counts(scene: Scene) -> None:

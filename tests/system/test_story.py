@@ -1,25 +1,16 @@
-"""The deployed stack in the emulator, driven as its users would: the demo's scenes, in order, on one deployment."""
-
-from collections.abc import AsyncIterator
+"""The demo's scenes, in order: the deployed stack driven as its users would."""
 
 import pytest
-import pytest_asyncio
 
 from local.story import STORY, Cast, Scene
-from local.system import System, running
+from local.system import System
 
-pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture(scope="module")
 def cast() -> Cast:
     return Cast()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def system() -> AsyncIterator[System]:
-    async with running("system-test", lambda _: None) as system:
-        yield system
 
 
 @pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene.title)

@@ -4,7 +4,7 @@ All kinds share one Firehose stream, told apart by `event`: Firehose bills each 
 of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import batched
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
@@ -41,9 +41,12 @@ class Event(BaseModel):
     version: Literal[1] = 1
     at: Milliseconds
 
+    def to_line(self) -> bytes:
+        return self.model_dump_json(exclude_none=True).encode() + b"\n"
+
 
 class StatementObserved(Event):
-    """The statement itself, as match received it; one too large for a queue message is named by its `location`."""
+    """The statement itself, as ingest forwarded it; one too large for a queue message is named by its `location`."""
 
     event: Literal["observed"] = "observed"
     receipt: UUID
@@ -146,51 +149,65 @@ def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
         yield change.model_copy(update={"rules": some})
 
 
-class EventLog:
-    """Collects the events of one invocation and hands them to Firehose at its end."""
+type Pack = list[bytes]
+"""Lines that share a record."""
+
+
+class EventStream:
+    """Firehose, a call at a time; see `calls`."""
 
     def __init__(self, firehose: "FirehoseClient", stream: str) -> None:
         self._firehose = firehose
         self._stream = stream
+
+    def put(self, packs: Sequence[Pack]) -> list[bytes]:
+        """Return the lines that Firehose did not take, after the SDK's own retries. Raise what the SDK raises."""
+        entries = [{"Data": b"".join(pack)} for pack in packs]
+        answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        if not answer["FailedPutCount"]:
+            return []
+        told = zip(packs, answer["RequestResponses"], strict=True)
+        return [line for pack, outcome in told if "ErrorCode" in outcome for line in pack]
+
+
+class EventLog:
+    """Collects the events of one invocation and hands them to Firehose at its end."""
+
+    def __init__(self, firehose: "FirehoseClient", stream: str) -> None:
+        self._stream = EventStream(firehose, stream)
         self._lines: list[bytes] = []
 
     def add(self, event: Event) -> None:
-        self._lines.append(event.model_dump_json(exclude_none=True).encode() + b"\n")
+        self._lines.append(event.to_line())
 
     def flush(self) -> int:
         """Send what was collected and return how many lines Firehose did not take, after the SDK's own retries."""
         lines, self._lines = self._lines, []
-        records = list(_packed(lines))
-        lost = 0
-        for start in range(0, len(records), RECORDS_PER_CALL):
-            lost += self._put(records[start : start + RECORDS_PER_CALL])
-        return lost
+        return sum(map(self._lost, calls(lines)))
 
-    def _put(self, records: list[bytes]) -> int:
+    def _lost(self, packs: Sequence[Pack]) -> int:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the pipeline reads events without it
 
-        entries = [{"Data": record} for record in records]
         try:
-            answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
+            return len(self._stream.put(packs))
         except (BotoCoreError, ClientError):
             # What was decided has been done. To fail now would do it again, with a push for each time.
-            return sum(record.count(b"\n") for record in records)
-        if not answer["FailedPutCount"]:
-            return 0
-        failed = [
-            record for record, told in zip(records, answer["RequestResponses"], strict=True) if "ErrorCode" in told
-        ]
-        return sum(record.count(b"\n") for record in failed)
+            return sum(map(len, packs))
 
 
-def _packed(lines: list[bytes]) -> Iterator[bytes]:
-    pack: list[bytes] = []
+def calls(lines: Iterable[bytes]) -> Iterator[tuple[Pack, ...]]:
+    """What to `put`, call by call."""
+    return batched(_packed(lines), RECORDS_PER_CALL, strict=False)
+
+
+def _packed(lines: Iterable[bytes]) -> Iterator[Pack]:
+    pack: Pack = []
     size = 0
     for line in lines:
         if pack and size + len(line) > RECORD_BYTES:
-            yield b"".join(pack)
+            yield pack
             pack, size = [], 0
         pack.append(line)
         size += len(line)
     if pack:
-        yield b"".join(pack)
+        yield pack

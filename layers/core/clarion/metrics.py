@@ -1,10 +1,12 @@
 """The names of all metrics, in one place: rooms count by them, alarms and dashboards refer to them.
 
-A decision's metric is its vocabulary and its word, such as `push_token_gone`; all carry the dimension `service`,
-the room that counted.
+A decision's metric is its vocabulary and its word, such as `push_token_gone`. Each carries the dimensions `service`,
+the room that counted, and `stage`, so that the deployments of one account are told apart.
 """
 
 from enum import StrEnum
+
+from aws_lambda_powertools.metrics import EphemeralMetrics
 
 from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 
@@ -16,7 +18,11 @@ class Metric(StrEnum):
 
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
+    KEYS_UNAVAILABLE = "keys_unavailable"
+    """Callers that could not be told from strangers, because the keys of an issuer can't be had."""
     MESSAGES_POISONED = "messages_poisoned"
+    STATEMENTS_GIVEN_UP = "statements_given_up"
+    """Failed at the last attempt: in the dead-letter queue, with the reason."""
     STATEMENTS_RECEIVED = "statements_received"
     STATEMENTS_FORWARDED = "statements_forwarded"
     STATEMENTS_REPLAYED = "statements_replayed"
@@ -25,9 +31,9 @@ class Metric(StrEnum):
     STATEMENTS_SKIPPED = "statements_skipped"
     """Shown again though already known."""
     STATEMENTS_HELD = "statements_held"
-    """Waiting for the queue, or for a second look."""
+    """Waiting for the queue, for the lake, or for a second look."""
     INGEST_LAG = "ingest_lag"
-    """Age of the oldest statement that the queue has not confirmed, in milliseconds."""
+    """Age of the oldest statement that queue and lake have not both confirmed, in milliseconds."""
     REPLAY_REMAINING = "replay_remaining"
     """What the nodes still owe of their replays."""
     LEADERS = "leaders"
@@ -47,3 +53,13 @@ _VOCABULARIES = {StatementDecision: "statement", NotificationDecision: "notifica
 def decided(decision: Decision) -> str:
     """The name of the metric that counts `decision`."""
     return f"{_VOCABULARIES[type(decision)]}_{decision}"
+
+
+def dimensions(service: str, stage: str) -> dict[str, str]:
+    """What a metric is selected by: all of them, since CloudWatch knows none by a part of its dimensions."""
+    return {"service": service, "stage": stage}
+
+
+def metrics_of(service: str, stage: str) -> EphemeralMetrics:
+    """What a room counts with; `flush_metrics` prints one line in the embedded metric format."""
+    return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage))

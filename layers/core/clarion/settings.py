@@ -10,9 +10,14 @@ PREFIX = "CLARION_"
 
 
 class Settings(BaseModel):
-    """Base of every room's settings: field `queue_url` is read from `CLARION_QUEUE_URL`."""
+    """Base of every room's settings: field `queue_url` is read from `CLARION_QUEUE_URL`.
+
+    `stage` names the deployment; by it, the metrics of several in one account are told apart.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    stage: str = "local"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:

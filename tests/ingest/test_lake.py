@@ -1,0 +1,214 @@
+"""What ingest tells the lake, while the lake takes it and while it doesn't."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from botocore.exceptions import ClientError
+
+from clarion.events import RECORD_BYTES, EventStream, StatementObserved
+from clarion.statement import MAX_SIZE
+from clarion.tables import Rule
+from ingest.lake import Lake
+from ingest.letter import MOST_BYTES, Letter
+from ingest.settings import IngestSettings
+from ingest.task import Clients, Task
+
+if TYPE_CHECKING:
+    from mypy_boto3_firehose import FirehoseClient
+
+    from tests.ingest.conftest import FakeNode, ReadLake, ReceivedQueue, Run
+
+type Settings = Callable[..., IngestSettings]
+type Make = Callable[..., bytes]
+
+
+def letter(statement: bytes) -> Letter:
+    return Letter(uuid4(), 1_700_000_000_000, 1, statement)
+
+
+class FailingFirehose:
+    """Refuses whatever `refuses` says, of a call or of its records, and takes the rest."""
+
+    def __init__(self, client: "FirehoseClient") -> None:
+        self._client = client
+        self.refuses: Callable[[Sequence[Any]], list[Any]] = list
+
+    def put_record_batch(self, **request: Any) -> Any:
+        records = request["Records"]
+        refused = self.refuses(records)
+        taken = [record for record in records if record not in refused]
+        if taken:
+            self._client.put_record_batch(**request | {"Records": taken})
+        told = [{"ErrorCode": "ServiceUnavailableException"} if one in refused else {} for one in records]
+        return {"FailedPutCount": len(refused), "RequestResponses": told}
+
+
+@pytest.fixture
+def firehose(lake: "ReadLake", sdk: Clients) -> FailingFirehose:
+    return FailingFirehose(sdk.firehose)
+
+
+def _throttled(_: Sequence[Any]) -> list[Any]:
+    raise ClientError({"Error": {"Code": "ServiceUnavailableException"}}, "PutRecordBatch")
+
+
+def _none(_: Sequence[Any]) -> list[Any]:
+    return []
+
+
+def test_a_line_carries_receipt_time_and_statement(lake: "ReadLake", sdk: Clients) -> None:
+    sent = letter(b"\xff\x00statement")
+    assert Lake(EventStream(sdk.firehose, "events")).tell([sent]) == []
+    (line,) = lake.lines()
+    assert (line.receipt, line.observed_at, line.at, line.statement, line.location) == (
+        sent.receipt,
+        sent.observed_at,
+        sent.observed_at,
+        sent.statement,
+        None,
+    )
+
+
+def test_a_statement_that_lies_in_s3_is_told_by_its_location(lake: "ReadLake", sdk: Clients) -> None:
+    large = letter(b"\xaa" * MAX_SIZE)
+    assert Lake(EventStream(sdk.firehose, "events")).tell([large]) == []
+    (line,) = lake.lines()
+    assert (line.statement, line.location) == (None, large.location)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, MOST_BYTES // 2, MOST_BYTES])
+def test_a_line_is_never_larger_than_was_counted(size: int) -> None:
+    sent = Letter(uuid4(), 2**53, 1, bytes(size))
+    line = StatementObserved.of(sent.message, sent.observed_at).to_line()
+    assert len(line) <= sent.wire_size <= MOST_BYTES
+
+
+def test_of_a_call_that_is_taken_in_part_the_rest_is_returned(lake: "ReadLake", firehose: FailingFirehose) -> None:
+    letters = [letter(bytes([number]) * (RECORD_BYTES // 4)) for number in range(5)]
+    firehose.refuses = lambda records: list(records[1:])
+    failed = Lake(EventStream(firehose, "events")).tell(letters)  # type: ignore[arg-type] # speaks as much as is needed
+    assert 0 < len(failed) < len(letters)
+    assert lake.receipts() | {one.receipt for one in failed} == {one.receipt for one in letters}
+    assert not lake.receipts() & {one.receipt for one in failed}
+
+
+@pytest.fixture(autouse=True)
+def rule(write_rule: Callable[..., Rule]) -> None:
+    write_rule()
+
+
+async def test_the_lake_is_told_of_each_statement_that_is_forwarded_and_of_no_other(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    lake: "ReadLake",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(*(make_statement(number) for number in range(25)))
+        node.show(make_statement(100, topics=(b"\x71" * 32,)))
+        await received.holds(25)
+    assert {line.receipt: line.statement for line in lake.lines()} == {
+        message.receipt: message.statement for message in received.read()
+    }
+
+
+async def test_sigterm_waits_for_the_lake_to_have_been_told(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    lake: "ReadLake",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    async with running(make_settings(node, lake_linger_seconds=600)):
+        await node.subscribed()
+        node.show(make_statement(1))
+        (message,) = await received.holds(1)
+        assert lake.lines() == []
+    assert lake.receipts() == {message.receipt}
+
+
+async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwards(
+    node: "FakeNode",
+    clients: Clients,
+    received: "ReceivedQueue",
+    firehose: FailingFirehose,
+    lake: "ReadLake",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    firehose.refuses = _throttled
+    told_by: Any = firehose
+    task = Task(make_settings(node), replace(clients, firehose=told_by))
+    stop = asyncio.Event()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(task.run(stop))
+        await node.subscribed()
+        for number in range(3):
+            node.show(make_statement(number))
+            await received.holds(number + 1)
+        assert (task.status()["held"], task.status()["untold"], lake.lines()) == (0, 3, [])
+        firehose.refuses = _none
+        while task.status()["untold"]:
+            await asyncio.sleep(0.01)
+        stop.set()
+    assert lake.receipts() == {message.receipt for message in received.read()}
+
+
+async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full(
+    node: "FakeNode",
+    clients: Clients,
+    received: "ReceivedQueue",
+    firehose: FailingFirehose,
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    firehose.refuses = _throttled
+    told_by: Any = firehose
+    task = Task(make_settings(node, outbox_bytes=1), replace(clients, firehose=told_by))
+    stop = asyncio.Event()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(task.run(stop))
+        await node.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        node.show(make_statement(2))
+        await asyncio.sleep(0.2)
+        assert len(received.read()) == 1
+        firehose.refuses = _none
+        await received.holds(2)
+        stop.set()
+
+
+async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(
+    node: "FakeNode",
+    running: "Run",
+    clients: Clients,
+    received: "ReceivedQueue",
+    firehose: FailingFirehose,
+    lake: "ReadLake",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    """By a second receipt, which match calls a duplicate."""
+    firehose.refuses = _throttled
+    told_by: Any = firehose
+    crashing = asyncio.create_task(Task(make_settings(node), replace(clients, firehose=told_by)).run(asyncio.Event()))
+    async with asyncio.timeout(60):
+        await node.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        await asyncio.sleep(0.5)  # some savings of what was seen
+        crashing.cancel()
+        await asyncio.gather(crashing, return_exceptions=True)
+        assert lake.lines() == []
+        async with running(make_settings(node)):
+            await received.holds(2)
+    assert [line.statement for line in lake.lines()] == [make_statement(1)]
