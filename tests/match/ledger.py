@@ -12,9 +12,10 @@ from uuid import uuid4
 from moto import mock_aws
 
 from clarion.messages import Span
+from clarion.prices import READ_UNIT
 from match.room import Clients
 from match.settings import MatchSettings
-from tests.match.meter import READ_PRICE, Bill, meter
+from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 PAGE = 250
@@ -44,7 +45,7 @@ class Path(NamedTuple):
         bill = self.plays(scene)
         reads, dollars = bill.reads / self.per, bill.dollars / self.per
         if self.delivered:
-            reads, dollars = reads + DISPATCH_READ, dollars + DISPATCH_READ * READ_PRICE
+            reads, dollars = reads + DISPATCH_READ, dollars + DISPATCH_READ * READ_UNIT
         return Cost(reads, bill.writes / self.per, bill.sent / self.per, dollars)
 
 
