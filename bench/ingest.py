@@ -1,6 +1,8 @@
 """What one core can do: the intake of statements, the candidate filter, the set of seen statements.
 
 python -m bench.ingest        RULES=10_000_000 SEEN=4_000_000
+
+Ends with 1 if more memory or time is taken than it may, in proportion to RULES and SEEN.
 """
 
 import asyncio
@@ -28,6 +30,21 @@ FRAMES = 20_000
 LOOKUPS = 500_000
 DATA_BYTES = 300
 AMPLE = 1 << 40
+FILTER_BYTES = 300e6 / 10_000_000
+SEEN_BYTES = 200e6 / 4_000_000
+FEWEST_LOOKUPS = 200_000
+LONGEST_HOLD = 0.1
+"""Seconds for which saving may hold the stream."""
+
+
+class TooDearError(Exception):
+    """Something takes more than it may; the text has the figures."""
+
+
+def within(figures: str, *, holds: bool) -> str:
+    if not holds:
+        raise TooDearError(figures)
+    return figures
 
 
 def resident_megabytes() -> float:
@@ -63,7 +80,8 @@ def measure_filter(candidates: Candidates) -> str:
     megabytes = resident_megabytes() - before
     pairs = [(os.urandom(32), (os.urandom(32),)) for _ in range(LOOKUPS)]
     rate = per_second(lambda pair: candidates.match_any(candidates.pairs(*pair)), pairs)
-    return f"filter: {RULES:,} rules in {megabytes:.0f} MB, {rate:,.0f} look-ups/s"
+    figures = f"filter: {RULES:,} rules in {megabytes:.0f} MB, {rate:,.0f} look-ups/s"
+    return within(figures, holds=megabytes * 1e6 <= FILTER_BYTES * RULES and rate >= FEWEST_LOOKUPS)
 
 
 def measure_intake(candidates: Candidates) -> str:
@@ -117,10 +135,11 @@ async def _measure_seen() -> str:
     snapshot = await seen.snapshot()
     seconds = time.perf_counter() - start
     watching.cancel()
-    return (
+    figures = (
         f"seen: {SEEN:,} in {megabytes:.0f} MB, {len(snapshot) / 1e6:.0f} MB saved in {seconds:.1f} s"
         f" with the stream held for {longest * 1000:.0f} ms at most"
     )
+    return within(figures, holds=megabytes * 1e6 <= SEEN_BYTES * SEEN and longest <= LONGEST_HOLD)
 
 
 def measure_candidates() -> list[str]:

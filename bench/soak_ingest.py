@@ -11,24 +11,28 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from hashlib import blake2b, md5
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
-from uuid import UUID, uuid4
+from uuid import uuid4
 
+import boto3
+from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from bench.stand_ins import Queue, Stream
 from clarion.messages import StatementMessage
-from clarion.statement import Proof, ProofKind, Statement, encode
-from clarion.tables import rule_key
+from clarion.statement import Proof, ProofKind, Statement, decode, encode
+from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.store import StatementStore
+from match.claims import Claims, lasts_until
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -39,6 +43,7 @@ SENDER, TOPIC = b"\x5e" * 32, b"\x70" * 32
 STANDING = 1_000_000
 GRACE_SECONDS = 40
 PAUSE_SECONDS = 14
+TAKE_OVER_SECONDS = 15
 NEVER = 0xFFFF_FFFF << 32
 
 
@@ -93,92 +98,49 @@ class Aws:
         )
 
 
-class Queue:
-    """A stand-in for SQS that speaks its SendMessageBatch, since the emulator's slows to a crawl as it deepens.
+@dataclass
+class Outlets:
+    """Where ingest sends to."""
 
-    It keeps what it took, by statement: what another process sends again is a duplicate that match drops, but one
-    process, told apart by its queue's URL, must stay with one receipt. Of twenty batches it refuses one, and of
-    another takes only half.
-    """
-
-    def __init__(self) -> None:
-        self.received: Counter[bytes] = Counter()
-        self.latencies: list[int] = []
-        self.second_receipts = 0
-        self._receipts: dict[tuple[str, bytes], UUID] = {}
-        self._batches = 0
+    queue: Queue = field(default_factory=Queue)
+    stream: Stream = field(default_factory=Stream)
+    queue_url: str = ""
+    stream_url: str = ""
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=1 << 21)
-        async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-                status, answer = self._take(json.loads(await reader.readexactly(length)))
-                body = json.dumps(answer).encode()
-                start = f"HTTP/1.1 {status}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}"
-                writer.write(start.encode() + b"\r\n\r\n" + body)
-                await writer.drain()
-        writer.close()
-
-    def _take(self, request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        entries: list[dict[str, str]] = request["Entries"]
-        self._batches += 1
-        if self._batches % 20 == 5:
-            return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
-        taken = entries[: len(entries) // 2] if self._batches % 20 == 15 else entries
-        failed = entries[len(taken) :]
-        for entry in taken:
-            self._keep(request["QueueUrl"], StatementMessage.model_validate_json(entry["MessageBody"]))
-        answer = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": _md5(entry)} for entry in taken]
-        return "200 OK", {
-            "Successful": answer,
-            "Failed": [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in failed],
-        }
-
-    def _keep(self, sender: str, message: StatementMessage) -> None:
-        statement = message.statement or b""
-        self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
-        if not self.received[statement]:
-            self.latencies.append(time.time_ns() // 1_000_000 - message.observed_at)
-        self.received[statement] += 1
-
-
-def _md5(entry: dict[str, str]) -> str:
-    return md5(entry["MessageBody"].encode(), usedforsecurity=False).hexdigest()
+    async def running(self) -> AsyncIterator["Outlets"]:
+        async with self.queue.running() as self.queue_url, self.stream.running() as self.stream_url:
+            yield self
 
 
 class IngestTask:
-    """`python -m ingest` as a process of its own."""
+    """`python -m ingest` as a process of its own, which knows its queue by a `url` of its own."""
 
-    def __init__(self, aws: Aws, queue_url: str, node_urls: list[str], log: Path, **settings: str) -> None:
+    def __init__(self, aws: Aws, outlets: Outlets, node_urls: list[str], log: Path, **settings: str) -> None:
         self._health_port = free_port()
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CLARION_"))},
             **aws.variables,
             "CLARION_NODE_URLS": ",".join(node_urls),
-            "AWS_ENDPOINT_URL_SQS": queue_url,
+            "AWS_ENDPOINT_URL_SQS": outlets.queue_url,
+            "AWS_ENDPOINT_URL_FIREHOSE": outlets.stream_url,
             "CLARION_OVERSIZE_BUCKET": "soak",
+            "CLARION_EVENTS_STREAM": "soak",
             "CLARION_TABLE_PREFIX": "soak-",
             "CLARION_HEALTH_PORT": str(self._health_port),
             **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
         }
-        self._queue_url = queue_url
+        self._outlets = outlets
+        self.url = ""
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
             command = (sys.executable, "-m", "ingest")
-            url = {"CLARION_STATEMENTS_QUEUE_URL": f"{self._queue_url}/{uuid4()}"}
-            self._process = await asyncio.create_subprocess_exec(
-                *command, env=self._environment | url, stdout=log, stderr=log
-            )
+            self.url = f"{self._outlets.queue_url}/{uuid4()}"
+            environment = self._environment | {"CLARION_STATEMENTS_QUEUE_URL": self.url}
+            self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
 
     @property
     def pid(self) -> int:
@@ -280,26 +242,41 @@ async def settle(queue: Queue, expected: int) -> None:
         await asyncio.sleep(0.2)
 
 
-async def trouble_leaders(tasks: list[IngestTask], until: float, kills: Counter[str]) -> None:
-    """Kill the leader at random moments and start it again; now and then, pause it for longer than its lease."""
-    chance = random.Random()  # noqa: S311 - moments, not secrets
-    while True:
-        await asyncio.sleep(chance.uniform(5, 15))
-        if time.monotonic() > until:
-            return
-        leaders = [task for task in tasks if await asyncio.to_thread(task.leads)]
-        if not leaders:
-            continue
-        if kills["killed"] and not kills["paused"]:
-            kills["paused"] += 1
-            os.kill(leaders[0].pid, signal.SIGSTOP)
+@dataclass
+class Troubles:
+    """Kills the leader at random moments and starts it again; now and then, pauses it for longer than its lease."""
+
+    tasks: list[IngestTask]
+    queue: Queue
+    killed: int = 0
+    paused: int = 0
+    take_overs: list[float] = field(default_factory=list)
+    """Seconds from the blow to the first statement that another sent."""
+
+    async def go_on(self, until: float) -> None:
+        chance = random.Random()  # noqa: S311 - moments, not secrets
+        while True:
+            await asyncio.sleep(chance.uniform(SECONDS / 12, SECONDS / 4))
+            if time.monotonic() > until:
+                return
+            for task in self.tasks:
+                if await asyncio.to_thread(task.leads):
+                    await self._strike(task, chance.uniform(0.5, 2))
+                    break
+
+    async def _strike(self, leader: IngestTask, away: float) -> None:
+        began, taken_over = time.monotonic(), self.queue.taken_over_from(leader.url)
+        if self.killed and not self.paused:
+            self.paused += 1
+            os.kill(leader.pid, signal.SIGSTOP)
             await asyncio.sleep(PAUSE_SECONDS)
-            os.kill(leaders[0].pid, signal.SIGCONT)
+            os.kill(leader.pid, signal.SIGCONT)
         else:
-            kills["killed"] += 1
-            await leaders[0].end(signal.SIGKILL)
-            await asyncio.sleep(chance.uniform(0.5, 2))
-            await leaders[0].start()
+            self.killed += 1
+            await leader.end(signal.SIGKILL)
+            await asyncio.sleep(away)
+            await leader.start()
+        self.take_overs.append(await asyncio.wait_for(taken_over, GRACE_SECONDS) - began)
 
 
 async def kill_a_node(network: Network) -> None:
@@ -310,33 +287,73 @@ async def kill_a_node(network: Network) -> None:
 
 
 async def leader_killed(aws: Aws, folder: Path) -> str:
-    network, queue = Network(2), Queue()
-    kills: Counter[str] = Counter()
-    async with network.running() as urls, queue.running() as queue_url:
-        tasks = [IngestTask(aws, queue_url, urls, folder / f"ingest-{number}.log") for number in range(2)]
+    network = Network(2)
+    async with network.running() as urls, Outlets().running() as outlets:
+        queue = outlets.queue
+        tasks = [IngestTask(aws, outlets, urls, folder / f"ingest-{number}.log") for number in range(2)]
         for task in tasks:
             await task.start()
             await task.says("node replayed", times=2)
-        killing = asyncio.create_task(trouble_leaders(tasks, time.monotonic() + SECONDS, kills))
+        troubles = Troubles(tasks, queue)
+        striking = asyncio.create_task(troubles.go_on(time.monotonic() + SECONDS))
         node = asyncio.create_task(kill_a_node(network))
         sent = await at_rate(RATE, SECONDS, lambda number: network.publish(make_statement(number)))
-        await asyncio.gather(killing, node)
+        await asyncio.gather(striking, node)
         await settle(queue, sent)
         codes = [await task.end(signal.SIGTERM) for task in tasks]
     lost = sum(make_statement(number) not in queue.received for number in range(sent))
     strange = len(queue.received) - (sent - lost)
+    untold = len(queue.received.keys() - outlets.stream.told)
+    duplicates = len(queue.messages) - len(queue.received)
+    twice = handled(queue.messages) - len(queue.received)
+    take_over = max(troubles.take_overs, default=0.0)
     latencies = sorted(queue.latencies)
     figures = (
-        f"leader killed {kills['killed']} times and paused {kills['paused']}, one of two nodes killed once,"
-        f" in {sent:,} statements in {SECONDS} s:"
-        f" lost {lost}, sent twice by the same leader {queue.second_receipts},"
-        f" repeated by the next {queue.received.total() - len(queue.received):,}, for match to drop,"
+        f"leader killed {troubles.killed} times and paused {troubles.paused}, one of two nodes killed once:"
+        f" sent {sent:,} in {SECONDS} s, lost {lost}, duplicates before dedup {duplicates:,}, handled twice {twice},"
+        f" sent twice by the same leader {queue.second_receipts}, pushed and unknown to the lake {untold},"
+        f" longest take-over {take_over:.1f} s,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
         f" worst {latencies[-1]} ms"
     )
-    if lost or strange or queue.second_receipts or codes != [0, 0] or not kills["killed"]:
+    wrong = lost or strange or twice or queue.second_receipts or untold or codes != [0, 0]
+    if wrong or not (troubles.killed and duplicates) or take_over > TAKE_OVER_SECONDS:
         raise AssertionError(f"{figures}; strange {strange}, exit codes {codes}")
     return figures
+
+
+def handled(messages: Iterable[StatementMessage]) -> int:
+    """How many of `messages` match would push: those that get through its claim, for one subscription that wants all."""
+    with mock_aws():
+        dynamodb = boto3.client("dynamodb", region_name="us-east-1")
+        dynamodb.create_table(
+            TableName=PushRecord.Meta.table_name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": "statement_hash", "KeyType": "HASH"},
+                {"AttributeName": "subscription_id", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "statement_hash", "AttributeType": "B"},
+                {"AttributeName": "subscription_id", "AttributeType": "S"},
+            ],
+        )
+        claims = Claims(dynamodb)
+        return sum(claims.take(claim(message)) for message in messages)
+
+
+def claim(message: StatementMessage) -> PushRecord:
+    statement = decode(message.statement or b"")
+    now = time.time_ns() // 1_000_000
+    return PushRecord(
+        statement.hash,
+        "soak",
+        receipt=str(message.receipt),
+        sender_pubkey=statement.signer,
+        topic=statement.topics[0],
+        claimed_at=now,
+        ttl=lasts_until(statement.expires_at, now // 1000),
+    )
 
 
 class StandingNode:
@@ -372,11 +389,12 @@ class StandingNode:
 
 
 async def standing_replayed(aws: Aws, folder: Path) -> str:
-    node, queue = StandingNode(STANDING), Queue()
+    node = StandingNode(STANDING)
     arrived = [make_statement(STANDING + number) for number in range(100)]
-    async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, queue.running() as queue_url:
+    async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
+        queue = outlets.queue
         port = next(iter(server.sockets)).getsockname()[1]
-        task = IngestTask(aws, queue_url, [f"ws://127.0.0.1:{port}"], folder / "standing.log", state_prefix="standing/")
+        task = IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], folder / "standing.log", state_prefix="standing/")
         seconds, megabytes = await replay_once(task, 1)
         await task.says("record saved")
         await task.end(signal.SIGTERM)
@@ -405,7 +423,7 @@ async def replay_once(task: IngestTask, times: int) -> tuple[float, float]:
 
 async def rules_added(aws: Aws, folder: Path) -> str:
     """Each rule is written the moment before its statement; other traffic that no rule wants flows around it."""
-    network, queue = Network(1), Queue()
+    network = Network(1)
     wanted: list[bytes] = []
 
     async def write_and_publish(number: int) -> None:
@@ -414,8 +432,9 @@ async def rules_added(aws: Aws, folder: Path) -> str:
         wanted.append(make_statement(number, sender=sender))
         await network.publish(wanted[-1])
 
-    async with network.running() as urls, queue.running() as queue_url:
-        task = IngestTask(aws, queue_url, urls, folder / "rules.log", state_prefix="rules/")
+    async with network.running() as urls, Outlets().running() as outlets:
+        queue = outlets.queue
+        task = IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/")
         await task.start()
         await task.says("node replayed")
         unwanted = at_rate(RATE // 2, SECONDS / 2, lambda number: network.publish(make_statement(number, topic=SENDER)))

@@ -58,16 +58,14 @@ class Alarms(Construct):
         self.alarms = [self._alarm(watch) for watch in watches(environment, api_id)]
 
     def _topic(self, key: kms.Key) -> sns.Topic:
-        """CloudWatch itself needs the key, to tell an encrypted topic of an alarm."""
-        cloudwatch_of_this_account = iam.PolicyStatement(
-            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-            actions=["kms:Decrypt", "kms:GenerateDataKey"],
-            resources=["*"],
-            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-        )
-        key.add_to_resource_policy(cloudwatch_of_this_account)
+        """CloudWatch itself has to be let in, to the topic and to its key.
+
+        The policy that asks for TLS takes the place of the topic's own, which would let in the whole account.
+        """
         name = f"{self._environment.prefix}alarms"
         topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+        topic.add_to_resource_policy(_cloudwatch(["sns:Publish"], topic.topic_arn))
+        key.add_to_resource_policy(_cloudwatch(["kms:Decrypt", "kms:GenerateDataKey"], "*"))
         if self._environment.alarm_email:
             topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_email))
         return topic
@@ -93,6 +91,16 @@ class Alarms(Construct):
         alarm.add_alarm_action(action)
         alarm.add_ok_action(action)
         return alarm
+
+
+def _cloudwatch(actions: list[str], resource: str) -> iam.PolicyStatement:
+    """Lets the alarms of this account do `actions`."""
+    return iam.PolicyStatement(
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+        actions=actions,
+        resources=[resource],
+        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+    )
 
 
 def watches(environment: Environment, api_id: str) -> Iterator[Watch]:

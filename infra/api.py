@@ -142,7 +142,6 @@ class HttpApi(Construct):
             http_api=self.api,
             auto_deploy=True,
             throttle=apigateway.ThrottleSettings(rate_limit=environment.api.rate, burst_limit=environment.api.burst),
-            detailed_metrics_enabled=True,
             access_log_settings=AccessLog(group),
             domain_mapping=domain,
         )
@@ -158,7 +157,6 @@ class HttpApi(Construct):
         share = {
             "ThrottlingRateLimit": api.open_rate,
             "ThrottlingBurstLimit": api.open_burst,
-            "DetailedMetricsEnabled": True,
         }
         opened = [f"{method.name} {path}" for path, methods in OPEN_ROUTES.items() for method in methods]
         stage.route_settings = dict.fromkeys([*opened, "$default"], share)

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import (
+    AnyUrl,
     BaseModel,
     ConfigDict,
     Field,
@@ -12,7 +13,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    WebsocketUrl,
+    UrlConstraints,
     model_validator,
 )
 
@@ -131,6 +132,9 @@ class Api(Part):
     `jwt_audience`, if set); with `login_domain`, those of the standalone login: it is the host name that clients
     sign, so never change it; and those of `issuers`, which publish their keys.
 
+    Each of the two functions runs `reserved` times at once at most, set aside from the account's concurrency, of which
+    AWS asks to leave 100: so that neither slow requests nor many starve the pushes.
+
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
     """
 
@@ -140,6 +144,7 @@ class Api(Part):
     burst: Annotated[int, Field(ge=1)]
     open_rate: Annotated[int, Field(ge=1)]
     open_burst: Annotated[int, Field(ge=1)]
+    reserved: PositiveInt | None = None
     allowance: Allowance = Allowance()
     direct_push: bool = True
     pushes_per_minute: PositiveInt | None = None
@@ -196,7 +201,7 @@ class Ingest(Part):
     `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own.
     """
 
-    node_urls: tuple[WebsocketUrl, ...] = ()
+    node_urls: tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss"])], ...] = ()
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]

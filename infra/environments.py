@@ -22,13 +22,18 @@ _API = Api(
     burst=400,
     open_rate=50,
     open_burst=100,
+    reserved=200,
     jwt_issuer="polkadot-app",
 )
+
+# Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
+# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches".
+_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8)
 
 PROD = Environment(
     stage="prod",
     apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
-    match=Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8),
+    match=_MATCH,
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,
@@ -46,6 +51,7 @@ DEV = PROD.model_copy(
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
+        "api": _API.model_copy(update={"reserved": None}),  # beside others, or in a new account with ten in all
         "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
     }
 )
@@ -58,7 +64,7 @@ EMULATOR = PROD.model_copy(
         "apns": PROD.apns.model_copy(update=_FEW),
         "voip": PROD.voip.model_copy(update=_FEW),
         "fcm": PROD.fcm.model_copy(update=_FEW),
-        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost"}),
+        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost", "reserved": None}),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,

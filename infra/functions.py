@@ -24,10 +24,10 @@ class RoomFunction(lambda_.Function):
     """`handler` is the dotted path into a room, such as `match.handler.handler`; `settings` lack their prefix.
 
     Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<room>` as package `<room>`.
-    Without SnapStart: it bills each version's memory around the clock (3.90 dollars a month for a gigabyte) to save a
+    Without SnapStart: it bills each version's memory around the clock (3.95 dollars a month for a gigabyte) to save a
     second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
-    connections to the providers. Without reserved concurrency, which would take from the account's other functions:
-    the event sources and the API's throttling bound it.
+    connections to the providers. What a queue feeds is bounded by its event source, which leaves its messages waiting;
+    what the API calls, by `reserved`.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class RoomFunction(lambda_.Function):
         settings: Mapping[str, str],
         layers: Layers,
         environment: Environment,
+        reserved: int | None = None,
         feeds_itself: bool = False,
     ) -> None:
         room = handler.partition(".")[0]
@@ -60,6 +61,7 @@ class RoomFunction(lambda_.Function):
             memory_size=size.memory_mb,
             timeout=Duration.seconds(size.timeout_s),
             environment=_variables(room, {"stage": environment.stage, **settings}),
+            reserved_concurrent_executions=reserved,
             role=role,
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,

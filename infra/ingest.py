@@ -59,7 +59,7 @@ class IngestService(Construct):
             subnet_configuration=[
                 ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False)
             ],
-            restrict_default_security_group=False,
+            restrict_default_security_group=False,  # nothing is in it, and CDK would need a function to change it
         )
         logs = log_group(
             self, "FlowLog", name=f"/aws/vpc/{self._environment.prefix}ingest", environment=self._environment

@@ -16,8 +16,9 @@ from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
-EVENTS = "events/"
-"""What Firehose adds; the pipeline sorts it into folders beside, which keep the history of the rules for good."""
+EVENTS, ERRORS = "events/", "errors/"
+"""What Firehose adds, and what it could not; the pipeline sorts the former into folders beside, which keep the history of
+the rules for good."""
 STATEMENTS, SEEN = "statements/", "ingest/seen/"
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
@@ -31,7 +32,7 @@ class Lake(Construct):
         self._environment = environment
         self._key = key
         self._access_logs = self._access_log_bucket()
-        self.bucket = self._bucket("Bucket", environment.lake_days, EVENTS)
+        self.bucket = self._bucket("Bucket", environment.lake_days, EVENTS, ERRORS)
         self.oversize = self._bucket("Oversize", OVERSIZE_DAYS, STATEMENTS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
@@ -49,7 +50,7 @@ class Lake(Construct):
             self.bucket,
             role=role,
             data_output_prefix=f"{EVENTS}{hourly}",
-            error_output_prefix=f"errors/!{{firehose:error-output-type}}/{hourly}",
+            error_output_prefix=f"{ERRORS}!{{firehose:error-output-type}}/{hourly}",
             buffering_interval=Duration.seconds(environment.lake_buffer_s),
             buffering_size=Size.mebibytes(64),
             compression=firehose.Compression.GZIP if environment.lake_zipped else None,
@@ -73,14 +74,14 @@ class Lake(Construct):
         role = iam.Role(self, "Writer", assumed_by=iam.ServicePrincipal("firehose.amazonaws.com"))
         bucket = self.bucket
         allow(role, "s3: GetBucketLocation ListBucket ListBucketMultipartUploads", bucket.bucket_arn)
-        for folder in (EVENTS, "errors/"):
+        for folder in (EVENTS, ERRORS):
             allow(role, "s3: AbortMultipartUpload PutObject", bucket.arn_for_objects(f"{folder}*"))
             accept(role, objects_of(bucket, folder), "It adds objects under names that only the hour decides")
         allow_key(role, self._key, "s3")
         allow(role, "logs: PutLogEvents", self._log.log_group_arn)
         return role
 
-    def _bucket(self, construct_id: str, days: int, under: str) -> s3.Bucket:
+    def _bucket(self, construct_id: str, days: int, *folders: str) -> s3.Bucket:
         return s3.Bucket(
             self,
             construct_id,
@@ -92,7 +93,7 @@ class Lake(Construct):
             enforce_ssl=self._environment.tls_only,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
-                s3.LifecycleRule(prefix=under, expiration=Duration.days(days)),
+                *(s3.LifecycleRule(prefix=folder, expiration=Duration.days(days)) for folder in folders),
                 s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1)),
             ],
             removal_policy=removal(self._environment),

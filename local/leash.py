@@ -1,7 +1,7 @@
-"""Runs a program that must not outlive whoever started it: `python -m local.leash PROGRAM …`.
+"""Runs a program that must not outlive whoever started it: `python -m local.leash SECONDS PROGRAM …`.
 
 Standard input is the leash. When its other end closes, by intent or because the parent died in any way at all, the
-program and everything it has started get a moment to stop and are then killed.
+program and everything it has started get so many seconds to stop and are then killed.
 """
 
 import contextlib
@@ -11,24 +11,22 @@ import subprocess
 import sys
 import threading
 
-GRACE_S = 3
 
-
-def main(command: list[str]) -> int:
+def main(grace: float, command: list[str]) -> int:
     with contextlib.suppress(PermissionError):
         os.setsid()  # out of reach of what hits the parent's whole group, such as Ctrl-C
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    threading.Thread(target=_stop_when_let_go, args=(program,), daemon=True).start()
+    threading.Thread(target=_stop_when_let_go, args=(program, grace), daemon=True).start()
     status = program.wait()
     _signal(program, signal.SIGKILL)
     return status
 
 
-def _stop_when_let_go(program: subprocess.Popen[bytes]) -> None:
+def _stop_when_let_go(program: subprocess.Popen[bytes], grace: float) -> None:
     sys.stdin.buffer.read()
     _signal(program, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        program.wait(GRACE_S)
+        program.wait(grace)
     _signal(program, signal.SIGKILL)
 
 
@@ -39,4 +37,4 @@ def _signal(program: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,12 +15,13 @@ import httpx
 
 from clarion import statement
 from clarion.messages import StatementMessage
+from clarion.settings import PREFIX
 from infra.config import Stubs
 from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
-from local.emulator import ROOT, Deployment, deployed
+from local.emulator import ROOT, Deployment, deploy, leashed, python_path, started, synthesise
 from local.fcm import Fcm
 from local.keys import ApnsKey, ServiceAccount
 from local.lake import Lake
@@ -30,11 +31,12 @@ from local.tls import Localhost
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
-API_TIMEOUT = 30.0
-START_TIMEOUT = 30.0
+API_TIMEOUT = 60.0
+START_TIMEOUT = 60.0
 PATIENCE = 30.0
 """Seconds until something that should happen is given up on."""
 INGEST_LOG = "ingest.log"
+STOP_S = 60
 
 type Progress = Callable[[str], None]
 """Told of each step as it begins."""
@@ -45,8 +47,22 @@ class System:
     store: StatementStore
     apns: Apns
     fcm: Fcm
+    stubs: Stubs
     deployment: Deployment
     lake: Lake
+    ingest: ExitStack
+    """Closing it stops the ingest task."""
+
+    async def upgraded(self, assembly: Path) -> Self:
+        """Deploy over what is there. As with ECS, a new ingest task is up before the old one is told to stop."""
+        deployment = await asyncio.to_thread(deploy, self.deployment.emulator, assembly)
+        predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
+        self.ingest.enter_context(ingesting(deployment, self.store.url, log="ingest-after.log"))
+        async with asyncio.timeout(START_TIMEOUT):
+            while self.store.subscribers == subscribers:  # noqa: ASYNC110 - it is another process that comes
+                await asyncio.sleep(0.1)
+        await asyncio.to_thread(predecessor.close)
+        return replace(self, deployment=deployment)
 
     def client(self, service: str) -> Any:
         """Boto3's client of an AWS service, here the emulator's."""
@@ -91,7 +107,7 @@ class System:
 
 
 @asynccontextmanager
-async def running(name: str, tell: Progress) -> AsyncIterator[System]:
+async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIterator[System]:
     """Start everything, in the order in which it needs each other. What it writes lies in `.build/<name>`."""
     async with AsyncExitStack() as stack:
         tell("keys and certificates")
@@ -105,14 +121,16 @@ async def running(name: str, tell: Progress) -> AsyncIterator[System]:
         stubs = Stubs.model_validate(
             {"apns_url": apns.url, "fcm_url": fcm.url, "ca_file": str(credentials.localhost.ca_file)}
         )
-        deployment = await asyncio.to_thread(stack.enter_context, deployed(name, stubs))
+        emulator = await asyncio.to_thread(stack.enter_context, started(name))
+        assembly = await asyncio.to_thread(synthesise, emulator, stubs, checkout=checkout)
+        deployment = await asyncio.to_thread(deploy, emulator, assembly)
         await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri)
         tell("the ingest task, and its subscription to the statement store")
-        stack.enter_context(_ingesting(deployment, store.url))
+        ingest = stack.enter_context(ExitStack())
+        ingest.enter_context(ingesting(deployment, store.url, checkout=checkout))
         await asyncio.wait_for(store.until_watched(), START_TIMEOUT)
-        emulator = deployment.emulator
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
-        yield System(store, apns, fcm, deployment, Lake(s3, deployment.outputs.lake_bucket))
+        yield System(store, apns, fcm, stubs, deployment, Lake(s3, deployment.outputs.lake_bucket), ingest)
 
 
 @dataclass(frozen=True)
@@ -139,24 +157,37 @@ class _Credentials:
 
 
 @contextmanager
-def _ingesting(deployment: Deployment, node_url: str) -> Iterator[None]:
-    """The ingest task as ECS would run it, but on this machine."""
+def ingesting(deployment: Deployment, node_url: str, *, checkout: Path = ROOT, log: str = INGEST_LOG) -> Iterator[None]:
+    """The ingest task as ECS would run it, with as much time to stop, but on this machine."""
     outputs, emulator = deployment.outputs, deployment.emulator
-    variables = {
-        **os.environ,
-        **emulator.variables,
-        "CLARION_STAGE": EMULATOR.stage,
-        "CLARION_NODE_URLS": node_url,
-        "CLARION_STATEMENTS_QUEUE_URL": outputs.statements_queue_url,
-        "CLARION_OVERSIZE_BUCKET": outputs.oversize_bucket,
-        "CLARION_EVENTS_STREAM": outputs.events_stream,
-        "CLARION_TABLE_PREFIX": outputs.table_prefix,
-        "CLARION_HEALTH_PORT": "0",
+    settings = {
+        "stage": EMULATOR.stage,
+        "node_urls": node_url,
+        "statements_queue_url": outputs.statements_queue_url,
+        "oversize_bucket": outputs.oversize_bucket,
+        "events_stream": outputs.events_stream,
+        "table_prefix": outputs.table_prefix,
+        "health_port": "0",
     }
-    with (emulator.folder / INGEST_LOG).open("wb") as log:
-        command = [sys.executable, "-m", "local.leash", sys.executable, "-m", "ingest"]
-        task = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
+    variables = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
+        **emulator.variables,
+        **python_path(checkout),
+        **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
+    }
+    with (emulator.folder / log).open("wb") as file:
+        command = leashed(STOP_S, sys.executable, "-m", "ingest")
+        task = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=file, stderr=file)
         try:
             yield
         finally:
             task.communicate()  # closes standard input, which lets go of the leash
+
+
+def _ingest_settings(checkout: Path) -> set[str]:
+    """The names that another version knows; it refuses to start with one that it doesn't."""
+    program = "from ingest.settings import IngestSettings; print(*IngestSettings.model_fields)"
+    variables = {**os.environ, **python_path(checkout)}
+    told = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    return set(told.stdout.split())

@@ -9,13 +9,23 @@ ON_THEIR_OWN = {"tests/system/test_upgrade.py"}
 """They deploy for themselves, beside the others."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: (file_of(item.nodeid) not in ON_THEIR_OWN, not item.nodeid.startswith(DEPLOYED)))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - the pipeline's environment lacks it
 
     class ByDeployment(LoadFileScheduling):  # type: ignore[misc] # it is untyped
         def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
+            file = file_of(nodeid)
             return DEPLOYED if file.startswith(DEPLOYED) and file not in ON_THEIR_OWN else file
 
+    config.option.loadscopereorder = False
     return ByDeployment(config, log)
+
+
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

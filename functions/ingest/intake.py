@@ -66,7 +66,8 @@ class Intake:
             else:
                 self._sort(fingerprint, statement, observed_at)
         self._counts[Metric.STATEMENTS_RECEIVED] += len(shown.statements) + shown.unreadable
-        self._counts[decided(StatementDecision.MALFORMED)] += shown.unreadable
+        if shown.unreadable:
+            self._counts[decided(StatementDecision.MALFORMED)] += shown.unreadable
 
     def look_again(self) -> None:
         """Forward what new rules want; let go of statements once the filter knows every rule that is older."""

@@ -5,7 +5,8 @@
     holder                              last write began ├─ `seconds` ─┤ stops sending by itself
 
 The holder counts from before its last successful write, the standby from after it saw that write, each on its own
-monotonic clock: the holder has stopped before the standby begins.
+monotonic clock: the holder has stopped before the standby begins. The holder need not read what it wrote: its write
+is refused if anybody else has written since.
 """
 
 import threading
@@ -31,6 +32,8 @@ class Leadership:
         self._until = float("-inf")
         self._witnessed: tuple[str, int] | None = None
         self._witnessed_at = 0.0
+        self._written: Lease | None = None
+        """The row as we last wrote it, unless that is in doubt."""
         self.tenure = 0
         """The version under which this task last began to lead; it grows from leader to leader."""
         self.delivered_through = 0
@@ -48,14 +51,14 @@ class Leadership:
     def release(self, delivered_through: int) -> None:
         """Hand over: the standby need not wait."""
         with self._one_at_a_time:
-            row = self._read()
+            row = self._row()
             if row and row.holder == self._me:
                 self._write("", int(row.version) + 1, delivered_through, _unchanged(row))
             self._until = float("-inf")
 
     def _renew(self, delivered_through: int) -> None:
         began = self._clock()
-        row = self._read()
+        row = self._row()
         if row and not self._vacant(row):
             self._until = float("-inf")
             return
@@ -66,6 +69,10 @@ class Leadership:
         if not self.held:
             self.tenure = version
         self._until = began + self._seconds
+
+    def _row(self) -> Lease | None:
+        row, self._written = self._written, None
+        return row or self._read()
 
     def _read(self) -> Lease | None:
         try:
@@ -90,6 +97,7 @@ class Leadership:
             if refused(error):
                 return False
             raise
+        self._written = row
         return True
 
 

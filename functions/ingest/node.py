@@ -43,7 +43,8 @@ class Node:
         self.session: Session | None = None
         self.subscribed_at = 0.0
         self.last_shown_at = 0.0
-        self.lost_at = time.monotonic()
+        self.incomplete_since: float | None = time.monotonic()
+        """Since when it has owed us a complete replay; None if it doesn't."""
         self.live = 0
         """How many live statements it has shown since the subscription."""
         self.complete_since = float("-inf")
@@ -55,6 +56,11 @@ class Node:
         self._expected = expected
         self._patience = patience
         self._limit: asyncio.Timeout | None = None
+
+    @property
+    def shown_through(self) -> int | None:
+        """UNIX milliseconds: what it had shown by then was taken in. None while it replays or is lost."""
+        return self.session.shown_through if self.session else None
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
@@ -103,7 +109,7 @@ class Node:
                     await self._take(session, await session.next(), standing=standing)
             finally:
                 self.session = None
-                self.lost_at = time.monotonic()
+                self.incomplete_since = self.incomplete_since or time.monotonic()
 
     async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
         self.last_shown_at = time.monotonic()
@@ -125,6 +131,7 @@ class Node:
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         if told and session.replayed * 2 >= self._expected:
             self.complete_since = self.subscribed_at
+            self.incomplete_since = None
         self._expected = session.replayed
 
 

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 SUBSCRIBE = "statement_subscribeStatement"
 DRAFT_SUBSCRIBE = "statement_unstable_subscribe"
@@ -40,11 +41,11 @@ class RequestRefused(NodeFault):
     """The node answered our request with an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What one notification showed. `unreadable` counts statements that weren't hex.
 
-    `remaining` is what the replay still owes, where the protocol tells; `replay_done` marks its end.
+    `remaining` is what the replay still owes, where the protocol tells; `replay_done` marks its end. A tuple, as it is
+    made of each frame.
     """
 
     statements: list[bytes]

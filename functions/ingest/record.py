@@ -80,13 +80,14 @@ class Record:
     async def forget_every(self, seconds: float, nodes: Sequence[Node], absent_after: float) -> None:
         """Whenever each node has shown in a complete replay all that it holds, forget the rest; see to it so often.
 
-        A node that has been gone for `absent_after` seconds isn't waited for.
+        A node that has not come to a complete replay for `absent_after` seconds, gone or misbehaving, isn't waited for.
         """
         round_began = time.monotonic()
         self._seen.begin_round()
         while True:
             await asyncio.sleep(seconds)
-            present = [node for node in nodes if node.session or time.monotonic() - node.lost_at < absent_after]
+            now = time.monotonic()
+            present = [node for node in nodes if now - (node.incomplete_since or now) < absent_after]
             if not present or any(node.complete_since < round_began for node in present):
                 continue
             forgotten = await self._seen.forget()

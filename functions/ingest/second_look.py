@@ -2,16 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ingest.fingerprints import Fingerprint
 
 _OVERHEAD_BYTES = 320
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
-    """`pairs` are what the filter was asked for."""
+class Unmatched(NamedTuple):
+    """`pairs` are what the filter was asked for. A tuple, as one is made of nearly each statement seen."""
 
     observed_at: int
     fingerprint: Fingerprint

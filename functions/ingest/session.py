@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from ingest.clock import now_ms
 from ingest.protocol import (
     DRAFT_ADD_FILTER,
     DRAFT_SUBSCRIBE,
@@ -27,23 +28,31 @@ MAX_FRAME = 16 * 1024 * 1024
 _MOST_FRAMES = 4
 """Waiting to be taken in; a node can make us hold no more, the rest waits on its side."""
 _CLOSE_SECONDS = 2.0
+_OFFER = "rpc_methods"
+_FIRST_QUESTION = 3
+"""The requests of a subscription have the numbers up to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long to wait for a node, in seconds.
 
-    `answer`: to a request. `replay`: between two events of a replay. `settling`: the silence by which we know that an
+    `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a replay. `settling`: the silence by which we know that an
     older node has ended its replay, since it doesn't say; it has `replay` seconds for all of it.
     """
 
     answer: float = 20.0
+    asking: float = 3.0
     replay: float = 30.0
     settling: float = 2.0
 
 
 class Session:
-    """`remaining` is what the node still owes of its replay, 0 if it doesn't tell; `replayed` is what it replayed."""
+    """`remaining` is what the node still owes of its replay, 0 if it doesn't tell; `replayed` is what it replayed.
+
+    After the replay, the node is asked something every few seconds. Its answer comes behind whatever it had shown when
+    it was asked, however far we lag behind: by then, all of that was taken in.
+    """
 
     def __init__(self, socket: ClientConnection, patience: Patience, early: list[Shown]) -> None:
         self._socket = socket
@@ -51,6 +60,12 @@ class Session:
         self._early = early
         self._origin: Origin | None = None
         self._settled_by = time.monotonic() + patience.replay
+        self._question = _FIRST_QUESTION
+        self._asked: tuple[float, int] | None = None
+        """When the question was put that waits for its answer, as `time.monotonic` and in UNIX milliseconds."""
+        self._ask_next_at = float("-inf")
+        self.shown_through: int | None = None
+        """UNIX milliseconds: what the node had shown by then was taken in. None before it says so."""
         self.replaying = True
         self.remaining = 0
         self.replayed = 0
@@ -65,17 +80,48 @@ class Session:
                 return shown
 
     async def _receive(self) -> Shown | None:
-        if not self.replaying:
-            return _shown(await self._socket.recv())
+        if not self.replaying and not self._asked and time.monotonic() >= self._ask_next_at:
+            await self._ask()
         try:
             async with asyncio.timeout(self._wait()):
-                return _shown(await self._socket.recv())
+                return self._understand(await self._socket.recv())
         except TimeoutError:
-            if self._origin is Origin.REPLAY:
-                raise NodeFault("the replay stalled") from None
-            return Shown([], Origin.UNKNOWN, replay_done=True)
+            return self._at_silence()
+
+    async def _ask(self) -> None:
+        """Any request would do; this one has been answered before."""
+        self._question += 1
+        self._asked = time.monotonic(), now_ms()
+        await self._socket.send(request(self._question, _OFFER))
+
+    def _understand(self, frame: str | bytes) -> Shown | None:
+        try:
+            said = read(frame)
+        except RequestRefused:
+            if not self._asked:
+                raise
+            said = Answer(self._question, None)
+        if isinstance(said, Shown):
+            return said
+        if self._asked and said and said.id == self._question:
+            self._ask_next_at = time.monotonic() + self._patience.asking
+            self.shown_through = self._asked[1]
+            self._asked = None
+        return None
+
+    def _at_silence(self) -> Shown | None:
+        if not self.replaying:
+            if self._asked:
+                raise NodeFault("no answer")
+            return None
+        if self._origin is Origin.REPLAY:
+            raise NodeFault("the replay stalled")
+        return Shown([], Origin.UNKNOWN, replay_done=True)
 
     def _wait(self) -> float:
+        if not self.replaying:
+            until = self._asked[0] + self._patience.answer if self._asked else self._ask_next_at
+            return until - time.monotonic()
         if self._origin is Origin.REPLAY:
             return self._patience.replay
         rest = self._settled_by - time.monotonic()
@@ -125,7 +171,7 @@ async def _ask_for_everything(socket: ClientConnection, early: list[Shown]) -> N
 async def _offered(socket: ClientConnection, early: list[Shown]) -> list[object]:
     """Return the node's methods; none where it doesn't list them."""
     try:
-        offer = await _ask(socket, early, 1, "rpc_methods")
+        offer = await _ask(socket, early, 1, _OFFER)
     except RequestRefused:
         return []
     methods = offer.get("methods") if isinstance(offer, dict) else None
@@ -143,8 +189,3 @@ async def _ask(socket: ClientConnection, early: list[Shown], number: int, method
             early.append(said)
         elif isinstance(said, Answer) and said.id == number:
             return said.result
-
-
-def _shown(frame: str | bytes) -> Shown | None:
-    said = read(frame)
-    return said if isinstance(said, Shown) else None

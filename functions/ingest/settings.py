@@ -47,7 +47,7 @@ class IngestSettings(Settings):
     `watch_seconds`: between two comparisons of the nodes.
     `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
     `forget_seconds`: how often to see whether all nodes have replayed, so that the rest can be forgotten.
-    `absent_seconds`: after which a node that is gone isn't waited for before statements are forgotten.
+    `absent_seconds`: after which a node without a complete replay isn't waited for before statements are forgotten.
     `save_seconds`: between two savings of what was seen.
     `health_port`: on the loopback address, for `python -m ingest.health`.
     """

@@ -121,7 +121,11 @@ class Task:
             counts=self.counts,
             patience_ms=int(settings.second_look_seconds * 1000),
         )
-        self._progress = Progress(self._oldest_held)
+        self._progress = Progress(
+            oldest_held=self._oldest_held,
+            shown_through=self._shown_through,
+            kept_ms=int(settings.overlap_seconds * 1000),
+        )
         self._nodes: list[Node] = []
         self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
         self._lease_thread = ThreadPoolExecutor(1)
@@ -165,7 +169,7 @@ class Task:
                 counts=self.counts,
                 record_first_replay=record,
                 expected=self._seen.size,
-                patience=Patience(self._settings.answer_seconds, self._settings.replay_seconds),
+                patience=Patience(answer=self._settings.answer_seconds, replay=self._settings.replay_seconds),
             )
             for url in self._settings.node_urls
         ]
@@ -265,6 +269,10 @@ class Task:
 
     def _oldest_held(self) -> int | None:
         return _earliest(self._outbox.oldest, self._untold.oldest, self._second_look.oldest)
+
+    def _shown_through(self) -> int | None:
+        answers = [node.shown_through for node in self._nodes if node.shown_through is not None]
+        return min(answers, default=None)
 
     def _lag_ms(self) -> int:
         return now_ms() - (_earliest(self._outbox.oldest, self._untold.oldest) or now_ms())

@@ -65,7 +65,7 @@ class Admission:
         earlier = self._set_aside(pair, seen.window, notifications)
         early = [self._before_count(notification, seen, earlier, now) for notification in notifications]
         claimed = [notification for notification, ruling in zip(notifications, early, strict=True) if not ruling]
-        counted = iter(self._count(pair, claimed, seen) if claimed else ())
+        counted = iter(self._count(pair, claimed, seen, earlier) if claimed else ())
         return [ruling or next(counted) for ruling in early]
 
     def _before_count(self, notification: Notification, seen: Seen, earlier: set[bytes], now: int) -> Ruling | None:
@@ -87,12 +87,10 @@ class Admission:
         ]
         return self._windows.set_aside_since(pair, window, min(asked)) if asked else set()
 
-    def _count(self, pair: bytes, claimed: Sequence[Notification], seen: Seen) -> list[Ruling]:
+    def _count(self, pair: bytes, claimed: Sequence[Notification], seen: Seen, earlier: set[bytes]) -> list[Ruling]:
         """Try until no other worker comes between: each that does moves the window on, which soon is in cooldown."""
-        written = False
-        while not written:
+        while True:
             now = self._clock()
-            earlier = self._set_aside(pair, seen.window, claimed)
             asking = [
                 notification.mark
                 for notification in claimed
@@ -102,6 +100,9 @@ class Admission:
             if window == seen.window:
                 break
             written, seen = self._windows.replace(pair, seen, window, now)
+            if written:
+                break
+            earlier = self._set_aside(pair, seen.window, claimed)
         passed = {*earlier, *passing}
         return [Ruling(_decision(passed=notification.mark in passed), seen.version) for notification in claimed]
 

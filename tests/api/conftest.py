@@ -1,9 +1,7 @@
-import asyncio
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -24,7 +22,7 @@ from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
 from local.gateway import Gateway
-from local.provider import StandIn
+from tests.standins import running
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -136,27 +134,6 @@ def authorizer(room: Room) -> Authorizer:
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
     settings = AuthorizerSettings(jwt_secret_id="jwt", login_secret_id="login", login_domain=DOMAIN)
     return Authorizer(settings, secrets)
-
-
-@contextmanager
-def running[Server: StandIn](server: Server) -> Iterator[Server]:
-    """In a thread of its own, as the transport blocks the one it is called in."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def there(coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-    there(server.__aenter__())
-    try:
-        yield server
-    finally:
-        there(server.__aexit__(None, None, None))
-        there(asyncio.sleep(0))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 class Providers:

@@ -69,10 +69,14 @@ def survives(scenario: Scenario, point: Point) -> Failure | None:
             with wire.aside():
                 run.check()
         except AssertionError as flaw:
-            return Failure(
-                scenario.name, point, called[point.number] if point.number < len(called) else "nothing", str(flaw)
-            )
+            return Failure(scenario.name, point, _name(called, point), str(flaw))
+    if point.number >= len(called):
+        return Failure(scenario.name, point, _name(called, point), "it never came to this call")
     return None
+
+
+def _name(called: list[str], point: Point) -> str:
+    return called[point.number] if point.number < len(called) else "nothing"
 
 
 def finish(run: Run) -> None:

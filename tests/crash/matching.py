@@ -1,4 +1,4 @@
-"""Scenario: a batch through match, with limits nearly reached, a duplicate, a forgery, a crowd and a large statement."""
+"""Scenario: a batch through match, with limits nearly reached, a duplicate, a forgery, a crowd and a lost statement."""
 
 import json
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ from uuid import uuid4
 import boto3
 
 from clarion.decisions import NotificationDecision, NotifyType, StatementDecision
-from clarion.limiter import Admission, mark_of, pack, unpack
+from clarion.limiter import REMEMBERED, Admission, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
 from clarion.statement import Statement, encode
 from clarion.tables import RateLimit, Subscription
@@ -26,6 +26,13 @@ WINDOW = 60_000
 PAGE = 3
 SECONDS_BETWEEN_DELIVERIES = 180
 """As the queue's visibility has it: longer than any cooldown, and than the window."""
+MAX_RECEIVES = 2
+"""As few as let what failed once come right."""
+LAST_SAID = {
+    *(f"{code} from GetObject" for code in ("NoSuchKey", "ThrottlingException", "InternalServerError")),
+    "ReadTimeoutError",
+}
+"""Why what is lost could not be read, or what was planned to come between at that very call."""
 
 
 @dataclass
@@ -34,11 +41,14 @@ class Matching:
 
     settings: MatchSettings
     clients: Clients
+    dead_letter_url: str
 
     def __post_init__(self) -> None:
         self._numbers = count()
         self._scene = Scene(self.settings, self.clients)
         self._waiting: dict[str, str] = {}
+        self._receives = Counter[str]()
+        self._dead = list[str]()
         self._wanted: dict[bytes, set[str]] = defaultdict(set)
         self._receipts: dict[bytes, list[str]] = defaultdict(list)
         self._statement_decisions: dict[str, StatementDecision] = {}
@@ -48,11 +58,11 @@ class Matching:
         scene = self._scene
         busy, fresh = uuid4().bytes * 2, uuid4().bytes * 2
         self._busy = [
-            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS, subscription_id=_name("d")),
-            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP, subscription_id=_name("d")),
+            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS, subscription_id=_name("9")),
+            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP, subscription_id=_name("9")),
         ]
-        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM, subscription_id=_name("d"))]
-        self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "eeeff"]
+        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM, subscription_id=_name("9"))]
+        self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
         self._fill(busy, LIMIT - 1)
         told = [*self._busy, *self._fresh]
         first = scene.sender.states(TOPIC, expires_at=self._scene.clock() // 1000 + 600)
@@ -62,9 +72,14 @@ class Matching:
         self._send(scene.sender.states(TOPIC, OTHER), [*told, *self._crowd])
         self._send(Sender().states(TOPIC), [], StatementDecision.UNMATCHED)
         self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], StatementDecision.BAD_SIGNATURE)
+        self._lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+        self._enqueue(self._lost)
 
     def _fill(self, client_id: bytes, used: int) -> None:
-        admitted = [Admission(self._scene.clock(), bytes([number] * 8)) for number in range(used)]
+        """Leave the pair's window no room: the next one admitted has it set a page aside."""
+        now, earlier = self._scene.clock(), range(REMEMBERED - used + 2, 2, -1)
+        admitted = [Admission(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
+        admitted += [Admission(now, bytes([200 + number] * 8)) for number in range(used)]
         pair = self._scene.sender.key + client_id
         RateLimit(pair, admitted=pack(admitted), cooldown_until=0, version=used, ttl=2**40).save()
 
@@ -94,7 +109,8 @@ class Matching:
         with wire.aside():
             for message in self._scene.again():
                 self._enqueue(message)
-        records = [received(number, body) for number, body in self._waiting.items()]
+        self._redrive()
+        records = [received(number, body, receives=self._receives[number]) for number, body in self._waiting.items()]
         if not records:
             return True
         try:
@@ -105,6 +121,12 @@ class Matching:
         self._waiting = {number: body for number, body in self._waiting.items() if number in unfinished}
         return False
 
+    def _redrive(self) -> None:
+        """Count the receives as SQS does, and take away what has had enough of them."""
+        self._receives.update(self._waiting.keys())
+        for number in [number for number in self._waiting if self._receives[number] > MAX_RECEIVES]:
+            self._dead.append(self._waiting.pop(number))
+
     def stop(self) -> None:
         self._scene = self._scene.elsewhere()
 
@@ -112,9 +134,16 @@ class Matching:
         pushes, events = self._scene.pushes(), _events()
         self._check_pushes(pushes)
         self._check_budgets(pushes)
+        self._check_dead_letters()
         if wire.refused != "firehose PutRecordBatch":  # then what was decided stays untold, and is counted
             self._check_statements(events)
             self._check_notifications(pushes, events)
+
+    def _check_dead_letters(self) -> None:
+        """What is lost is buried with its reason, or else by SQS; nothing besides is."""
+        buried = _drain(self.dead_letter_url)
+        assert {body for body, _ in buried} | {*self._dead} == {self._lost.to_json()}, "buried is not what was lost"
+        assert {reason for _, reason in buried} <= LAST_SAID, "buried for another reason"
 
     def _check_statements(self, events: list[dict[str, Any]]) -> None:
         told: dict[str, set[str]] = defaultdict(set)
@@ -182,6 +211,16 @@ def _receipts(pushes: list[PushMessage]) -> dict[tuple[bytes, str], set[str]]:
     return queued
 
 
+def _drain(url: str) -> list[tuple[str, str]]:
+    """The dead letters and their reasons."""
+    sqs = boto3.client("sqs")
+    found = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MaxNumberOfMessages=10)
+    letters = found.get("Messages", ())
+    for letter in letters:
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"])
+    return [(letter["Body"], letter["MessageAttributes"]["reason"]["StringValue"]) for letter in letters]
+
+
 def _events() -> list[dict[str, Any]]:
     """What came to the lake since the last look."""
     s3 = boto3.client("s3")
@@ -193,7 +232,13 @@ def _events() -> list[dict[str, Any]]:
 
 
 def scenario(environment: dict[str, str]) -> Scenario:
-    small = {"CLARION_RATE_LIMIT": str(LIMIT), "CLARION_FAN_OUT_PAGE": str(PAGE)}
-    settings = MatchSettings.from_environment(environment | small)
+    url = boto3.client("sqs").create_queue(QueueName="crash-statements-dead")["QueueUrl"]
+    narrow = {
+        "CLARION_RATE_LIMIT": str(LIMIT),
+        "CLARION_FAN_OUT_PAGE": str(PAGE),
+        "CLARION_MAX_RECEIVES": str(MAX_RECEIVES),
+        "CLARION_DEAD_LETTER_URL": url,
+    }
+    settings = MatchSettings.from_environment(environment | narrow)
     clients = replace(Clients.make(PREFIX), pool=InTurn())
-    return Scenario("match", lambda: Matching(settings, clients))
+    return Scenario("match", lambda: Matching(settings, clients, url))

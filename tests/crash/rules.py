@@ -8,15 +8,17 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
-from clarion.rulesets import RuleSet, RuleSets, Unchanged
+from clarion.rulesets import TRANSACTION_RULES, RuleSet, RuleSets, Unchanged
 from clarion.tables import Rule, Subscription
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX
 
 OLD: RuleSet = {bytes([number]) * 64: None for number in range(3)}
-NEW: RuleSet = {bytes([number]) * 64: None for number in range(2, 32)}
-"""Shares a rule with the old set, and takes two batches to write."""
+FEW: RuleSet = {bytes([number]) * 64: None for number in range(2, 32)}
+"""Shares a rule with the old set; one transaction is enough."""
+MANY: RuleSet = {bytes([number]) * 64: None for number in range(2, 3 + TRANSACTION_RULES)}
+"""Takes a generation of its own, and four requests to write."""
 
 
 ANSWERED_500 = (BotoCoreError, ClientError, PynamoDBException, AttributeError)
@@ -26,6 +28,7 @@ ANSWERED_500 = (BotoCoreError, ClientError, PynamoDBException, AttributeError)
 @dataclass
 class Replacement:
     connection: Connection
+    new: RuleSet
 
     def __post_init__(self) -> None:
         self._rule_sets = RuleSets(self.connection, limit=1000, sleep=lambda _: None)
@@ -46,20 +49,21 @@ class Replacement:
 
     def deliver(self) -> bool:
         try:
-            outcome = self._replace(NEW)
+            outcome = self._replace(self.new)
+            self._rule_sets.leftovers.erase()
             wire.step(RETURN)
         except ANSWERED_500:
             return False
         finally:
             with wire.aside():
-                assert self._in_force() in (OLD, NEW), "neither the old set nor the new one was in force"
+                assert self._in_force() in (OLD, self.new), "neither the old set nor the new one was in force"
         return outcome is not Unchanged.CONTENDED
 
     def stop(self) -> None:
         """The API remembers nothing."""
 
     def check(self) -> None:
-        assert self._in_force() == NEW, "the new set is not in force"
+        assert self._in_force() == self.new, "the new set is not in force"
 
     def _replace(self, rules: RuleSet) -> object:
         return self._rule_sets.replace(self._name, self._client_id, rules, now=NOW)
@@ -73,6 +77,6 @@ class Replacement:
         return rules
 
 
-def scenario() -> Scenario:
+def scenario(new: RuleSet) -> Scenario:
     connection = tables.bind(PREFIX)
-    return Scenario("rules", lambda: Replacement(connection))
+    return Scenario("rules", lambda: Replacement(connection, new))

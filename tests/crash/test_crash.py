@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from clarion.rulesets import RuleSet
 from tests.crash import dispatching, harness, matching, rules
-from tests.crash.harness import Failure, Scenario
+from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
 SAMPLE = 29
@@ -18,16 +19,21 @@ def scenario(environment: dict[str, str]) -> Scenario:
 
 
 def failures(scenario: Scenario, *, every: int) -> list[Failure]:
-    points = harness.points(harness.calls(scenario))
-    return [failure for point in points[::every] if (failure := harness.survives(scenario, point))]
+    """At every so many points, and wherever all is done but the queue does not know it."""
+    called = harness.calls(scenario)
+    points = harness.points(called)
+    at_the_end = [point for point in points if called[point.number] == RETURN]
+    sample = dict.fromkeys([*points[::every], *at_the_end])
+    return [failure for point in sample if (failure := harness.survives(scenario, point))]
 
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
     assert failures(scenario, every=SAMPLE) == []
 
 
-def test_a_rule_set_is_replaced_as_one(environment: dict[str, str]) -> None:
-    assert failures(rules.scenario(), every=1) == []
+@pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])
+def test_a_rule_set_is_replaced_as_one(environment: dict[str, str], new: RuleSet) -> None:
+    assert failures(rules.scenario(new), every=5) == []
 
 
 def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
-import asyncio
 import json
 import socket
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast, override
 from uuid import uuid4
@@ -33,6 +31,8 @@ from local.http2 import Answer as HttpAnswer
 from local.http2 import Connection as HttpConnection
 from local.http2 import Misbehaviour, Request
 from local.provider import Options, Trouble
+from tests import standins
+from tests.standins import NOW, Clock, running
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -40,23 +40,11 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 ANSWER_SECONDS = 3.0
-NOW = 1_800_000_000.0
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
 SECOND = AppSettings(name="second", secret_id="second", bundle_id="io.pcf.second")
 
-
-class Clock:
-    """Stands still until told otherwise; UNIX seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def advance(self, seconds: float) -> None:
-        self.seconds += seconds
+account, apns_key, clock, localhost = standins.account, standins.apns_key, standins.clock, standins.localhost
 
 
 class SteeredApns(Apns):
@@ -86,52 +74,11 @@ class SteeredFcm(Fcm):
         return self.exchange or super().respond(request, connection)
 
 
-@contextmanager
-def _running(server: Any) -> Iterator[Any]:
-    """A server in a thread of its own, as the transport blocks the one it is called in."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def there(coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-    there(server.__aenter__())
-    try:
-        yield server
-    finally:
-        there(server.__aexit__(None, None, None))
-        there(asyncio.sleep(0))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOW)
-
-
-@pytest.fixture(scope="session")
-def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
-    return tls.issue(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="session")
-def apns_key() -> keys.ApnsKey:
-    return keys.generate_apns_key()
-
-
-@pytest.fixture(scope="session")
-def account() -> keys.ServiceAccount:
-    return keys.generate_service_account()
-
-
 @pytest.fixture
 def run() -> Iterator[Callable[..., Any]]:
     """Start a server that ends with the test."""
     with ExitStack() as stack:
-        yield lambda server: stack.enter_context(_running(server))
+        yield lambda server: stack.enter_context(running(server))
 
 
 @pytest.fixture

@@ -212,14 +212,38 @@ def watched_by_alarms(template: Template) -> Iterator[Watched]:
 
 
 def shown(template: Template) -> Iterator[Watched]:
-    """The dashboard's metrics, each a row: its namespace, its name, its dimensions one after the other, and how to draw it."""
+    """The dashboard's metrics."""
+    for widget in widgets(template):
+        for namespace, _, *rest in measured(widget):
+            words = [word for word in rest if isinstance(word, str)]
+            yield namespace, dict(batched(words, 2, strict=True))
+
+
+def widgets(template: Template) -> list[dict[str, Any]]:
+    """The properties of what the dashboard shows."""
     (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
     parts = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
     body = json.loads("".join(part if isinstance(part, str) else str(part.get("Ref", "")) for part in parts))
-    for widget in body["widgets"]:
-        for namespace, _, *rest in (row for row in widget["properties"].get("metrics", []) if len(row) > 1):
-            words = [word for word in rest if isinstance(word, str)]
-            yield namespace, dict(batched(words, 2, strict=True))
+    return [widget["properties"] for widget in body["widgets"]]
+
+
+def measured(widget: Mapping[str, Any]) -> list[list[Any]]:
+    """Its metrics, each a row: the namespace, the name, the dimensions one after the other, and how to draw it."""
+    return [row for row in widget.get("metrics", []) if len(row) > 1]
+
+
+def test_the_dashboard_shows_every_alarm_and_the_funnel_from_statements_to_delivered_pushes(
+    prod: Template, alarms: Mapping[str, Alarm]
+) -> None:
+    status, funnel, *_ = widgets(prod)
+    assert len(status["alarms"]) == len(alarms)
+    assert [(row[3], row[1]) for row in measured(funnel)] == [
+        ("ingest", "statements_received"),
+        ("ingest", "statements_forwarded"),
+        ("match", "statement_matched"),
+        ("match", "notification_queued"),
+        ("dispatch", "push_delivered"),
+    ]
 
 
 def test_spend_is_the_one_computed_alarm_and_waits_for_enough_pushes(alarms: Mapping[str, Alarm]) -> None:

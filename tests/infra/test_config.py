@@ -69,9 +69,10 @@ def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> Non
     assert ingest.tasks == 2
 
 
-def test_a_node_that_is_no_websocket_is_refused() -> None:
+@pytest.mark.parametrize("url", ["https://one.example", "ws://one.example"])
+def test_a_node_that_is_no_websocket_over_tls_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="node_urls"):
-        chosen(node(environment="prod", node_urls="https://one.example"))
+        chosen(node(environment="prod", node_urls=url))
 
 
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:

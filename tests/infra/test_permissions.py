@@ -1,4 +1,4 @@
-"""Least privilege, stated: every action on every resource that each function and task may take, and nothing else."""
+"""Least privilege, stated: every action on every resource that each role may take, and nothing else."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +11,9 @@ from infra.environments import PROD
 
 type Permissions = dict[str, set[str]]
 NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
+
+IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
+"""Where CDK keeps the images of all deployments."""
 
 CONSUME = ("sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl", "sqs:DeleteMessage")
 COMMON = {
@@ -105,6 +108,28 @@ PERMITTED: Mapping[str, Permissions] = {
         "s3:PutObject": {"LakeOversize/ingest/seen/*", "LakeOversize/statements/*"},
         "s3:DeleteObject": {"LakeOversize/ingest/seen/*"},
     },
+    "starting ingest": {
+        "ecr:BatchCheckLayerAvailability": {"the deployment's images"},
+        "ecr:BatchGetImage": {"the deployment's images"},
+        "ecr:GetDownloadUrlForLayer": {"the deployment's images"},
+        "ecr:GetAuthorizationToken": {"*"},
+        "logs:CreateLogStream": {"/aws/ecs/clarion-prod-ingest"},
+        "logs:PutLogEvents": {"/aws/ecs/clarion-prod-ingest"},
+    },
+    "filling the lake": {
+        **using_key("s3"),
+        "s3:GetBucketLocation": {"LakeBucket"},
+        "s3:ListBucket": {"LakeBucket"},
+        "s3:ListBucketMultipartUploads": {"LakeBucket"},
+        "s3:PutObject": {"LakeBucket/events/*", "LakeBucket/errors/*"},
+        "s3:AbortMultipartUpload": {"LakeBucket/events/*", "LakeBucket/errors/*"},
+        "logs:PutLogEvents": {"/aws/kinesisfirehose/clarion-prod-events"},
+    },
+    "logging refused connections": {
+        "logs:CreateLogStream": {"/aws/vpc/clarion-prod-ingest"},
+        "logs:DescribeLogStreams": {"/aws/vpc/clarion-prod-ingest"},
+        "logs:PutLogEvents": {"/aws/vpc/clarion-prod-ingest"},
+    },
 }
 
 
@@ -114,16 +139,24 @@ def permitted(prod: Template) -> Mapping[str, Permissions]:
 
 
 def permissions(template: Template) -> Mapping[str, Permissions]:
-    """Of each function by its name without prefix, and of the task."""
+    """Of each role, by what takes it on: a function by its name without prefix."""
     resources: Mapping[str, Any] = template.to_json()["Resources"]
-    found = {}
+    return {name: _of(role, resources) for name, role in _roles(resources)}
+
+
+def _roles(resources: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for resource in resources.values():
         properties = resource.get("Properties", {})
-        if resource["Type"] == "AWS::Lambda::Function":
-            found[properties["FunctionName"].removeprefix("clarion-prod-")] = _of(properties["Role"], resources)
-        if resource["Type"] == "AWS::ECS::TaskDefinition":
-            found["ingest"] = _of(properties["TaskRoleArn"], resources)
-    return found
+        match resource["Type"]:
+            case "AWS::Lambda::Function":
+                yield properties["FunctionName"].removeprefix("clarion-prod-"), properties["Role"]
+            case "AWS::ECS::TaskDefinition":
+                yield "ingest", properties["TaskRoleArn"]
+                yield "starting ingest", properties["ExecutionRoleArn"]
+            case "AWS::KinesisFirehose::DeliveryStream":
+                yield "filling the lake", properties["ExtendedS3DestinationConfiguration"]["RoleARN"]
+            case "AWS::EC2::FlowLog":
+                yield "logging refused connections", properties["DeliverLogsPermissionArn"]
 
 
 def _of(role: Mapping[str, Any], resources: Mapping[str, Any]) -> Permissions:
@@ -149,6 +182,9 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
     match arn:
         case str():
             return arn
+        case {"Fn::Join": ["", [str(service), _, ":repository/", {"Fn::Sub": str(name)}]]}:
+            assert (service, name) == ("arn:aws:ecr:us-east-1:", IMAGES)
+            return "the deployment's images"
         case {"Fn::Join": ["", [resource, str(rest)]]}:
             return _readable(resource, statement, resources) + rest
         case {"Fn::GetAtt": [logical, "StreamArn"]}:
@@ -162,13 +198,19 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
     raise AssertionError(arn)
 
 
-@pytest.mark.parametrize("function", PERMITTED)
-def test_a_function_may_do_exactly_what_it_needs(permitted: Mapping[str, Permissions], function: str) -> None:
-    assert permitted[function] == PERMITTED[function]
+@pytest.mark.parametrize("role", PERMITTED)
+def test_a_role_may_do_exactly_what_it_needs(permitted: Mapping[str, Permissions], role: str) -> None:
+    assert permitted[role] == PERMITTED[role]
 
 
-def test_no_function_is_left_out(permitted: Mapping[str, Permissions]) -> None:
+def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions]) -> None:
     assert permitted.keys() == PERMITTED.keys()
+    roles = prod.find_resources("AWS::IAM::Role")
+    assert len(roles) == len(permitted)
+    for role in roles.values():
+        assert role["Properties"].keys() <= {"AssumeRolePolicyDocument", "Tags"}
+    prod.resource_count_is("AWS::IAM::ManagedPolicy", 0)
+    prod.resource_count_is("AWS::IAM::User", 0)
 
 
 def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_with: Callable[..., Template]) -> None:
@@ -185,6 +227,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
         "fcm": {"clarion-prod-fcm", "clarion-prod-fcm-robot"},
         "api": {*of_first, "clarion-prod-fcm"},
         "authorizer": {"clarion-prod-jwt"},
+        "filling the lake": set(),
     }
     secrets = template.find_resources("AWS::SecretsManager::Secret").values()
     assert {secret["Properties"]["Name"] for secret in secrets} == set().union(*read.values())

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -51,6 +51,7 @@ def test_rows_that_expire_are_removed_by_ttl(prod: Template, model: type[Model])
 
 def test_every_table_is_on_demand_encrypted_and_recoverable(prod: Template) -> None:
     tables = properties(prod, "AWS::DynamoDB::GlobalTable")
+    (key,) = prod.find_resources("AWS::KMS::Key")
     assert len(tables) == len(MODELS)
     for table in tables:
         (replica,) = table["Replicas"]
@@ -58,6 +59,60 @@ def test_every_table_is_on_demand_encrypted_and_recoverable(prod: Template) -> N
         assert table["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
         assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         assert replica["DeletionProtectionEnabled"]
+        assert replica["SSESpecification"] == {"KMSMasterKeyId": {"Fn::GetAtt": [key, "Arn"]}}
+        streamed = {"StreamViewType": "NEW_AND_OLD_IMAGES"} if table["TableName"].endswith("-rules") else None
+        assert table.get("StreamSpecification") == streamed
+
+
+def test_nothing_is_reached_without_tls(prod: Template) -> None:
+    """Each queue, bucket and topic has a policy that denies it; DynamoDB, Firehose and the API know no other way."""
+    refusing = [*guarded(prod, "AWS::SQS::QueuePolicy", "Queues"), *guarded(prod, "AWS::S3::BucketPolicy", "Bucket")]
+    refusing += guarded(prod, "AWS::SNS::TopicPolicy", "Topics")
+    kinds = ("AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::SNS::Topic")
+    assert sorted(refusing) == sorted(logical for kind in kinds for logical in prod.find_resources(kind))
+
+
+def guarded(template: Template, kind: str, subject: str) -> Iterator[str]:
+    """What such policies refuse to serve in the clear."""
+    for policy in properties(template, kind):
+        statements = policy["PolicyDocument"]["Statement"]
+        unsafe = {"Bool": {"aws:SecureTransport": "false"}}
+        assert any(each["Effect"] == "Deny" and each.get("Condition") == unsafe for each in statements)
+        subjects = policy[subject]
+        yield from (each["Ref"] for each in (subjects if isinstance(subjects, list) else [subjects]))
+
+
+def test_nobody_outside_the_account_is_let_in_but_through_the_api(prod: Template) -> None:
+    policies = {"AWS::SQS::QueuePolicy": "PolicyDocument", "AWS::S3::BucketPolicy": "PolicyDocument"}
+    policies |= {"AWS::SNS::TopicPolicy": "PolicyDocument", "AWS::KMS::Key": "KeyPolicy"}
+    for kind, document in policies.items():
+        for statement in (each for policy in properties(prod, kind) for each in policy[document]["Statement"]):
+            if statement["Effect"] == "Allow":
+                let_in = json.dumps(statement["Principal"])
+                assert ":root" in let_in or statement["Condition"]["StringEquals"]["aws:SourceAccount"], let_in
+    (api,) = prod.find_resources("AWS::ApiGatewayV2::Api")
+    for permission in properties(prod, "AWS::Lambda::Permission"):
+        assert permission["Principal"] == "apigateway.amazonaws.com"
+        assert {"Ref": api} in permission["SourceArn"]["Fn::Join"][1]
+    prod.resource_count_is("AWS::Lambda::Url", 0)
+
+
+def test_alarms_may_tell_the_topic_and_use_its_key(prod: Template) -> None:
+    """A topic that has a policy lets in nobody but whom it names, and a key lets in no service by itself."""
+    from_here = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    cloudwatch = {
+        "Effect": "Allow",
+        "Principal": {"Service": "cloudwatch.amazonaws.com"},
+        "Condition": from_here,
+    }
+    publish = {**cloudwatch, "Action": "sns:Publish", "Resource": {"Ref": Match.any_value()}}
+    encrypt = {**cloudwatch, "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*"}
+    for kind, document, statement in (
+        ("AWS::SNS::TopicPolicy", "PolicyDocument", publish),
+        ("AWS::KMS::Key", "KeyPolicy", encrypt),
+    ):
+        allowed = Match.array_with([Match.object_like(statement)])
+        prod.has_resource_properties(kind, {document: {"Statement": allowed}})
 
 
 def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
@@ -87,7 +142,19 @@ def test_functions_run_python_on_graviton_with_both_layers_and_a_log_group_of_th
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
         assert len(function["Layers"]) == 2
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["LoggingConfig"]["LogGroup"]
         assert f"/aws/lambda/{name}" in groups
+
+
+def test_every_log_is_kept_for_a_set_time(prod: Template) -> None:
+    assert {group["RetentionInDays"] for group in properties(prod, "AWS::Logs::LogGroup")} == {30}
+
+
+def test_the_api_can_not_take_the_concurrency_that_pushes_need(prod: Template) -> None:
+    reserved = {name: each.get("ReservedConcurrentExecutions") for name, each in functions(prod).items()}
+    bounded = {"clarion-prod-api": 200, "clarion-prod-authorizer": 200}
+    assert reserved == {name: bounded.get(name) for name in reserved}
 
 
 def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(prod: Template) -> None:
@@ -125,6 +192,12 @@ def test_the_api_is_throttled_and_logs_each_request(prod: Template) -> None:
     assert set(json.loads(stage["AccessLogSettings"]["Format"])) >= {"request_id", "route", "status"}
 
 
+def test_the_api_tells_no_metrics_by_route_which_are_charged_and_which_the_access_log_tells(prod: Template) -> None:
+    (stage,) = properties(prod, "AWS::ApiGatewayV2::Stage")
+    for settings in (stage["DefaultRouteSettings"], *stage["RouteSettings"].values()):
+        assert "DetailedMetricsEnabled" not in settings
+
+
 def test_strangers_can_not_use_up_the_rate_of_all(prod: Template) -> None:
     (stage,) = prod.find_resources("AWS::ApiGatewayV2::Stage").values()
     routes = prod.find_resources("AWS::ApiGatewayV2::Route")
@@ -155,9 +228,23 @@ def test_two_ingest_tasks_run_without_nat_and_accept_no_connection(prod: Templat
     (service,) = properties(prod, "AWS::ECS::Service")
     (group,) = properties(prod, "AWS::EC2::SecurityGroup")
     assert service["DesiredCount"] == 2
-    assert service["DeploymentConfiguration"]["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
+    rolling = service["DeploymentConfiguration"]
+    assert (rolling["MinimumHealthyPercent"], rolling["MaximumPercent"]) == (100, 200)
+    assert rolling["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
+    network = service["NetworkConfiguration"]["AwsvpcConfiguration"]
+    assert (network["AssignPublicIp"], len(network["Subnets"])) == ("ENABLED", 2)
     assert "SecurityGroupIngress" not in group
     prod.resource_count_is("AWS::EC2::NatGateway", 0)
+    prod.resource_count_is("AWS::EC2::SecurityGroupIngress", 0)
+
+
+def test_an_ingest_task_tells_whether_it_is_well_and_can_not_change_its_own_code(prod: Template) -> None:
+    (task,) = properties(prod, "AWS::ECS::TaskDefinition")
+    (container,) = task["ContainerDefinitions"]
+    assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
+    assert container["HealthCheck"]["Command"] == ["CMD", "python", "-m", "ingest.health"]
+    assert container["ReadonlyRootFilesystem"]
+    assert container["StopTimeout"] == 60
 
 
 def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:
@@ -165,6 +252,18 @@ def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:
         assert all(bucket["PublicAccessBlockConfiguration"].values())
         assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert any("ExpirationInDays" in rule for rule in bucket["LifecycleConfiguration"]["Rules"])
+
+
+def test_what_firehose_writes_is_encrypted_and_expires(prod: Template) -> None:
+    (stream,) = properties(prod, "AWS::KinesisFirehose::DeliveryStream")
+    destination = stream["ExtendedS3DestinationConfiguration"]
+    bucket = prod.find_resources("AWS::S3::Bucket")[destination["BucketARN"]["Fn::GetAtt"][0]]["Properties"]
+    rules = bucket["LifecycleConfiguration"]["Rules"]
+    expiring = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules if "Prefix" in rule}
+    assert expiring == {"events/": 400, "errors/": 400}
+    assert [destination[name].partition("/")[0] for name in ("Prefix", "ErrorOutputPrefix")] == ["events", "errors"]
+    assert stream["DeliveryStreamEncryptionConfigurationInput"] == {"KeyType": "AWS_OWNED_CMK"}
+    assert "AWSKMSKeyARN" in destination["EncryptionConfiguration"]["KMSEncryptionConfig"]
 
 
 def test_the_emulator_gets_the_same_functions_without_the_service(template_of: Callable[[str], Template]) -> None:

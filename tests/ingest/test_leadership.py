@@ -1,6 +1,8 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from pynamodb.exceptions import PutError
 
 from clarion.tables import Lease
 from ingest.leadership import Leadership
@@ -101,6 +103,55 @@ def test_a_standby_knows_what_its_leader_has_passed_on(pair: Pair) -> None:
     leader.renew(1_700_000_000_000)
     standby.renew(0)
     assert standby.delivered_through == 1_700_000_000_000
+
+
+class Counting(Leadership):
+    """Counts its readings of the row."""
+
+    readings = 0
+
+    def _read(self) -> Lease | None:
+        self.readings += 1
+        return super()._read()
+
+
+def test_a_leader_reads_the_row_only_before_it_leads(tables: None, clock: Clock) -> None:
+    leader = Counting("one", SECONDS, clock)
+    for _ in range(5):
+        leader.renew(0)
+        clock.now += SECONDS / 4
+    leader.release(7)
+    assert (leader.readings, int(Lease.get("ingest").version)) == (1, 6)
+
+
+def test_a_leader_that_was_replaced_while_paused_finds_out_by_its_first_write(pair: Pair, clock: Clock) -> None:
+    leader, standby = pair
+    clock.now += SECONDS
+    standby.renew(0)
+    leader.renew(0)
+    assert (leader.held, standby.held) == (False, True)
+    leader.renew(0)
+    assert Lease.get("ingest").holder == "other"
+
+
+def test_a_leader_whose_write_was_done_but_not_answered_goes_on_leading(
+    tables: None, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = Leadership("one", SECONDS, clock)
+    leader.renew(0)
+
+    def save_and_time_out(lease: Lease, **condition: Any) -> None:
+        save(lease, **condition)
+        raise PutError("no answer")
+
+    save = Lease.save
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "save", save_and_time_out)
+        with pytest.raises(PutError):
+            leader.renew(0)
+    clock.now += SECONDS / 4
+    leader.renew(0)
+    assert (leader.held, leader.tenure) == (True, 1)
 
 
 def test_of_two_that_reach_for_it_at_once_one_gets_it(tables: None, clock: Clock) -> None:

@@ -4,22 +4,32 @@ import pytest
 
 from ingest.progress import Progress
 
+KEPT = 60
+
 
 class Leader:
-    """Its clock, and when the statements were observed that it holds."""
+    """Its clock, when the statements were observed that it holds, and through when its nodes have shown what they had."""
 
     def __init__(self) -> None:
         self.now = 0
         self.held: list[int] = []
-        self.progress = Progress(lambda: min(self.held, default=None), lambda: self.now)
+        self.answered: int | None = None
+        self.progress = Progress(
+            oldest_held=lambda: min(self.held, default=None),
+            shown_through=lambda: self.answered,
+            kept_ms=KEPT,
+            clock=lambda: self.now,
+        )
 
     def replays(self, at: int) -> None:
         self.now = at
         self.progress.replayed()
 
-    def is_shown(self, at: int) -> None:
+    def is_shown(self, at: int, *, answered: int | None = None) -> None:
+        """`answered`: when it asked the question to which a node has answered by now."""
         self.now = at
         self.progress.shown_live()
+        self.answered = at if answered is None else answered
 
     @property
     def delivered_through(self) -> int:
@@ -47,11 +57,29 @@ def test_what_is_held_is_not_delivered(leader: Leader) -> None:
     assert leader.delivered_through == 130
 
 
-def test_time_stands_still_while_no_node_shows_anything(leader: Leader) -> None:
+def test_time_stands_still_while_no_node_is_there(leader: Leader) -> None:
     leader.replays(at=100)
     leader.is_shown(at=130)
+    assert leader.delivered_through == 130
+    leader.answered = None
     leader.now = 1000
     assert leader.delivered_through == 130
+
+
+def test_in_silence_time_goes_on_until_the_standby_has_let_go_of_what_was_before_it(leader: Leader) -> None:
+    leader.replays(at=100)
+    leader.is_shown(at=130)
+    leader.now = leader.answered = 150
+    assert leader.delivered_through == 150
+    leader.now = leader.answered = 1000
+    assert leader.delivered_through == 130 + KEPT
+
+
+def test_what_lies_unread_in_a_socket_was_not_delivered(leader: Leader) -> None:
+    """A statement from 130 is only now read, and more of them wait behind it."""
+    leader.replays(at=100)
+    leader.is_shown(at=1000, answered=120)
+    assert leader.delivered_through == 120
 
 
 def test_what_a_replay_brought_late_was_not_delivered_before_it_has_left(leader: Leader) -> None:

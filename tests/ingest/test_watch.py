@@ -1,14 +1,17 @@
 import asyncio
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from clarion.metrics import Metric
 from clarion.tables import Rule
 from ingest.health import main, serve_health
 from ingest.settings import IngestSettings
+from ingest.watch import Watch
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -124,11 +127,109 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
         assert task.status()["seen"] == 10
 
 
+async def test_a_replay_that_never_comes_to_an_end_keeps_nothing_from_being_forgotten(
+    node: "FakeNode", running: "Run", make_settings: Settings, make_statement: Make
+) -> None:
+    async def replay_drop_by_drop(socket: ServerConnection) -> None:
+        for result in ({"methods": ["statement_subscribeStatement"]}, "subscription"):
+            asked = json.loads(await socket.recv())
+            await socket.send(json.dumps({"id": asked["id"], "result": result}))
+        for remaining in range(4_000_000, 0, -1):
+            told = {"event": "newStatements", "data": {"statements": [], "remaining": remaining}}
+            await socket.send(json.dumps({"method": "statement_statement", "params": {"result": told}}))
+            await asyncio.sleep(0.05)
+
+    node.standing = [make_statement(number) for number in range(100)]
+    async with serve(replay_drop_by_drop, "127.0.0.1", 0) as server:
+        hostile = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        often = {"watch_seconds": 0.05, "renew_seconds": 0.2, "forget_seconds": 0.05, "absent_seconds": 1.5}
+        async with running(make_settings(node_urls=[hostile, node.url], **often)) as task:
+            while task.status()["seen"] != 100:
+                await asyncio.sleep(0.01)
+            del node.standing[60:]
+            while task.status()["seen"] != 60:
+                await asyncio.sleep(0.01)
+
+
+@dataclass(eq=False)
+class WatchedNode:
+    """A node as the watch sees it, and why it was renewed."""
+
+    subscribed_at: float = 0.0
+    last_shown_at: float = 0.0
+    live: int = 0
+    replaying: bool = False
+    renewals: list[str] = field(default_factory=list)
+
+    @property
+    def session(self) -> "WatchedNode":
+        return self
+
+    def renew(self, reason: str) -> None:
+        self.renewals.append(reason)
+
+
+class Watched:
+    """A watch over nodes, and its clock."""
+
+    def __init__(self, count: int, *, oldest: float = 3600.0) -> None:
+        self.now = 0.0
+        self.nodes = [WatchedNode() for _ in range(count)]
+        nodes: Any = self.nodes
+        self.watch = Watch(nodes, lambda: False, window=15, oldest=oldest, quiet=120, clock=lambda: self.now)
+
+    def pass_window(self, *shown: int) -> None:
+        self.now += 15
+        for node, live in zip(self.nodes, shown, strict=True):
+            node.live += live
+            node.last_shown_at = self.now
+        self.watch.look()
+
+
+def test_a_node_that_makes_things_up_does_not_keep_another_in_replays() -> None:
+    watched = Watched(2)
+    for _ in range(240):  # an hour
+        watched.pass_window(1_000_000, 10)
+    _, honest = watched.nodes
+    assert 1 < honest.renewals.count("behind") <= 8
+
+
+def test_a_node_that_falls_behind_on_another_day_is_doubted_at_once() -> None:
+    watched = Watched(2, oldest=600)
+    for _ in range(2):
+        watched.pass_window(100, 10)
+    watched.now += 86_400
+    watched.pass_window(100, 100)
+    before = watched.nodes[1].renewals.count("behind")
+    watched.pass_window(100, 10)
+    assert watched.nodes[1].renewals.count("behind") == before + 1
+
+
+def test_a_node_is_not_judged_by_what_it_showed_while_it_still_replayed() -> None:
+    watched = Watched(2)
+    watched.nodes[1].replaying = True
+    watched.pass_window(100, 0)
+    watched.pass_window(100, 0)
+    watched.nodes[1].replaying = False
+    watched.pass_window(100, 1)
+    assert watched.nodes[1].renewals == []
+    watched.pass_window(100, 1)
+    assert watched.nodes[1].renewals == ["behind"]
+
+
+def test_nodes_are_not_renewed_all_at_once_for_their_age() -> None:
+    """While one replays, the other shows what is new."""
+    watched = Watched(2)
+    watched.now = 3600
+    watched.pass_window(1, 1)
+    assert sorted(len(node.renewals) for node in watched.nodes) == [0, 1]
+
+
 async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
     node: "FakeNode", running: "Run", make_settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running(make_settings(node, stream_poll_seconds=3600, stage="blue")):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.4)
     (told,) = capsys.readouterr().out.splitlines()
     (block,) = json.loads(told)["_aws"]["CloudWatchMetrics"]
     assert (json.loads(told)["service"], json.loads(told)["stage"]) == ("ingest", "blue")

@@ -1,25 +1,36 @@
 """What each path through match costs, measured on the real code: `make ledger` prints the table of docs/cost.md."""
 
 import os
+import random
+import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from itertools import takewhile
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import boto3
 from moto import mock_aws
 
-from clarion.messages import Span
+from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.messages import Span, StatementMessage
 from clarion.prices import READ_UNIT
+from clarion.statement import encode
+from clarion.tables import Rule, Subscription, rule_key
 from match.room import Clients
 from match.settings import MatchSettings
+from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
-from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
+from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
 
 PAGE = 250
 """As deployed: the default of the settings."""
+BATCH = 300
+LARGE = 900_000
+"""Bytes, more than a message takes."""
 DISPATCH_READ = 0.5
 """What dispatch reads for each push: the subscription's row, with its token."""
 
@@ -34,12 +45,16 @@ class Cost(NamedTuple):
 
 
 class Path(NamedTuple):
-    """`plays` makes a new sandbox's scene go down the path; `per` is how many statements or notifications it then was."""
+    """`plays` makes a new sandbox's scene go down the path; `per` is how many statements or notifications it then was.
+
+    A `long` one takes minutes: the gate leaves it to `make ledger`.
+    """
 
     name: str
     plays: Callable[[Scene], Bill]
     per: int = 1
     delivered: bool = False
+    long: bool = False
 
     def cost(self, scene: Scene) -> Cost:
         bill = self.plays(scene)
@@ -134,22 +149,105 @@ def retry(scene: Scene) -> Bill:
     return bill
 
 
-def hundred(scene: Scene) -> Bill:
-    for _ in range(100):
-        scene.subscribe()
-    with meter.running() as bill:
-        scene.take(*scene.observe_new(1))
+def busy_pair(scene: Scene) -> Bill:
+    """Thirty, one at a time, for one who was sent ninety within the last minutes: the window has room for sixty."""
+    table = Dictionary()
+    _want(table, str(uuid4()), scene.sender.key)
+    with table.answering(scene.clients):
+        _fill_a_page(scene)
+        with meter.running() as bill:
+            for message in scene.observe_new(30):
+                scene.take(message)
     return bill
 
 
-def page_of_a_crowd(scene: Scene) -> Bill:
-    for _ in range(PAGE + 1):
+def late_retry(scene: Scene) -> Bill:
+    """Of what the window has in a page, and no other page is younger."""
+    table = Dictionary()
+    _want(table, str(uuid4()), scene.sender.key)
+    with table.answering(scene.clients):
+        [first, *_] = _fill_a_page(scene)
+        with meter.running() as bill:
+            scene.elsewhere().take(first)
+    return bill
+
+
+def _fill_a_page(scene: Scene) -> list[StatementMessage]:
+    messages = []
+    for _ in range(3):
+        thirty = scene.observe_new(30)
+        scene.take(*thirty)
+        scene.clock.advance(60)
+        messages += thirty
+    return messages
+
+
+def by_way_of_s3(scene: Scene) -> Bill:
+    scene.subscribe()
+    raw = encode(scene.sender.states(data=bytes(LARGE)))
+    boto3.client("s3").put_object(Bucket=scene.settings.oversize_bucket, Key="large", Body=raw)
+    with meter.running() as bill:
+        scene.take(StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="large"))
+    return bill
+
+
+def large_batch(scene: Scene, pairs: int) -> Bill:
+    """One of `BATCH` statements, evenly of so many pairs."""
+    table = Dictionary()
+    senders = [replace(scene, sender=Sender()) for _ in range(pairs)]
+    for sender in senders:
+        _want(table, str(uuid4()), sender.sender.key)
+    messages = [message for sender in senders for message in sender.observe_new(BATCH // pairs)]
+    with table.answering(scene.clients), meter.running() as bill:
+        assert scene.take(*messages) == set()
+    assert len(table.sent) == BATCH
+    return bill
+
+
+def crowd(scene: Scene, size: int) -> Bill:
+    """All of a fan-out, each of its messages in an invocation of its own."""
+    table, lot = Dictionary(), random.Random(size)
+    for _ in range(size):
+        _want(table, str(UUID(int=lot.getrandbits(128), version=4)), scene.sender.key)
+    waiting, statements = scene.observe_new(1), scene.settings.statements_queue_url
+    with table.answering(scene.clients), meter.running() as bill:
+        while waiting:
+            assert scene.take(waiting.pop()) == set()
+            waiting += table.taken_from(statements, StatementMessage)
+    assert len(table.sent) == size
+    return bill
+
+
+def surplus_page(scene: Scene) -> Bill:
+    """Of a fan-out: a crash between sending it and returning sends it again, under another token."""
+    for _ in range(3):
         scene.subscribe()
     [message] = scene.observe_new(1)
-    span = Span(after="", until="~", page=1, token=uuid4())
+    first, second = (
+        message.model_copy(update={"span": Span(after="", until="~", page=1, token=uuid4())}) for _ in range(2)
+    )
+    scene.take(first)
     with meter.running() as bill:
-        scene.take(message.model_copy(update={"span": span}))
+        scene.take(second)
     return bill
+
+
+def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
+    now = int(time.time() * 1000)
+    table.keep(
+        Subscription(
+            subscription_id,
+            client_id=uuid4().bytes * 2,
+            notify_type=NotifyType.APNS.value,
+            token="a" * 64,
+            status=SubscriptionStatus.ACTIVE.value,
+            generation=1,
+            rule_count=1,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+    table.keep(Rule(subscription_id, rule_key(1, sender, TOPIC), sender_topic=sender + TOPIC))
 
 
 PATHS = (
@@ -163,9 +261,16 @@ PATHS = (
     Path("delivered to one, pair new to the sandbox", new_pair, delivered=True),
     Path("delivered to one, pair known to the sandbox", known_pair, delivered=True),
     Path("ten of one sender for one client in a batch, each", ten_at_once, per=10, delivered=True),
+    Path("300 in a batch, each of another pair", partial(large_batch, pairs=BATCH), per=BATCH, delivered=True),
+    Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
+    Path("delivered to one, by more than 60 in half an hour", busy_pair, per=30, delivered=True),
+    Path("delivered to one, by way of S3", by_way_of_s3, delivered=True),
     Path("delivered again, by the same receipt", retry, delivered=True),
-    Path("delivered to 100, each", hundred, per=100, delivered=True),
-    Path("delivered to 100,000, each", page_of_a_crowd, per=PAGE, delivered=True),
+    Path("delivered again, after a page of its window was made", late_retry, delivered=True),
+    Path("delivered to 100, each", partial(crowd, size=100), per=100, delivered=True),
+    Path("delivered to 2,000, each", partial(crowd, size=2_000), per=2_000, delivered=True),
+    Path("delivered to 100,000, each", partial(crowd, size=100_000), per=100_000, delivered=True, long=True),
+    Path("page of a fan-out that was sent once too often", surplus_page),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import botocore.handlers
 from botocore.model import OperationModel
 
-from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, S3_GET, SQS_REQUEST, WRITE_UNIT
 
 READ_BYTES = 4096
 WRITE_BYTES = 1024
@@ -22,11 +22,15 @@ SQS_BYTES = 64 * 1024
 
 @dataclass
 class Bill:
-    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes."""
+    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes.
+
+    `fetched` counts the objects that were got from S3.
+    """
 
     reads: float = 0
     writes: float = 0
     sent: int = 0
+    fetched: int = 0
     told: int = 0
     requests: Counter[str] = field(default_factory=Counter)
 
@@ -34,7 +38,7 @@ class Bill:
     def dollars(self) -> float:
         """For a million times what is billed here."""
         tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
-        return tables + self.sent * SQS_REQUEST + self.told * FIREHOSE_BYTE
+        return tables + self.sent * SQS_REQUEST + self.fetched * S3_GET + self.told * FIREHOSE_BYTE
 
 
 class Meter:
@@ -46,6 +50,7 @@ class Meter:
             "Query": _query,
             "PutItem": _put,
             "SendMessageBatch": _send,
+            "GetObject": _fetch,
             "PutRecordBatch": _tell,
         }
 
@@ -90,6 +95,10 @@ def _put(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
 
 def _send(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
     bill.sent += ceil(sum(len(entry["MessageBody"]) for entry in params["Entries"]) / SQS_BYTES)
+
+
+def _fetch(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
+    bill.fetched += 1
 
 
 def _tell(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:

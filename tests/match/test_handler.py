@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -21,3 +23,15 @@ def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its
     assert len(scene.pushes()) == 1
     (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
     assert (told["service"], told["stage"], told["notification_queued"]) == ("match", "blue", [1])
+
+
+def test_what_is_not_needed_on_the_way_is_not_imported() -> None:
+    """A new sandbox would wait for it: boto3 alone takes a tenth of a second."""
+    spared = {"boto3", "s3transfer", "asyncio", "multiprocessing", "aws_xray_sdk"}
+    imported = subprocess.run(
+        [sys.executable, "-c", "import sys, match.handler; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert not spared & {*imported.stdout.split()}

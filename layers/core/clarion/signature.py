@@ -12,12 +12,14 @@ _IDENTITY = bytes(32)
 
 def verify(statement: Statement) -> bool:
     """Whether the claimed signer signed the statement with Sr25519. Never raises; any other proof is False."""
-    proof = statement.proof
+    if statement.proof is None:
+        return False
+    kind, signature, signer = statement.proof
     # Under the identity point as public key, a signature of zeros holds for every message: it is nobody's key.
-    if proof is None or proof.kind is not ProofKind.SR25519 or proof.signer == _IDENTITY:
+    if kind is not ProofKind.SR25519 or signer == _IDENTITY:
         return False
     try:
-        valid: bool = sr25519.verify(proof.signature, statement.signing_payload, proof.signer)
+        valid: bool = sr25519.verify(signature, statement.signing_payload, signer)
     except ValueError:  # bytes that are no curve point, no scalar, or not marked as Sr25519
         return False
     return valid

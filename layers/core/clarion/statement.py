@@ -33,6 +33,7 @@ _FOLLOWERS = {  # which tags may come next: any higher one, but the topics from 
     last: frozenset(tag for tag in range(last + 1, _TAGS) if not (_TOPIC_1 < tag < _DATA) or tag == last + 1)
     for last in range(-1, _TAGS)
 }
+_UNHASHED = blake2b(digest_size=32)
 _LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
 """By a compact length's low two bits: its width, and the least length that needs it. The last is always too long."""
 
@@ -103,11 +104,18 @@ class Statement(_Fields):
     @property
     def hash(self) -> bytes:
         """BLAKE2b-256 of the encoding. The proof is part of it, so signing the same content again changes it."""
-        return blake2b(self.encoded, digest_size=32).digest()
+        return digest(self.encoded)
 
     @cached_property
     def encoded(self) -> bytes:
         return encode(self)
+
+
+def digest(raw: bytes) -> bytes:
+    """The hash of what is or may be a statement's encoding: also of bytes that `decode` refuses."""
+    state = _UNHASHED.copy()
+    state.update(raw)
+    return state.digest()
 
 
 def decode(raw: bytes) -> Statement:
@@ -137,13 +145,16 @@ def decode(raw: bytes) -> Statement:
         raise MalformedStatement(offset, "trailing bytes")
     if not fields[_EXPIRY]:
         raise MalformedStatement(offset, "expiry missing")
-    statement = Statement(
-        int.from_bytes(fields[_EXPIRY], "little"),
-        tuple(fields[_TOPIC_1 : fields.index(b"", _TOPIC_1)]),
-        data,
-        fields[_CHANNEL] or None,
-        fields[_DECRYPTION_KEY] or None,
-        proof,
+    statement = tuple.__new__(  # not by its own constructor, whose detour costs as much again
+        Statement,
+        (
+            int.from_bytes(fields[_EXPIRY], "little"),
+            tuple(fields[_TOPIC_1 : fields.index(b"", _TOPIC_1)]),
+            data,
+            fields[_CHANNEL] or None,
+            fields[_DECRYPTION_KEY] or None,
+            proof,
+        ),
     )
     # A statement has only this one encoding, so there is no need to make it again.
     statement.encoded, statement.signing_payload = raw, raw[unsigned:]
@@ -183,16 +194,17 @@ def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
     kind, signature_width, signer_width = layout
     middle = start + 1 + signature_width
     end = middle + signer_width
-    return Proof(kind, raw[start + 1 : middle], raw[middle:end]), end
+    return tuple.__new__(Proof, (kind, raw[start + 1 : middle], raw[middle:end])), end
 
 
 def _read_data(raw: bytes, start: int) -> tuple[bytes, int]:
     """The data and where it claims to end; what is cut off there is for the caller to refuse."""
-    width, minimum = _LENGTH_MODES[raw[start] & 0b11] if start < len(raw) else _LENGTH_MODES[0]
+    mark = raw[start] if start < len(raw) else 0
+    width, minimum = _LENGTH_MODES[mark & 0b11]
     first = start + width
     if first > len(raw):
         raise MalformedStatement(start, "field truncated")
-    length = int.from_bytes(raw[start:first], "little") >> 2
+    length = (mark if width == 1 else int.from_bytes(raw[start:first], "little")) >> 2
     if length < minimum:
         raise MalformedStatement(start, "data length out of range or not minimal")
     end = first + length

@@ -1,0 +1,141 @@
+"""Stand-ins for SQS and Firehose as far as ingest talks to them, since the emulator's slow to a crawl as they fill.
+
+Of twenty calls each refuses one, and of another takes only half.
+"""
+
+import asyncio
+import json
+import time
+from base64 import b64decode
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from hashlib import md5
+from typing import TYPE_CHECKING, Any
+
+from clarion.events import StatementObserved
+from clarion.messages import StatementMessage
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+_MOST_BYTES = 1 << 23
+
+type Answer = tuple[str, dict[str, Any]]
+"""An HTTP status and the JSON under it."""
+
+
+@asynccontextmanager
+async def _serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[str]:
+    """Answer AWS's JSON protocols; yields the address."""
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+                status, told = answer(json.loads(await reader.readexactly(length)))
+                body = json.dumps(told).encode()
+                start = f"HTTP/1.1 {status}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}"
+                writer.write(start.encode() + b"\r\n\r\n" + body)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(converse, "127.0.0.1", 0, limit=_MOST_BYTES)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+class _Moods:
+    """How many of the entries of one call are taken after another; None if the whole call is refused."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def takes(self, entries: int) -> int | None:
+        self._calls += 1
+        if self._calls % 20 == 5:
+            return None
+        return entries // 2 if self._calls % 20 == 15 else entries
+
+
+class Queue:
+    """SQS's SendMessageBatch. Senders are told apart by the URL that they know their queue by."""
+
+    def __init__(self) -> None:
+        self.messages: list[StatementMessage] = []
+        """In the order in which they came, repeated ones too."""
+        self.received: Counter[bytes] = Counter()
+        self.latencies: list[int] = []
+        self.second_receipts = 0
+        """How often a sender sent a statement again under another receipt."""
+        self._receipts: dict[tuple[str, bytes], UUID] = {}
+        self._moods = _Moods()
+        self._waiting: list[tuple[str, asyncio.Future[float]]] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        async with _serving(self._answer) as url:
+            yield url
+
+    def taken_over_from(self, url: str) -> "asyncio.Future[float]":
+        """The `time.monotonic` at which next another than the sender known by `url` sends something."""
+        moment: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._waiting.append((url, moment))
+        return moment
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        entries: list[dict[str, str]] = request["Entries"]
+        count = self._moods.takes(len(entries))
+        if count is None:
+            return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
+        taken, failed = entries[:count], entries[count:]
+        for entry in taken:
+            self._keep(request["QueueUrl"], StatementMessage.model_validate_json(entry["MessageBody"]))
+        answer = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": _md5(entry)} for entry in taken]
+        return "200 OK", {
+            "Successful": answer,
+            "Failed": [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in failed],
+        }
+
+    def _keep(self, sender: str, message: StatementMessage) -> None:
+        statement = message.statement or b""
+        self.messages.append(message)
+        self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
+        if not self.received[statement]:
+            self.latencies.append(time.time_ns() // 1_000_000 - message.observed_at)
+        self.received[statement] += 1
+        for url, moment in self._waiting:
+            if url != sender and not moment.done():
+                moment.set_result(time.monotonic())
+
+
+class Stream:
+    """Firehose's PutRecordBatch."""
+
+    def __init__(self) -> None:
+        self.told: set[bytes] = set()
+        """The statements of all lines that were taken."""
+        self._moods = _Moods()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        async with _serving(self._answer) as url:
+            yield url
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        records = [b64decode(record["Data"]) for record in request["Records"]]
+        count = self._moods.takes(len(records))
+        if count is None:
+            return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
+        for line in b"".join(records[:count]).splitlines():
+            self.told.add(StatementObserved.model_validate_json(line).statement or b"")
+        refused = {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down."}
+        return "200 OK", {
+            "FailedPutCount": len(records) - count,
+            "RequestResponses": [{"RecordId": "taken"} if n < count else refused for n in range(len(records))],
+        }
+
+
+def _md5(entry: dict[str, str]) -> str:
+    return md5(entry["MessageBody"].encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,260 @@
+"""`clarion COMMAND …`: the words of the command line, and how its errors end."""
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, override
+
+import click
+
+from clarion.decisions import Environment, NotifyType, PushDecision
+from console import deployment, export_rules, mute, redrive, send_test, status, why
+from console.faults import AwsError, Exit, discreet, explained
+from console.output import show, tell
+
+KEY_BYTES = 32
+ASKED_FOR = "-"
+"""In place of a token."""
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class Hex(click.ParamType[bytes]):
+    """32 bytes, with or without 0x. What isn't is not repeated: it may be a push token."""
+
+    name = "hex"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        try:
+            given = bytes.fromhex(str(value).removeprefix("0x"))
+        except ValueError:
+            given = b""
+        if len(given) != KEY_BYTES:
+            self.fail("is not 32 bytes in hex", param, ctx)
+        return given
+
+
+class Stage(click.ParamType[str]):
+    name = "stage"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not deployment.STAGE.fullmatch(str(value)):
+            self.fail("is no stage such as prod", param, ctx)
+        return str(value)
+
+
+class Ago(click.ParamType[timedelta]):
+    """A duration, such as 30m, 24h or 7d."""
+
+    name = "duration"
+    units = {"m": "minutes", "h": "hours", "d": "days"}  # noqa: RUF012 - never changed
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        number, unit = str(value)[:-1], str(value)[-1:]
+        if unit not in self.units or not number.isdecimal():
+            self.fail("is no duration such as 30m, 24h or 7d", param, ctx)
+        return timedelta(**{self.units[unit]: int(number)})
+
+
+class Instant(click.ParamType[datetime]):
+    """An ISO 8601 time; UTC unless it says otherwise."""
+
+    name = "time"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            given = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail("is no time such as 2026-11-20T18:30 (UTC)", param, ctx)
+        return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+type Command = Callable[..., Exit]
+
+_stage = click.option("--stage", type=Stage(), help="Which deployment; needed only where an account has several.")
+_json = click.option("--json", "as_json", is_flag=True, help="For machines.")
+_yes = click.option("--yes", is_flag=True, help="Don't ask.")
+_client = click.option("--client", type=Hex(), help="Only of this client: its public key.")
+_channel = click.argument("channel", type=click.Choice([str(one) for one in NotifyType]))
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Those of every command after its own."""
+
+    def add(function: Command) -> Command:
+        made, every = function, list[Callable[[Command], Command]]((*options, _stage, _json))
+        for option in reversed(every):
+            made = option(made)
+        return made
+
+    return add
+
+
+@click.group(
+    context_settings=HELP, epilog="Exit codes: 0 well; 1 done, but not well; 2 not understood or not confirmed; 3 AWS."
+)
+def clarion() -> None:
+    """Look at a Clarion deployment, find out why, and set it right.
+
+    Account and region are those of the usual AWS settings (AWS_PROFILE, AWS_DEFAULT_REGION, …); all else is found
+    there. No command ever shows a push token.
+    """
+
+
+@clarion.command("status")
+@_options(
+    click.option("--minutes", type=click.IntRange(1, 1440), default=60, show_default=True, help="Count so far back.")
+)
+def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
+    """The funnel from statements to pushes, the queues, ingest's leader, and what is in alarm."""
+    found = status.look(deployment.find(stage), minutes, status.RENEWAL_SECONDS)
+    show(found, as_json=as_json)
+    return Exit.UNWELL if found.troubles else Exit.WELL
+
+
+@clarion.command("why")
+@_options(
+    click.option("--statement", "statement_hash", type=Hex(), required=True, help="Its hash, with or without 0x."),
+    _client,
+    click.option("--since", type=Ago(), default="24h", show_default=True, help="Look so far back: 30m, 24h, 7d."),
+    click.option("--from", "start", type=Instant(), help="Look back to this time (UTC) instead."),
+    click.option("--to", "end", type=Instant(), help="Leave aside what the lake was told later than this (UTC)."),
+)
+def _why(
+    *,
+    statement_hash: bytes,
+    client: bytes | None,
+    since: timedelta,
+    start: datetime | None,
+    end: datetime | None,
+    stage: str | None,
+    as_json: bool,
+) -> Exit:
+    """Each decision about one statement and each attempt to push it, with times, from the lake."""
+    until = end or datetime.now(UTC)
+    begin = start or until - since
+    if begin >= until:
+        raise click.UsageError("--from lies after --to")
+    found = why.ask(deployment.find(stage), statement_hash, client, begin, until)
+    show(found, as_json=as_json)
+    return Exit.WELL if found.traces else Exit.UNWELL
+
+
+@clarion.command("redrive")
+@_options(
+    click.argument("queue", type=click.Choice(deployment.QUEUES)),
+    click.option("--per-second", type=click.IntRange(1, 500), help="At most so many; by default as SQS likes."),
+    click.option("--dry-run", is_flag=True, help="Only count."),
+    _yes,
+)
+def _redrive(
+    *,
+    queue: str,
+    per_second: int | None,
+    dry_run: bool,
+    yes: bool,
+    stage: str | None,
+    as_json: bool,
+) -> Exit:
+    """Move a queue's dead letters back into it. Mend their cause first."""
+    found = redrive.redrive(deployment.find(stage), queue, per_second, dry_run=dry_run, yes=yes)
+    show(found, as_json=as_json)
+    return Exit.UNWELL if found.left else Exit.WELL
+
+
+@clarion.command("send-test")
+@_options(
+    click.argument("token", metavar="TOKEN"),
+    click.option("--channel", type=click.Choice([str(one) for one in NotifyType]), required=True),
+    click.option("--app", help="One of the environment's apps; by default the first."),
+    click.option("--sandbox", is_flag=True, help="The token is of a development build."),
+    click.option(
+        "--wait", type=click.IntRange(1, 3600), default=send_test.WAIT_SECONDS, show_default=True, help="Seconds."
+    ),
+    _yes,
+)
+def _send_test(
+    *,
+    token: str,
+    channel: str,
+    app: str | None,
+    sandbox: bool,
+    wait: int,
+    yes: bool,
+    stage: str | None,
+    as_json: bool,
+) -> Exit:
+    """Push to one device by the live queue, function and secret, and wait for the outcome.
+
+    With - for TOKEN it is asked for, or read from standard input, and stays out of the shell's history.
+    """
+    environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
+    try:
+        device = send_test.Device(_read(token), NotifyType(channel), app, environment)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)
+    show(found, as_json=as_json)
+    return Exit.WELL if found.decision is PushDecision.DELIVERED else Exit.UNWELL
+
+
+def _read(token: str) -> str:
+    if token != ASKED_FOR:
+        return token
+    if sys.stdin.isatty():
+        return str(click.prompt("Token", hide_input=True, err=True)).strip()
+    return sys.stdin.readline().strip()
+
+
+@clarion.command("mute")
+@_options(_channel, _yes)
+def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
+    """Stop a channel's pushes; its messages wait in their queue."""
+    show(mute.switch(deployment.find(stage), NotifyType(channel), muted=True, yes=yes), as_json=as_json)
+    return Exit.WELL
+
+
+@clarion.command("unmute")
+@_options(_channel, _yes)
+def _unmute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
+    """Let a muted channel push again, beginning with what waits."""
+    show(mute.switch(deployment.find(stage), NotifyType(channel), muted=False, yes=yes), as_json=as_json)
+    return Exit.WELL
+
+
+@clarion.command("export-rules")
+@_options(_client)
+def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> Exit:  # noqa: ARG001 - it prints JSON anyway
+    """All subscriptions and their rules in force as JSON lines, a line for each rule; with or without --json."""
+    export_rules.export(deployment.find(stage), client)
+    return Exit.WELL
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit code; `console.faults` tells what each means."""
+    try:
+        return int(clarion.main(words, prog_name="clarion", standalone_mode=False) or Exit.WELL)
+    except click.UsageError as error:
+        usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
+        tell(f"{usage}{discreet(error.format_message())}")
+        return Exit.USAGE
+    except click.ClickException as error:
+        tell(error.format_message())
+        return error.exit_code
+    except click.Abort:
+        tell("interrupted")
+        return Exit.INTERRUPTED
+    except AwsError as error:
+        tell(explained(error))
+        return Exit.TROUBLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Which deployment is meant, and where its parts are: found in the account, never typed."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.exceptions import ClientError
+
+from console.faults import Trouble
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
+    from mypy_boto3_cloudformation.type_defs import StackTypeDef
+
+STAGE = re.compile(r"[a-z][a-z0-9]{1,11}")
+STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
+QUEUES = ("statements", "apns", "voip", "fcm")
+CHANNELS = QUEUES[1:]
+"""The queues of pushes; `clarion.decisions.NotifyType` has the same words."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One of `QUEUES`, its dead-letter queue, and the function that works it off."""
+
+    name: str
+    url: str
+    dead_url: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Deployment:
+    stage: str
+    account: str
+    region: str
+    outputs: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.stage} (account {self.account}, {self.region})"
+
+    @property
+    def prefix(self) -> str:
+        """What every name of this deployment starts with."""
+        return self.outputs["TablePrefix"]
+
+    @property
+    def lake(self) -> str:
+        return self.outputs["LakeBucket"]
+
+    @property
+    def queues(self) -> list[Queue]:
+        return [self.queue(name) for name in QUEUES]
+
+    def queue(self, name: str) -> Queue:
+        url = self.outputs[f"{name.title()}QueueUrl"]
+        consumer = "match" if name == "statements" else name
+        return Queue(name, url, f"{url}-dead", f"{self.prefix}{consumer}")
+
+
+def find(stage: str | None) -> Deployment:
+    """The deployment of `stage`, or the only one there is in the account and region of the usual AWS settings."""
+    cloudformation = boto3.client("cloudformation")
+    region = cloudformation.meta.region_name
+    found = _named(cloudformation, stage) if stage else _all(cloudformation)
+    if len(found) == 1:
+        return found[0]
+    if stage:
+        raise Trouble(f"no stack clarion-{stage}-stack in {region}: another stage, region or AWS_PROFILE?")
+    if found:
+        raise Trouble(f"several deployments in {region}: choose one by --stage {'|'.join(one.stage for one in found)}")
+    raise Trouble(f"no Clarion in {region} of this account: another region or AWS_PROFILE?")
+
+
+def _named(cloudformation: "CloudFormationClient", stage: str) -> list[Deployment]:
+    try:
+        stacks = cloudformation.describe_stacks(StackName=f"clarion-{stage}-stack")["Stacks"]
+    except ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return []
+        raise
+    return [one for stack in stacks if (one := _deployment(stack))]
+
+
+def _all(cloudformation: "CloudFormationClient") -> list[Deployment]:
+    pages = cloudformation.get_paginator("describe_stacks").paginate()
+    return [one for page in pages for stack in page["Stacks"] if (one := _deployment(stack))]
+
+
+def _deployment(stack: "StackTypeDef") -> Deployment | None:
+    """None for another project's stack, and for one that was never finished and so tells nothing."""
+    named = STACK.fullmatch(stack["StackName"])
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+    if named is None or "TablePrefix" not in outputs:
+        return None
+    _, _, _, region, account, _ = stack["StackId"].split(":", 5)
+    return Deployment(named["stage"], account, region, outputs)

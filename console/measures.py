@@ -1,0 +1,104 @@
+"""What CloudWatch has measured of a deployment, in two requests."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.metrics import NAMESPACE, Metric, decided, dimensions
+from console.output import Report
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDataQueryTypeDef
+
+    from console.deployment import Deployment
+
+FUNNEL = {
+    "statements received, by every ingest task": Metric.STATEMENTS_RECEIVED.value,
+    "statements forwarded": Metric.STATEMENTS_FORWARDED.value,
+    "statements matched": decided(StatementDecision.MATCHED),
+    "notifications queued": decided(NotificationDecision.QUEUED),
+    "pushes delivered": decided(PushDecision.DELIVERED),
+}
+DECISIONS = {
+    "statement": {str(word): decided(word) for word in StatementDecision},
+    "notification": {str(word): decided(word) for word in NotificationDecision},
+    "push": {str(word): decided(word) for word in PushDecision},
+}
+_ROOMS = {"statements": "ingest", "statement": "match", "notification": "match", "push": "dispatch"}
+"""Who counts a metric, by its first word."""
+GAUGES = (Metric.NODES_CONNECTED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
+GAUGE_MINUTES = 10
+"""SQS tells a queue's age up to some minutes late."""
+
+
+class Measures(Report):
+    """`counts` by metric; `gauges` and `ages` (seconds, by queue) are the latest; `latency` is in milliseconds."""
+
+    counts: dict[str, float]
+    latency: dict[str, float]
+    gauges: dict[str, float]
+    ages: dict[str, float]
+
+    def seconds(self, statistic: str) -> float | None:
+        return self.latency[statistic] / 1000 if statistic in self.latency else None
+
+
+class Series(NamedTuple):
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    statistic: str
+
+    def query(self, identity: str, period: int) -> "MetricDataQueryTypeDef":
+        selected: list[DimensionTypeDef] = [{"Name": name, "Value": value} for name, value in self.dimensions.items()]
+        return {
+            "Id": identity,
+            "MetricStat": {
+                "Metric": {"Namespace": self.namespace, "MetricName": self.name, "Dimensions": selected},
+                "Period": period,
+                "Stat": self.statistic,
+            },
+        }
+
+
+def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> Measures:
+    names = dict.fromkeys([*FUNNEL.values(), *(name for words in DECISIONS.values() for name in words.values())])
+    counts = {name: _counted(here, _ROOMS[name.partition("_")[0]], name, "Sum") for name in names}
+    latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
+    over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
+    gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
+    ages = {
+        queue.name: Series(
+            "AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": f"{here.prefix}{queue.name}"}, "Maximum"
+        )
+        for queue in here.queues
+    }
+    now = _values(cloudwatch, gauges | ages, GAUGE_MINUTES, period=60)
+    return Measures(
+        counts={name: sum(values) for name, values in over_all.items() if name in counts},
+        latency={name: max(values) for name, values in over_all.items() if name in latency},
+        gauges={name: values[0] for name, values in now.items() if name in gauges},
+        ages={name: values[0] for name, values in now.items() if name in ages},
+    )
+
+
+def _counted(here: "Deployment", room: str, name: str, statistic: str) -> Series:
+    return Series(NAMESPACE, name, dimensions(room, here.stage), statistic)
+
+
+def _values(
+    cloudwatch: "CloudWatchClient", wanted: Mapping[str, Series], minutes: int, *, period: int
+) -> dict[str, list[float]]:
+    """Of the last so many minutes, the youngest first; only of those that have any."""
+    end = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+    queries = {f"m{number}": series for number, series in enumerate(wanted.values())}
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=[series.query(identity, period) for identity, series in queries.items()],
+        StartTime=end - timedelta(minutes=minutes),
+        EndTime=end,
+        ScanBy="TimestampDescending",
+    )
+    values = {result["Id"]: result["Values"] for result in answer["MetricDataResults"]}
+    return {name: values[identity] for name, identity in zip(wanted, queries, strict=True) if values.get(identity)}

@@ -1,0 +1,115 @@
+"""`clarion redrive QUEUE`: move a queue's dead letters back into it."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.exceptions import ClientError
+
+from console.deployment import Deployment, Queue
+from console.depths import depth
+from console.faults import Trouble
+from console.output import Report, confirm, progress
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+POLL_SECONDS = 1.0
+AT_ONCE = 10
+"""Messages of one batch call."""
+UNKNOWN = {"InvalidAction", "UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation"}
+"""What an emulator says of move tasks."""
+HIDDEN_SECONDS = 60
+
+
+class Redriven(Report):
+    """`left` dead letters, as SQS counts them: approximately."""
+
+    stage: str
+    queue: str
+    dry_run: bool
+    moved: int
+    left: int
+
+    def __rich__(self) -> str:
+        if self.dry_run:
+            return f"{self.left} dead letters of {self.queue} would be moved back; nothing was."
+        return f"{self.moved} messages moved back to {self.queue}, {self.left} dead letters left."
+
+
+def redrive(here: Deployment, name: str, per_second: int | None, *, dry_run: bool, yes: bool) -> Redriven:
+    sqs, queue = boto3.client("sqs"), here.queue(name)
+    dead = depth(sqs, queue.dead_url)
+    moved = 0
+    if dead.waiting and not dry_run:
+        calls = "; calls older than 30 s will end as stale" if name == "voip" else ""
+        confirm(f"Move {dead.waiting} dead letters of {here} back to {name}{calls}?", yes=yes)
+        with progress(f"moving to {name}") as shown:
+            moved = move(sqs, queue, per_second, lambda count: shown.at(f"moving to {name}", count, dead.waiting))
+    left = depth(sqs, queue.dead_url).total
+    return Redriven(stage=here.stage, queue=name, dry_run=dry_run, moved=moved, left=left)
+
+
+def move(
+    sqs: "SQSClient", queue: Queue, per_second: int | None, tell: Callable[[int], None], poll: float = POLL_SECONDS
+) -> int:
+    """How many messages went. The destination is named, since what a function buried itself has no origin to go to."""
+    dead, alive = _arn(sqs, queue.dead_url), _arn(sqs, queue.url)
+    limit = {"MaxNumberOfMessagesPerSecond": per_second} if per_second else {}
+    try:
+        task = sqs.start_message_move_task(SourceArn=dead, DestinationArn=alive, **limit)["TaskHandle"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in UNKNOWN:
+            raise
+        return _by_hand(sqs, queue, per_second, tell)
+    try:
+        return _watch(sqs, dead, tell, poll)
+    except KeyboardInterrupt:
+        sqs.cancel_message_move_task(TaskHandle=task)
+        raise
+
+
+def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None], poll: float) -> int:
+    while True:
+        task = sqs.list_message_move_tasks(SourceArn=dead, MaxResults=1)["Results"][0]
+        moved = task.get("ApproximateNumberOfMessagesMoved", 0)
+        tell(moved)
+        match task["Status"]:
+            case "COMPLETED":
+                return moved
+            case "RUNNING":
+                time.sleep(poll)
+            case ended:
+                reason = task.get("FailureReason", "no reason given")
+                raise Trouble(f"SQS says {ended} after {moved} messages: {reason}")
+
+
+def _by_hand(sqs: "SQSClient", queue: Queue, per_second: int | None, tell: Callable[[int], None]) -> int:
+    """As SQS would do it: a message is there twice for a moment rather than not at all."""
+    moved = 0
+    while True:
+        received = sqs.receive_message(
+            QueueUrl=queue.dead_url, MaxNumberOfMessages=AT_ONCE, VisibilityTimeout=HIDDEN_SECONDS
+        )
+        messages = {message["MessageId"]: message for message in received.get("Messages", [])}
+        if not messages:
+            return moved
+        sent = sqs.send_message_batch(
+            QueueUrl=queue.url,
+            Entries=[{"Id": name, "MessageBody": message["Body"]} for name, message in messages.items()],
+        )
+        gone = [messages[one["Id"]] for one in sent.get("Successful", [])]
+        if not gone:
+            raise Trouble(f"SQS took none of {len(messages)} messages; {moved} had been moved")
+        sqs.delete_message_batch(
+            QueueUrl=queue.dead_url,
+            Entries=[{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in gone],
+        )
+        moved += len(gone)
+        tell(moved)
+        time.sleep(len(gone) / per_second if per_second else 0)
+
+
+def _arn(sqs: "SQSClient", url: str) -> str:
+    return sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -1,0 +1,148 @@
+"""Finds what the lake tells of one statement, going back through it hour by hour."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from clarion import statement
+from clarion.decisions import NotificationDecision
+from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from console.lake import READERS, File, Lake, hours_back
+from console.output import Progress
+
+type Told = StatementObserved | StatementDecided | NotificationDecided | PushTried
+
+_LINE: TypeAdapter[Told] = TypeAdapter(
+    Annotated[StatementObserved | StatementDecided | NotificationDecided | PushTried, Field(discriminator="event")]
+)
+_OBSERVED = b'"event":"observed"'
+CLOCKS = timedelta(minutes=5)
+"""How far the clocks of those who tell the lake and of the lake itself may be apart."""
+
+
+@dataclass
+class Tracks:
+    """All that was `told` of a statement, each thing once, in the order of its time; `unreadable` lines are of a newer Clarion."""
+
+    statement_hash: bytes
+    files: int = 0
+    unreadable: int = 0
+    back_to: datetime | None = None
+    _told: dict[tuple[object, ...], Told] = field(default_factory=dict)
+    _oversized: dict[UUID, StatementObserved] = field(default_factory=dict)
+
+    @property
+    def told(self) -> list[Told]:
+        receipts = {one.receipt for one in self._told.values()}
+        oversized = (one for receipt, one in self._oversized.items() if receipt in receipts)
+        every = {_key(one): one for one in oversized} | self._told
+        return sorted(every.values(), key=lambda one: one.at)
+
+    @property
+    def began_at(self) -> datetime | None:
+        """When the statement was first observed; None as long as that isn't known of each receipt."""
+        every = self._told.values()
+        dated = [(began, one.receipt) for one in every if (began := observed_at(one)) is not None]
+        if not dated or {receipt for _, receipt in dated} != {one.receipt for one in every}:
+            return None
+        return datetime.fromtimestamp(min(began for began, _ in dated) / 1000, UTC)
+
+    @property
+    def has_forerunner(self) -> bool:
+        """Whether somebody claimed the statement before all that was found: a duplicate of what?"""
+        decided = [one for one in self._told.values() if isinstance(one, NotificationDecided)]
+        claimed = {one.subscription_id for one in decided if one.decision is NotificationDecision.QUEUED}
+        doubled = {one.subscription_id for one in decided if one.decision is NotificationDecision.DUPLICATE}
+        return not doubled <= claimed
+
+    def add(self, found: "Found") -> None:
+        self.files += 1
+        self.unreadable += found.unreadable
+        for one in found.told:
+            if isinstance(one, StatementObserved) and one.statement is None:
+                self._oversized.setdefault(one.receipt, one)
+                continue
+            known = self._told.setdefault(_key(one), one)
+            if one.at < known.at:
+                self._told[_key(one)] = one
+
+    def complete(self, hour: datetime) -> bool:
+        """Whether no hour before `hour` can tell more: nothing arrives before it was observed."""
+        return self.began_at is not None and self.began_at - CLOCKS >= hour and not self.has_forerunner
+
+
+class Found(NamedTuple):
+    """What one file tells of a statement, with all oversized ones, whose hash is told elsewhere."""
+
+    told: list[Told]
+    unreadable: int
+
+
+def follow(lake: Lake, statement_hash: bytes, since: datetime, until: datetime, shown: Progress) -> Tracks:
+    """From `until` back to `since` at most; times of arrival."""
+    tracks = Tracks(statement_hash)
+    with ThreadPoolExecutor(READERS) as readers:
+        for hour in hours_back(since, until):
+            files = lake.files(hour)
+            found = readers.map(lambda file: scan(lake, file, statement_hash), files)
+            for done, one in enumerate(found, 1):
+                tracks.add(one)
+                shown.at(f"{hour:%Y-%m-%d %H}h", done, len(files))
+            tracks.back_to = hour
+            if tracks.complete(hour):
+                break
+    return tracks
+
+
+def scan(lake: Lake, file: File, statement_hash: bytes) -> Found:
+    found: list[Told] = []
+    unreadable = 0
+    for line in _candidates(lake.lines(file), statement_hash):
+        try:
+            told = _LINE.validate_json(line)
+        except ValidationError:
+            unreadable += 1
+            continue
+        if _concerns(told, statement_hash):
+            found.append(told)
+    return Found(found, unreadable)
+
+
+def _candidates(lines: Iterable[bytes], statement_hash: bytes) -> Iterator[bytes]:
+    """Cheaply: most lines are of other statements."""
+    digits = statement_hash.hex().encode()
+    return (line for line in lines if digits in line or _OBSERVED in line)
+
+
+def _concerns(told: Told, statement_hash: bytes) -> bool:
+    if isinstance(told, StatementObserved):
+        return told.statement is None or statement.digest(told.statement) == statement_hash
+    return told.statement_hash == statement_hash
+
+
+def _key(told: Told) -> tuple[object, ...]:
+    """Two lines with the same key tell the same thing: queues and the stream deliver at least once."""
+    match told:
+        case StatementObserved():
+            return told.event, told.receipt
+        case StatementDecided():
+            return told.event, told.receipt, told.decision
+        case NotificationDecided():
+            return told.event, told.receipt, told.subscription_id, told.decision
+        case PushTried():
+            return told.event, told.receipt, told.subscription_id, told.attempt, told.at
+
+
+def observed_at(told: Told) -> int | None:
+    match told:
+        case StatementObserved() | StatementDecided():
+            return told.observed_at
+        case PushTried():
+            return told.at - told.latency_ms
+        case NotificationDecided():
+            return None

@@ -1,0 +1,237 @@
+"""`clarion why --statement HASH`: everything that became of one statement, with times."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from uuid import UUID
+
+import boto3
+from botocore.config import Config
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
+from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from console.deployment import Deployment
+from console.lake import READERS, Lake
+from console.output import Report, ago, clock, progress, table
+from console.tracks import Told, Tracks, follow, observed_at
+
+OBSERVED = "observed"
+WIDTHS = (23, 7, len(StatementDecision.UNSUPPORTED_PROOF))
+"""Of the columns, so that one table stands below the other."""
+
+MEANING = {
+    StatementDecision.MALFORMED: "its bytes are no canonical statement, so it was dropped",
+    StatementDecision.UNSUPPORTED_PROOF: "it is signed in a way that Clarion does not verify, so it was dropped",
+    StatementDecision.EXPIRED: "it had expired when it was decided, so it was dropped",
+    StatementDecision.BAD_SIGNATURE: "its signature does not verify, so it was dropped",
+    StatementDecision.UNMATCHED: "no active subscription had a rule for its sender and one of its topics",
+    NotificationDecision.RATE_LIMITED: "the sender had reached this receiver too often within a minute",
+    NotificationDecision.DUPLICATE: "another receipt had claimed it for this subscription before",
+    PushDecision.DELIVERED: "the provider took the push; what becomes of it on the phone, Clarion does not learn",
+    PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",
+    PushDecision.SUBSCRIPTION_GONE: "the subscription was removed, or its token died, before the push was sent",
+    PushDecision.STALE: "the push came too late to be of use: a call after 30 s, or an expired statement",
+    PushDecision.RETRY: "it rests in its queue until the next attempt",
+    PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",
+    PushDecision.MISCONFIGURED: "the provider rejects us, not the push: it waits until key or app is set right",
+}
+UNDECIDED = "observed, but not decided: it waits in the queue, or is a dead letter; see `clarion status`"
+UNTRIED = "queued, but not yet tried, or not yet told to the lake: see `clarion status` for its queue"
+
+NOTHING = (
+    "nobody's rules name its sender and topic: ingest lets such a statement go, and tells the lake nothing",
+    "the lake is told with a delay: Firehose gathers for a minute or so",
+    "it was observed before the period that was searched: look further back with --since or --from",
+    "it never reached Clarion: is ingest connected, and is the hash right (BLAKE2b-256 of the whole encoding)?",
+)
+
+
+class Step(Report):
+    """One thing that happened. `after_ms` counts from when the statement was observed."""
+
+    at: datetime
+    after_ms: int
+    what: str
+    subscription_id: UUID | None = None
+    client_id: str | None = None
+    notify_type: NotifyType | None = None
+    topic: str | None = None
+    attempt: int | None = None
+    status: int | None = None
+    reason: str | None = None
+    provider_id: str | None = None
+
+    @property
+    def detail(self) -> str:
+        told = {
+            "topic": self.topic,
+            "attempt": self.attempt,
+            "status": self.status,
+            "reason": self.reason,
+            "provider's id": self.provider_id,
+        }
+        return ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
+
+
+class Trace(Report):
+    """What came of one observation: the statement's own steps, then those of each subscription."""
+
+    receipt: UUID
+    sender_pubkey: str | None
+    steps: list[Step]
+
+    def shown(self) -> Iterator[Text | Table]:
+        sender = f", sender {self.sender_pubkey}" if self.sender_pubkey else ""
+        yield Text(f"Receipt {self.receipt}{sender}", "bold")
+        for subscription_id, some in groupby(self.steps, key=lambda step: step.subscription_id):
+            steps = list(some)
+            if subscription_id:
+                yield Text(f"\n{_receiver(steps)}", "bold")
+            yield _table(steps)
+
+
+def _table(steps: Iterable[Step]) -> Table:
+    made = table(None, "time (UTC)", "after", "what", "detail")
+    for column, width in zip(made.columns, WIDTHS, strict=False):
+        column.min_width = width
+    for step in steps:
+        made.add_row(clock(step.at), ago(step.after_ms / 1000), Text(step.what, _style(step.what)), step.detail)
+    return made
+
+
+class Why(Report):
+    """`statement_hash` is absent if the lake doesn't know it: then it may be anything, such as one of Apple's tokens."""
+
+    statement_hash: str | None
+    since: datetime
+    until: datetime
+    files: int
+    traces: list[Trace]
+    summary: list[str]
+
+    def __rich__(self) -> Group:
+        head = Text(f"Statement 0x{self.statement_hash}" if self.statement_hash else "No trace", "bold")
+        traces = [part for trace in self.traces for part in (*trace.shown(), "")]
+        searched = f"Searched {self.files:,} files of the lake, {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC."
+        return Group(head, "", *traces, *self.summary, Text(searched, "dim"))
+
+
+def ask(here: Deployment, statement_hash: bytes, client: bytes | None, since: datetime, until: datetime) -> Why:
+    s3 = boto3.client("s3", config=Config(max_pool_connections=READERS))
+    with progress("reading the lake") as shown:
+        tracks = follow(Lake(s3, here.lake), statement_hash, since, until, shown)
+    traces = list(_traces(tracks.told, client))
+    return Why(
+        statement_hash=statement_hash.hex() if traces else None,
+        since=max(since, tracks.back_to) if tracks.back_to else since,
+        until=until,
+        files=tracks.files,
+        traces=traces,
+        summary=list(_summary(tracks, traces, client)),
+    )
+
+
+def _traces(told: Iterable[Told], client: bytes | None) -> Iterator[Trace]:
+    """By receipt, in the order in which the statement was observed."""
+    every = list(told)
+    clients = {one.subscription_id: one.client_id for one in every if isinstance(one, NotificationDecided)}
+    receipts = dict.fromkeys(one.receipt for one in every)
+    for receipt in receipts:
+        mine = [one for one in every if one.receipt == receipt]
+        began = min((at for one in mine if (at := observed_at(one)) is not None), default=mine[0].at)
+        wanted = [one for one in mine if client is None or _client(one, clients) in {None, client}]
+        steps = sorted((_step(one, began, clients) for one in wanted), key=_place)
+        senders = (one.sender_pubkey for one in mine if isinstance(one, StatementDecided | NotificationDecided))
+        sender = next((sender for sender in senders if sender), None)
+        yield Trace(receipt=receipt, sender_pubkey=sender.hex() if sender else None, steps=steps)
+
+
+def _client(told: Told, clients: dict[UUID, bytes]) -> bytes | None:
+    """Whom it concerns; None for what concerns the statement itself."""
+    if isinstance(told, NotificationDecided | PushTried):
+        return clients.get(told.subscription_id, b"")
+    return None
+
+
+def _step(told: Told, began: int, clients: dict[UUID, bytes]) -> Step:
+    match told:
+        case StatementObserved():
+            # The line is written when the statement is passed on; what counts is when it was seen.
+            return Step(at=_instant(told.observed_at), after_ms=told.observed_at - began, what=OBSERVED)
+        case StatementDecided():
+            return Step(at=_instant(told.at), after_ms=told.at - began, what=told.decision, reason=told.reason)
+        case NotificationDecided():
+            return Step(
+                at=_instant(told.at),
+                after_ms=told.at - began,
+                what=told.decision,
+                subscription_id=told.subscription_id,
+                client_id=told.client_id.hex(),
+                notify_type=told.notify_type,
+                topic=told.topic.hex(),
+            )
+        case PushTried():
+            client = clients.get(told.subscription_id)
+            return Step(
+                at=_instant(told.at),
+                after_ms=told.at - began,
+                what=told.decision,
+                subscription_id=told.subscription_id,
+                client_id=client.hex() if client else None,
+                notify_type=told.notify_type,
+                attempt=told.attempt,
+                status=told.status,
+                reason=told.reason,
+                provider_id=told.provider_id,
+            )
+
+
+def _place(step: Step) -> tuple[str, datetime]:
+    """The statement's own steps come first."""
+    return str(step.subscription_id or ""), step.at
+
+
+def _instant(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _receiver(steps: list[Step]) -> str:
+    client = next((step.client_id for step in steps if step.client_id), None)
+    return f"{steps[0].notify_type} subscription {steps[0].subscription_id}" + (
+        f" of client {client}" if client else ""
+    )
+
+
+def _style(what: str) -> str:
+    if what == PushDecision.DELIVERED:
+        return "green"
+    calm = {OBSERVED, StatementDecision.MATCHED, NotificationDecision.QUEUED, PushDecision.RETRY}
+    return "" if what in calm else "red"
+
+
+def _summary(tracks: Tracks, traces: list[Trace], client: bytes | None) -> Iterator[str]:
+    """How it ended, in words; each ending once."""
+    if not traces:
+        yield "The lake knows nothing of it in this time. Then one of these is so:"
+        yield from (f"  · {reason}" for reason in NOTHING)
+    if tracks.unreadable:
+        yield f"{tracks.unreadable} lines could not be read: a newer Clarion wrote them. Update this one."
+    endings = list(dict.fromkeys(words for trace in traces for words in _endings(trace)))
+    yield from endings
+    if client and traces and not any(step.client_id == client.hex() for trace in traces for step in trace.steps):
+        yield "None of this client's subscriptions wanted it: no rule of theirs named its sender and topic at that time."
+
+
+def _endings(trace: Trace) -> Iterator[str]:
+    own = [step for step in trace.steps if step.subscription_id is None]
+    if own and not any(step.what != OBSERVED for step in own):
+        yield f"{OBSERVED}: {UNDECIDED}"
+    for _, some in groupby(trace.steps, key=lambda step: step.subscription_id):
+        last = list(some)[-1].what
+        if last == NotificationDecision.QUEUED:
+            yield f"{last}: {UNTRIED}"
+        elif last in MEANING:
+            yield f"{last}: {MEANING[last]}"  # type: ignore[index] # the words are enough: the enums are of strings

@@ -1,0 +1,93 @@
+import io
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, override
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.core.responses import ActionResult
+from moto.sqs.responses import SQSResponse
+
+from clarion import tables
+from console import cli
+from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks
+
+
+@pytest.fixture(scope="session")
+def cloudformation() -> Iterator[CloudFormation]:
+    with CloudFormation() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Session(boto3.Session):
+    """Makes each client once, since that takes longer than most tests; they keep no state."""
+
+    @cache  # noqa: B019 - one session lives as long as the tests
+    @override
+    def client(self, service_name: Any, **options: Any) -> Any:
+        return super().client(service_name, **options)
+
+
+@pytest.fixture(scope="session")
+def session() -> boto3.Session:
+    return Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION)
+
+
+@pytest.fixture
+def account(
+    session: boto3.Session, cloudformation: CloudFormation, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Account]:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", cloudformation.url)
+    tasks = MoveTasks()
+    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.tell)):
+        monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
+    monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
+    with mock_aws(config={"lambda": {"use_docker": False}}):
+        yield Account(cloudformation, tasks)
+
+
+def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSResponse], ActionResult]:
+    return lambda sqs: answer(sqs)  # noqa: PLW0108 - a bound method would not be bound again
+
+
+@pytest.fixture
+def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Clarion:
+    """The command line, with what is typed into it."""
+
+    def clarion(*words: str, typed: str = "") -> Ended:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        code = cli.main(words)
+        return Ended(int(code), *capsys.readouterr())
+
+    return clarion
+
+
+@pytest.fixture
+def renewing(account: Account) -> Iterator[None]:
+    """An ingest task that leads."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        version = 0
+        while not ended.wait(0.05):
+            version += 1
+            tables.Lease("ingest", holder="task-1", version=version, delivered_through=0).save()
+
+    tables.Lease("ingest", holder="task-1", version=0, delivered_through=0).save()
+    thread = threading.Thread(target=renew)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()

@@ -1,0 +1,124 @@
+"""What holds for every command: help, JSON, exit codes, and no push token in anything it says."""
+
+import json
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from uuid import uuid4
+
+import click
+import pytest
+
+from clarion.tables import Subscription
+from console import faults, send_test
+from console.cli import clarion as group
+from console.cli import main
+from tests.console.account import Account, Clarion
+
+ROOT = Path(__file__).parents[2]
+APPLE, GOOGLE = "d15ea5ed" * 8, f"cGJ:APA91b{'F' * 130}"
+HASH = "ab" * 32
+COMMANDS = sorted(group.commands)
+
+
+def test_the_commands_are_those_that_the_page_explains() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+
+    assert COMMANDS == ["export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"]
+    assert set(COMMANDS) <= set(re.findall(r"\$ clarion ([a-z-]+)", page))
+
+
+def test_the_page_tells_every_exit_code() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == set(faults.Exit)
+
+
+def test_the_project_installs_it() -> None:
+    (script,) = entry_points(group="console_scripts", name="clarion")
+
+    assert script.load() is main
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps(clarion: Clarion, command: str) -> None:
+    ended = clarion(command, "--help")
+
+    assert ended.code == 0
+    assert f"Usage: clarion {command} [OPTIONS]" in ended.out
+    assert {"--stage", "--json"} <= set(ended.out.split())
+
+
+def test_without_a_command_it_helps(clarion: Clarion) -> None:
+    assert "Look at a Clarion deployment" in clarion("--help").out
+
+
+@pytest.fixture
+def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deployment whose every subscription holds a token, and whose dispatch answers nothing."""
+    monkeypatch.setattr(send_test, "POLL_SECONDS", 0.1)
+    for notify_type, token in (("apns", APPLE), ("voip", APPLE), ("fcm", GOOGLE)):
+        row = Subscription(str(uuid4()), client_id=b"c" * 32, notify_type=notify_type, token=token, status="active")
+        row.generation, row.rule_count, row.created_at, row.updated_at = 0, 0, 1, 1
+        row.save()
+
+
+RIGHT = [
+    ["status"],
+    ["why", "--statement", HASH],
+    ["redrive", "apns", "--yes"],
+    ["mute", "voip", "--yes"],
+    ["unmute", "fcm", "--yes"],
+    ["export-rules"],
+    ["send-test", APPLE, "--channel", "apns", "--yes", "--wait", "1"],
+    ["send-test", GOOGLE, "--channel", "fcm", "--yes", "--wait", "1"],
+]
+"""Each command, as it is meant."""
+
+
+@pytest.mark.usefixtures("planted")
+def test_no_command_shows_a_token_and_each_has_json_for_machines(clarion: Clarion) -> None:
+    for words in RIGHT:
+        plain, machine = clarion(*words), clarion(*words, "--json")
+        for ended in (plain, machine):
+            assert ended.code in {0, 1}, words
+            assert not any(token in ended.out + ended.err for token in (APPLE, GOOGLE)), words
+        documents = machine.out.splitlines() if words[0] == "export-rules" else [machine.out]
+        assert all(json.loads(document) for document in documents), words
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("token", [APPLE, GOOGLE, f"-{GOOGLE}"])
+def test_no_usage_error_repeats_a_token(clarion: Clarion, token: str) -> None:
+    """The token where it does not belong: in place of each word, as an option, and as one word too many."""
+    for words in RIGHT:
+        plain = [word for word in words if word not in {APPLE, GOOGLE}]
+        misplaced = [[*plain[:at], token, *plain[at + 1 :]] for at in range(len(plain))]
+        for wrong in [*misplaced, [*plain, f"--{token}"], [*plain, "--stage", token], [*words, token]]:
+            if wrong[0] in {"why", "send-test"} and wrong[-1] not in {token, f"--{token}"}:
+                continue  # a token may stand there
+            ended = clarion(*wrong)
+            assert token not in ended.out + ended.err, wrong
+
+
+def test_an_error_within_aws_is_one_line(clarion: Clarion, account: Account) -> None:
+    account.s3.delete_bucket(Bucket="clarion-prod-lake")
+
+    ended = clarion("why", "--statement", HASH)
+
+    assert ended.code == 3
+    assert ended.err.splitlines()[-1].startswith("AWS refuses ListObjectsV2: NoSuchBucket")
+
+
+def test_a_ctrl_c_has_its_own_exit_code(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_stage: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("console.deployment.find", interrupt)
+
+    assert main(["status"]) == 130
+
+
+def test_the_group_knows_no_command_twice() -> None:
+    assert isinstance(group, click.Group)
+    assert len({command.help for command in group.commands.values()}) == len(COMMANDS)

@@ -1,0 +1,93 @@
+"""Dead letters back into their queue, by SQS's own move task or, where there is none, by hand."""
+
+import pytest
+
+from console.redrive import move
+from tests.console.account import Account, Clarion
+
+
+@pytest.fixture
+def letters(account: Account) -> list[str]:
+    letters = [f"letter {number}" for number in range(23)]
+    account.send("apns-dead", *letters)
+    return letters
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by a move task", "by hand"])
+def test_every_dead_letter_comes_back_into_its_queue(
+    clarion: Clarion, account: Account, letters: list[str], known: bool
+) -> None:
+    account.move_tasks.known = known
+
+    ended = clarion("redrive", "apns", "--yes")
+
+    assert (ended.code, ended.out) == (0, "23 messages moved back to apns, 0 dead letters left.\n")
+    assert (account.count("apns"), account.count("apns-dead")) == (23, 0)
+    received = account.sqs.receive_message(QueueUrl=account.urls["apns"], MaxNumberOfMessages=10)["Messages"]
+    assert {message["Body"] for message in received} <= set(letters)
+
+
+def test_nothing_moves_in_a_dry_run(clarion: Clarion, account: Account, letters: list[str]) -> None:
+    ended = clarion("redrive", "apns", "--dry-run")
+
+    assert ended.out == "23 dead letters of apns would be moved back; nothing was.\n"
+    assert (ended.code, account.count("apns"), account.count("apns-dead")) == (1, 0, 23)
+
+
+@pytest.mark.parametrize("typed", ["\n", ""])
+def test_nothing_moves_unconfirmed(clarion: Clarion, account: Account, letters: list[str], typed: str) -> None:
+    ended = clarion("redrive", "apns", typed=typed)
+
+    assert ended.code == 2
+    assert "Move 23 dead letters of prod (account 123456789012, us-east-1) back to apns?" in ended.err
+    assert (account.count("apns"), account.count("apns-dead")) == (0, 23)
+
+
+def test_a_yes_confirms(clarion: Clarion, account: Account, letters: list[str]) -> None:
+    assert clarion("redrive", "apns", typed="y\n").code == 0
+    assert account.count("apns") == 23
+
+
+def test_the_task_names_where_to_since_what_a_function_buried_has_no_origin(clarion: Clarion, account: Account) -> None:
+    account.send("voip-dead", "a call")
+
+    ended = clarion("redrive", "voip", "--yes", "--per-second", "5")
+
+    assert ended.code == 0
+    assert account.move_tasks.asked == [
+        {
+            "SourceArn": "arn:aws:sqs:us-east-1:123456789012:clarion-prod-voip-dead",
+            "DestinationArn": "arn:aws:sqs:us-east-1:123456789012:clarion-prod-voip",
+            "MaxNumberOfMessagesPerSecond": 5,
+        }
+    ]
+
+
+def test_a_task_that_fails_says_why(clarion: Clarion, account: Account) -> None:
+    account.send("fcm-dead", "a message")
+    account.move_tasks.ending = "FAILED"
+
+    ended = clarion("redrive", "fcm", "--yes")
+
+    assert ended.code == 3
+    assert "SQS says FAILED after 1 messages: no permission" in ended.err
+
+
+def test_an_interrupted_operator_stops_the_task(account: Account) -> None:
+    def interrupt(_moved: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        move(account.sqs, account.here.queue("apns"), None, interrupt)
+
+    assert account.move_tasks.cancelled
+
+
+def test_progress_is_told_by_hand_too(account: Account) -> None:
+    account.move_tasks.known = False
+    account.send("apns-dead", *(f"letter {number}" for number in range(12)))
+    told: list[int] = []
+
+    moved = move(account.sqs, account.here.queue("apns"), 1_000, told.append)
+
+    assert (moved, told) == (12, [10, 12])

@@ -1,0 +1,133 @@
+"""The one page that an operator looks at first."""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from clarion.metrics import NAMESPACE, dimensions
+from clarion.tables import Lease
+from console.status import LEASE, look
+from ingest.leadership import LEASE as HELD_BY_INGEST
+from tests.console.account import Account, Clarion
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
+
+MOMENT = 0.3
+"""Seconds for a lease to be renewed in."""
+
+
+def measure(account: Account, name: str, room: str, *values: float) -> None:
+    now = datetime.now(UTC)
+    selected: list[DimensionTypeDef] = [
+        {"Name": dimension, "Value": value} for dimension, value in dimensions(room, "prod").items()
+    ]
+    data: list[MetricDatumTypeDef] = [
+        {"MetricName": name, "Dimensions": selected, "Value": value, "Timestamp": now} for value in values
+    ]
+    account.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+
+
+def test_the_funnel_is_that_of_the_dashboard(account: Account) -> None:
+    measure(account, "statements_received", "ingest", 60, 40)
+    measure(account, "statement_matched", "match", 7)
+    measure(account, "push_delivered", "dispatch", 5)
+
+    found = look(account.here, 60, 0)
+
+    assert found.measures.counts == {"statements_received": 100, "statement_matched": 7, "push_delivered": 5}
+
+
+def test_gauges_are_the_latest(account: Account) -> None:
+    measure(account, "ingest_lag", "ingest", 1500)
+    account.cloudwatch.put_metric_data(
+        Namespace="AWS/SQS",
+        MetricData=[
+            {
+                "MetricName": "ApproximateAgeOfOldestMessage",
+                "Dimensions": [{"Name": "QueueName", "Value": "clarion-prod-voip"}],
+                "Value": 44,
+                "Timestamp": datetime.now(UTC),
+            }
+        ],
+    )
+
+    found = look(account.here, 5, 0)
+
+    assert found.measures.gauges == {"ingest_lag": 1500}
+    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None]
+
+
+def test_queues_are_told_with_dead_letters_and_whether_they_are_muted(clarion: Clarion, account: Account) -> None:
+    account.send("statements", "one", "two", "three")
+    account.send("fcm-dead", "a letter")
+    clarion("mute", "apns", "--yes")
+
+    found = look(account.here, 60, 0)
+
+    assert [(queue.name, queue.waiting, queue.dead, queue.muted) for queue in found.queues] == [
+        ("statements", 3, 0, False),
+        ("apns", 0, 0, True),
+        ("voip", 0, 0, False),
+        ("fcm", 0, 1, False),
+    ]
+    assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
+
+
+def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
+    account.cloudwatch.put_metric_alarm(
+        AlarmName="clarion-prod-queue-old-voip",
+        AlarmDescription="What it means and what to do: docs/operations.md#queue-old",
+        MetricName="any",
+        Namespace="any",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        Statistic="Sum",
+    )
+    account.cloudwatch.set_alarm_state(
+        AlarmName="clarion-prod-queue-old-voip", StateValue="ALARM", StateReason="a test"
+    )
+
+    (alarm,) = look(account.here, 60, 0).alarms
+
+    assert alarm.name == "queue-old-voip"
+    assert alarm.runbook.endswith("docs/operations.md#queue-old")
+
+
+def test_a_leader_is_one_who_renews_the_lease(account: Account, renewing: None) -> None:
+    leader = look(account.here, 60, MOMENT).leader
+
+    assert (leader.task, leader.renewed) == ("task-1", True)
+
+
+def test_a_lease_that_nobody_renews_is_no_leader(account: Account) -> None:
+    Lease(LEASE, holder="task-1", version=9, delivered_through=0).save()
+
+    found = look(account.here, 60, MOMENT)
+
+    assert (found.leader.task, found.leader.renewed) == ("task-1", False)
+    assert "ingest has no leader" in found.troubles
+
+
+def test_the_lease_is_the_one_that_ingest_holds() -> None:
+    assert LEASE == HELD_BY_INGEST
+
+
+def test_all_is_well_where_nothing_is_wrong(clarion: Clarion, account: Account, renewing: None) -> None:
+    ended = clarion("status")
+
+    assert ended.code == 0
+    assert "all is well" in ended.out
+    assert "task-1" in ended.out
+
+
+def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Account) -> None:
+    account.send("voip-dead", "a letter")
+
+    ended = clarion("status", "--json", "--minutes", "15")
+
+    told = json.loads(ended.out)
+    assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
+    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0]

@@ -1,0 +1,242 @@
+"""One statement's way, as the lake tells it."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from clarion import statement
+from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
+from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from console.lake import hours_back
+from local.device import Device, topic_of
+from tests.console.account import Account, Clarion
+
+CHAT = topic_of("why")
+RAW = Device("Alice asks why").statement(CHAT, data=b"hello")
+HASH = statement.decode(RAW).hash
+ALICE, BOB = b"a" * 32, b"b" * 32
+NOW = datetime.now(UTC)
+"""Of the tests' events; the command's own is a moment later."""
+
+
+class Way:
+    """What the rooms tell of one receipt, each a tenth of a second after the other."""
+
+    def __init__(self, began: datetime = NOW, receipt: UUID | None = None) -> None:
+        self.receipt = receipt or uuid4()
+        self.began = int(began.timestamp() * 1000)
+        self.at = self.began
+
+    def _next(self) -> int:
+        self.at += 100
+        return self.at
+
+    def observed(self, **content: Any) -> StatementObserved:
+        content = content or {"statement": RAW}
+        return StatementObserved(at=self._next(), receipt=self.receipt, observed_at=self.began, **content)
+
+    def statement(self, decision: StatementDecision, reason: str | None = None) -> StatementDecided:
+        known = {"receipt": self.receipt, "statement_hash": HASH, "observed_at": self.began, "sender_pubkey": ALICE}
+        return StatementDecided(at=self._next(), decision=decision, reason=reason, **known)
+
+    def notification(self, to: UUID, decision: NotificationDecision, client: bytes = BOB) -> NotificationDecided:
+        known = {"receipt": self.receipt, "statement_hash": HASH, "sender_pubkey": ALICE, "topic": CHAT}
+        channel = NotifyType.APNS
+        return NotificationDecided(
+            at=self._next(), decision=decision, subscription_id=to, client_id=client, notify_type=channel, **known
+        )
+
+    def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **told: Any) -> PushTried:
+        at = self._next()
+        known = {"receipt": self.receipt, "statement_hash": HASH, "notify_type": NotifyType.APNS}
+        return PushTried(
+            at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **told
+        )
+
+
+MATCHED, QUEUED = StatementDecision.MATCHED, NotificationDecision.QUEUED
+
+
+type Why = Callable[..., Any]
+
+
+@pytest.fixture
+def why(clarion: Clarion) -> Why:
+    """What `--json` answers."""
+
+    def why(*words: str) -> Any:
+        return json.loads(clarion("why", "--statement", HASH.hex(), "--json", *words).out)
+
+    return why
+
+
+def whats(answer: Any) -> list[list[str]]:
+    return [[step["what"] for step in trace["steps"]] for trace in answer["traces"]]
+
+
+def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, account: Account) -> None:
+    way, bobs = Way(), uuid4()
+    account.tell_lake(way.observed())
+    account.tell_lake(way.statement(MATCHED), way.notification(bobs, QUEUED), zipped=False)
+    account.tell_lake(
+        way.push(bobs, PushDecision.RETRY, 1, status=503, reason="ServiceUnavailable"),
+        way.push(bobs, PushDecision.DELIVERED, 2, status=200, provider_id="apns-id"),
+    )
+
+    (trace,) = why()["traces"]
+
+    assert (trace["receipt"], trace["sender_pubkey"]) == (str(way.receipt), ALICE.hex())
+    told = [
+        (step["what"], step["after_ms"], step["attempt"], step["status"], step["reason"]) for step in trace["steps"]
+    ]
+    assert told == [
+        ("observed", 0, None, None, None),
+        ("matched", 200, None, None, None),
+        ("queued", 300, None, None, None),
+        ("retry", 400, 1, 503, "ServiceUnavailable"),
+        ("delivered", 500, 2, 200, None),
+    ]
+    assert all(step["client_id"] == BOB.hex() for step in trace["steps"][2:])
+
+
+def test_people_get_a_table_and_what_the_end_means(clarion: Clarion, account: Account) -> None:
+    way, bobs = Way(), uuid4()
+    account.tell_lake(way.observed(), way.statement(MATCHED), way.notification(bobs, QUEUED))
+    account.tell_lake(way.push(bobs, PushDecision.TOKEN_GONE, status=410, reason="Unregistered"))
+
+    ended = clarion("why", "--statement", f"0x{HASH.hex()}")
+
+    assert ended.code == 0
+    assert "attempt 1, status 410, reason Unregistered" in ended.out
+    assert "token_gone: the provider says that the token is dead; the device has to register again" in ended.out
+
+
+def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clarion, account: Account) -> None:
+    account.tell_lake(Way().observed(), Way().observed(statement=b"something else"))
+
+    assert whats(why()) == [["observed"]]
+    assert "observed, but not decided" in clarion("why", "--statement", HASH.hex()).out
+
+
+def test_bytes_that_are_no_statement_are_found_by_their_hash(clarion: Clarion, account: Account) -> None:
+    account.tell_lake(Way().observed(statement=b"garbage"))
+
+    assert clarion("why", "--statement", statement.digest(b"garbage").hex()).code == 0
+
+
+def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:
+    way = Way()
+    account.tell_lake(way.observed(location="statements/1"), Way().observed(location="statements/2"))
+    account.tell_lake(way.statement(StatementDecision.BAD_SIGNATURE))
+
+    assert whats(why()) == [["observed", "bad_signature"]]
+
+
+def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
+    way, alices, bobs = Way(), uuid4(), uuid4()
+    account.tell_lake(way.observed(), way.statement(MATCHED))
+    account.tell_lake(
+        way.notification(bobs, QUEUED), way.notification(alices, NotificationDecision.RATE_LIMITED, ALICE)
+    )
+    account.tell_lake(way.push(bobs, PushDecision.DELIVERED))
+
+    assert whats(why("--client", ALICE.hex())) == [["observed", "matched", "rate_limited"]]
+    assert whats(why("--client", BOB.hex())) == [["observed", "matched", "queued", "delivered"]]
+
+
+def test_a_client_that_did_not_want_it_is_told_so(why: Why, account: Account) -> None:
+    way = Way()
+    account.tell_lake(way.observed(), way.statement(MATCHED), way.notification(uuid4(), QUEUED))
+
+    answer = why("--client", ALICE.hex())
+
+    assert answer["summary"] == [
+        "None of this client's subscriptions wanted it: no rule of theirs named its sender and topic at that time."
+    ]
+
+
+def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
+    way, bobs = Way(), uuid4()
+    lines = [
+        way.observed(),
+        way.statement(MATCHED),
+        way.notification(bobs, QUEUED),
+        way.push(bobs, PushDecision.DELIVERED),
+    ]
+    account.tell_lake(*lines)
+    account.tell_lake(*lines, way.observed(), way.statement(MATCHED))
+
+    assert whats(why()) == [["observed", "matched", "queued", "delivered"]]
+
+
+def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Why, account: Account) -> None:
+    early = datetime.now(UTC) - timedelta(hours=3)
+    way = Way(early)
+    account.tell_lake(way.observed(), way.statement(StatementDecision.EXPIRED), arrived=early)
+    for hours in (4, 5, 20):
+        account.tell_lake(Way().observed(statement=b"x"), arrived=early - timedelta(hours=hours))
+
+    answer = why()
+
+    assert whats(answer) == [["observed", "expired"]]
+    assert answer["files"] == 1
+
+
+def test_a_duplicate_leads_back_to_whoever_claimed_it_before(why: Why, account: Account) -> None:
+    early, bobs = datetime.now(UTC) - timedelta(hours=5), uuid4()
+    first, second = Way(early), Way()
+    account.tell_lake(first.statement(MATCHED), first.notification(bobs, QUEUED), arrived=early)
+    account.tell_lake(second.statement(MATCHED), second.notification(bobs, NotificationDecision.DUPLICATE))
+
+    assert whats(why()) == [["matched", "queued"], ["matched", "duplicate"]]
+
+
+def test_nothing_found_says_what_that_may_mean(clarion: Clarion, account: Account) -> None:
+    ended = clarion("why", "--statement", HASH.hex())
+
+    assert ended.code == 1
+    for hint in ("nobody's rules name its sender and topic", "Firehose gathers for a minute", "--since", "BLAKE2b-256"):
+        assert hint in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ((), False),
+        (("--since", "3d"), True),
+        (("--from", "2026-11-01"), False),
+        (("--from", f"{NOW - timedelta(days=3):%Y-%m-%d}", "--to", f"{NOW - timedelta(days=1):%Y-%m-%dT%H:%M}"), True),
+    ],
+)
+def test_how_far_back_is_the_operators_choice(why: Why, account: Account, words: tuple[str, ...], found: bool) -> None:
+    early = datetime.now(UTC) - timedelta(days=2)
+    if words[:2] == ("--from", "2026-11-01"):
+        words = (*words, "--to", "2026-11-02")
+    account.tell_lake(Way(early).statement(StatementDecision.EXPIRED), arrived=early)
+
+    assert bool(why(*words)["traces"]) is found
+
+
+def test_lines_of_a_newer_clarion_are_counted(why: Why, account: Account) -> None:
+    account.tell_lake(b'{"version":2,"event":"statement","statement_hash":"%s"}' % HASH.hex().encode())
+
+    assert why()["summary"][-1].startswith("1 lines could not be read")
+
+
+@pytest.mark.parametrize("wrong", ["abc", "zz" * 32, "0x" + "ab" * 31])
+def test_a_hash_that_is_none_is_refused(clarion: Clarion, wrong: str) -> None:
+    assert clarion("why", "--statement", wrong).code == 2
+
+
+def test_a_period_that_ends_before_it_begins_is_refused(clarion: Clarion) -> None:
+    assert clarion("why", "--statement", HASH.hex(), "--from", "2026-11-20", "--to", "2026-11-19").code == 2
+
+
+def test_hours_are_walked_back_whole() -> None:
+    hours = hours_back(datetime(2026, 11, 19, 22, 30, tzinfo=UTC), datetime(2026, 11, 20, 1, 0, tzinfo=UTC))
+
+    assert [hour.hour for hour in hours] == [1, 0, 23, 22]

@@ -1,0 +1,43 @@
+"""Sets a scenario up in an emulation of its own: for processes that share the work."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from moto import mock_aws
+
+from tests.crash import dispatching, harness, matching, rules
+from tests.crash.harness import Failure, Scenario
+from tests.crash.wire import Point
+from tests.match.scene import deploy
+
+SCENARIOS = ("rules", "many rules", "dispatch", "match")
+
+
+def calls(name: str) -> list[str]:
+    with staged(name) as scenario:
+        return harness.calls(scenario)
+
+
+def failed(name: str, points: Sequence[Point]) -> list[Failure]:
+    with staged(name) as scenario:
+        return [failure for point in points if (failure := harness.survives(scenario, point))]
+
+
+@contextmanager
+def staged(name: str) -> Iterator[Scenario]:
+    """One of `SCENARIOS`, in a deployment of its own, without the metrics that it prints."""
+    with mock_aws(), TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        environment = deploy()
+        match name:
+            case "rules":
+                yield rules.scenario(rules.FEW)
+            case "many rules":
+                yield rules.scenario(rules.MANY)
+            case "dispatch":
+                with dispatching.scenario(Path(folder)) as scenario:
+                    yield scenario
+            case _:
+                yield matching.scenario(environment)

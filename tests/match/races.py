@@ -1,0 +1,171 @@
+"""Sandboxes race for one pair: the real admission, but which of them goes on after each request is drawn by lot.
+
+Clock, limits and who asks for what are drawn as well; a seed names the whole course.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Semaphore, Thread, current_thread
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from botocore.model import OperationModel
+
+from clarion.decisions import NotificationDecision, NotifyType, PushType
+from clarion.limiter import Limit, unpack
+from match.admission import Admission, Notification
+from match.claims import Claims
+from match.matching import Match, Receiver
+from match.room import Clients
+from match.windows import Windows
+from tests.match.dictionary import Dictionary
+from tests.match.scene import NEVER, NOW, PREFIX
+
+RECEIVER = Receiver("a-subscription", b"c" * 32, NotifyType.APNS, active=True, generation=1)
+SANDBOXES = 4
+CLOCKS_APART = 600
+"""Milliseconds, at most."""
+
+
+class Race(NamedTuple):
+    """How it went: `lost` writes came too late, which is what a race is about."""
+
+    lost: int
+    flaws: list[str]
+
+
+class Table(Dictionary):
+    """Answers once `turn` lets the caller go on, and keeps in mind who was ever `counted`, and when."""
+
+    def __init__(self, turn: Callable[[], None], *, lax: bool) -> None:
+        super().__init__(lax=lax)
+        self.counted: dict[bytes, int] = {}
+        self._turn = turn
+
+    def answer(self, model: OperationModel, context: dict[str, Any], **_: object) -> Any:
+        self._turn()
+        return super().answer(model, context)
+
+    def put(self, asked: dict[str, Any]) -> Any:
+        status, parsed = super().put(asked)
+        if "Error" not in parsed and "admitted" in asked["Item"]:
+            self.counted |= {one.mark: one.at for one in unpack(asked["Item"]["admitted"]["B"])}
+        return status, parsed
+
+
+@dataclass
+class Turns:
+    """One thread goes on at a time, and gives way at each request to whom the lot chooses."""
+
+    lot: random.Random
+    _free: Semaphore = field(default_factory=lambda: Semaphore(0))
+    _mine: dict[str, Semaphore] = field(default_factory=dict)
+
+    def wait(self) -> None:
+        self._free.release()
+        self._mine[current_thread().name].acquire()
+
+    def run(self, works: Sequence[Callable[[], None]], between: Callable[[], None]) -> None:
+        going = [self._start(str(number), work) for number, work in enumerate(works)]
+        while going:
+            thread = self.lot.choice(going)
+            self._mine[thread.name].release()
+            self._free.acquire()
+            between()
+            going = [thread for thread in going if thread.name in self._mine]
+
+    def _start(self, name: str, work: Callable[[], None]) -> Thread:
+        def whole() -> None:
+            self._mine[name].acquire()
+            try:
+                work()
+            finally:
+                del self._mine[name]
+                self._free.release()
+
+        self._mine[name] = Semaphore(0)
+        thread = Thread(target=whole, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+@dataclass
+class Course:
+    """What a seed names: `now` moves on between the requests, and each sandbox's clock is a little off."""
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._lot = random.Random(self.seed)
+        self._now = NOW
+        self._made = 0
+        self.limit = self._limit()
+        self._observed: dict[bytes, int] = {}
+        self.decided: dict[bytes, set[bool]] = {}
+
+    def _limit(self) -> Limit:
+        if self._lot.random() < 0.2:
+            return Limit()
+        return Limit(self._lot.randint(1, 6), self._lot.randint(1, 60_000), self._lot.randint(0, 120_000))
+
+    def run(self, clients: Clients, *, lax: bool) -> Race:
+        turns = Turns(self._lot)
+        table = Table(turns.wait, lax=lax)
+        batches = [[self._batch() for _ in range(self._lot.randint(1, 4))] for _ in range(SANDBOXES)]
+        if self._lot.random() < 0.5:
+            batches[1][0] = batches[0][0]  # brought again while it is still being worked on
+        works = [self._sandbox(own, clients) for own in batches]
+        with table.answering(clients):
+            turns.run(works, self._move_on)
+        return Race(table.lost, list(self._flaws(table.counted)))
+
+    def _batch(self) -> list[Notification]:
+        return [self._notification() for _ in range(self._lot.randint(1, 2 + self.limit.count // 2))]
+
+    def _notification(self) -> Notification:
+        self._made += 1
+        statement = self._made.to_bytes(32)
+        match = Match(RECEIVER, b"t" * 32, PushType.ALERT)
+        return Notification(UUID(int=self._made), NOW, statement, b"s" * 32, NEVER, match)
+
+    def _sandbox(self, batches: Sequence[Sequence[Notification]], clients: Clients) -> Callable[[], None]:
+        skew = self._lot.choice((0, 0, -CLOCKS_APART // 2, CLOCKS_APART // 2))
+        claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb)
+        admission = Admission(self.limit, claims, windows, lambda: self._now + skew)
+
+        def work() -> None:
+            for batch in batches:
+                asking = [self._shown(notification) for notification in batch]
+                for notification, ruling in zip(asking, admission.decide(asking), strict=True):
+                    queued = ruling.decision is NotificationDecision.QUEUED
+                    self.decided.setdefault(notification.mark, set()).add(queued)
+
+        return work
+
+    def _shown(self, notification: Notification) -> Notification:
+        """Observed just before it was asked for first."""
+        return notification._replace(observed_at=self._observed.setdefault(notification.mark, self._now))
+
+    def _move_on(self) -> None:
+        self._now += self._lot.choice((0, 1, self.limit.window // 50, self.limit.window // 4))
+
+    def _flaws(self, counted: Mapping[bytes, int]) -> Iterator[str]:
+        times = list(counted.values())
+        fullest = max((sum(0 <= at - first < self.limit.window for at in times) for first in times), default=0)
+        if fullest > self.limit.count:
+            yield f"{fullest} of {self.limit.count} admitted within a window"
+        queued = {mark for mark, verdicts in self.decided.items() if True in verdicts}
+        if queued != counted.keys():
+            yield "queued is not what was counted"
+        if self.decided.keys() != self._observed.keys():
+            yield "not all were decided"
+        if self.limit.cooldown > CLOCKS_APART and any(len(verdicts) > 1 for verdicts in self.decided.values()):
+            yield "decided one way and then the other"
+        if queued != self.decided.keys() and fullest < self.limit.count:
+            yield "some were refused before the limit was reached"
+
+
+def run(seeds: Iterable[int], *, lax: bool = False) -> list[Race]:
+    clients = Clients.make(PREFIX)
+    return [Course(seed).run(clients, lax=lax) for seed in seeds]

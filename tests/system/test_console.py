@@ -1,0 +1,180 @@
+"""The operator's command line against the deployed stack, each command as an operator would give it."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from clarion import statement
+from clarion.decisions import NotifyType
+from clarion.messages import PushMessage
+from local.device import Device, topic_of
+from local.system import System
+
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+CLARION = Path(sys.executable).with_name("clarion")
+TOPIC = topic_of("asked about by an operator")
+TOKEN = "c0" * 32
+SECONDS = 60.0
+
+
+class Ended(NamedTuple):
+    code: int
+    told: Any
+    progress: str
+
+
+type Operator = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture(scope="module")
+def clarion(system: System) -> Operator:
+    """Runs a command as somebody who may do what the page says and no more; what it tells is read as JSON."""
+    keys: dict[str, dict[str, str]] = {}
+
+    async def clarion(command: str, *words: str) -> Ended:
+        if command not in keys:
+            keys[command] = await asyncio.to_thread(_keys, system, command)
+        variables = system.deployment.emulator.variables | keys[command]
+        done = await asyncio.to_thread(_run, [str(CLARION), command, *words, "--json"], variables)
+        assert TOKEN not in done.stdout + done.stderr
+        return Ended(done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr)
+
+    return clarion
+
+
+def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def _keys(system: System, command: str) -> dict[str, str]:
+    iam, sts = system.client("iam"), system.client("sts")
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=_policy(trust))["Role"]
+    may = {"Effect": "Allow", "Action": _actions(command), "Resource": "*"}
+    iam.put_role_policy(RoleName=role["RoleName"], PolicyName="all", PolicyDocument=_policy(may))
+    made = sts.assume_role(RoleArn=role["Arn"], RoleSessionName=command)["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": made["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": made["SessionToken"],
+    }
+
+
+def _policy(statement: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _actions(command: str) -> list[str]:
+    """What the page grants the command; the emulator asks for a right to each batch besides."""
+    section = PAGE.read_text().partition("### What an operator may do")[2].partition("\n## ")[0]
+    introduction, *lines = section.split("\n| ")
+    rows = {name: line for line in lines for name in re.findall(r"`([a-z-]+)`", line.partition("|")[0])}
+    row = rows[command] + (rows["why"] if "as `why`" in rows[command] else "")
+    actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
+    return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
+
+
+async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:
+    alice, bob = Device("Alice, asked about"), Device("Bob, asking why")
+    await system.register(bob, "apns", TOKEN, (alice.public_key, TOPIC))
+    raw = alice.statement(TOPIC, data=b"did it arrive?")
+    await system.store.inject(raw)
+    await system.push_of(raw)
+
+    whats: list[str] = []
+    async with asyncio.timeout(SECONDS):
+        while "delivered" not in whats:
+            digits = statement.digest(raw).hex()
+            ended = await clarion("why", "--statement", digits, "--client", bob.public_key.hex())
+            whats = [step["what"] for trace in ended.told["traces"] for step in trace["steps"]]
+
+    assert (ended.code, whats) == (0, ["observed", "matched", "queued", "delivered"])
+
+
+async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> None:
+    ended = await clarion("status")
+
+    assert (ended.told["stage"], ended.told["leader"]["renewed"]) == ("local", True)
+    assert [queue["name"] for queue in ended.told["queues"]] == ["statements", "apns", "voip", "fcm"]
+
+
+async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:
+    before = system.fcm.received.count
+
+    ended = await clarion("send-test", f"test-{TOKEN}", "--channel", "fcm", "--yes")
+
+    assert (ended.code, ended.told["decision"], ended.told["status"]) == (0, "delivered", 200)
+    assert system.fcm.received.count > before
+
+
+async def test_a_muted_channels_messages_wait_until_it_is_unmuted(system: System, clarion: Operator) -> None:
+    sqs, url = system.client("sqs"), system.deployment.outputs.voip_queue_url
+    late = _push("voip", expires_at=1)
+    try:
+        muted = await clarion("mute", "voip", "--yes")
+        await asyncio.to_thread(sqs.send_message, QueueUrl=url, MessageBody=late.to_json())
+        refused = await clarion("send-test", TOKEN, "--channel", "voip", "--yes")
+        seen = await clarion("status")
+    finally:
+        unmuted = await clarion("unmute", "voip", "--yes")
+
+    assert (muted.told["muted"], unmuted.told["muted"], unmuted.told["waiting"]) == (True, False, 1)
+    assert refused.code == 3
+    assert (seen.code, [queue["name"] for queue in seen.told["queues"] if queue["muted"]]) == (1, ["voip"])
+    assert await decided(system, late) == "stale"
+
+
+async def test_a_dead_letter_is_redriven_and_handled(system: System, clarion: Operator) -> None:
+    sqs, url = system.client("sqs"), system.deployment.outputs.apns_queue_url
+    unwanted = _push("apns", expires_at=2**32 - 1)
+    await asyncio.to_thread(sqs.send_message, QueueUrl=f"{url}-dead", MessageBody=unwanted.to_json())
+
+    counted = await clarion("redrive", "apns", "--dry-run")
+    ended = await clarion("redrive", "apns", "--yes")
+
+    assert (counted.code, counted.told["moved"]) == (1, 0)
+    assert ended.told["moved"] == counted.told["left"] >= 1
+    assert await decided(system, unwanted) == "subscription_gone"
+
+
+async def test_the_rules_are_exported(system: System, clarion: Operator) -> None:
+    alice, bob = Device("Alice, exported"), Device("Bob, exported")
+    await system.register(bob, "apns", "c1" * 32, (alice.public_key, TOPIC))
+
+    ended = await clarion("export-rules", "--client", bob.public_key.hex())
+
+    assert (ended.told["sender_pubkey"], ended.told["topic"]) == (alice.public_key.hex(), TOPIC.hex())
+
+
+async def decided(system: System, push: PushMessage) -> str | None:
+    """What the lake says of the push."""
+    async for events in system.lake.growing(SECONDS):
+        for event in events:
+            if event["event"] == "push" and event["receipt"] == str(push.receipt):
+                return str(event["decision"])
+    return None
+
+
+def _push(channel: str, expires_at: int) -> PushMessage:
+    """Of a subscription that there is not."""
+    return PushMessage(
+        receipt=uuid4(),
+        observed_at=0,
+        statement_hash=bytes(32),
+        subscription_id=uuid4(),
+        client_id=bytes(32),
+        notify_type=NotifyType(channel),
+        sender_pubkey=bytes(32),
+        topic=TOPIC,
+        expires_at=expires_at,
+    )

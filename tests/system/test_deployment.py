@@ -1,0 +1,58 @@
+"""What `cdk deploy` leaves behind."""
+
+import asyncio
+
+import boto3
+import httpx
+import pytest
+from botocore.exceptions import ClientError
+
+from clarion.tables import MODELS, table_name
+from local.device import Device
+from local.emulator import REGION, differs, synthesise
+from local.system import API_SECRET, API_TIMEOUT, System
+
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters(system: System) -> None:
+    outputs, sqs = system.deployment.outputs, system.client("sqs")
+    tables = {table_name(outputs.table_prefix, model) for model in MODELS}
+    assert set(system.client("dynamodb").list_tables()["TableNames"]) == tables
+    for url in (outputs.statements_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
+        attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
+        assert "-dead" in attributes["RedrivePolicy"]
+
+
+async def test_a_diff_right_after_the_deployment_is_clean(system: System) -> None:
+    emulator = system.deployment.emulator
+    assembly = await asyncio.to_thread(synthesise, emulator, system.stubs, name="cdk-again.out")
+    assert not await asyncio.to_thread(differs, emulator, assembly)
+
+
+async def test_a_function_can_do_no_more_than_its_role_may(system: System) -> None:
+    outputs, emulator = system.deployment.outputs, system.deployment.emulator
+    (role,) = (role for role in system.client("iam").list_roles()["Roles"] if "AuthorizerRole" in role["RoleName"])
+    keys = system.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="authorizer")["Credentials"]
+    session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], region_name=REGION)
+    secrets = session.client("secretsmanager", endpoint_url=emulator.endpoint)
+    assert secrets.get_secret_value(SecretId=outputs.jwt_secret_id)["Name"] == "clarion-local-jwt"
+    with pytest.raises(ClientError, match="not authorized to perform: secretsmanager:GetSecretValue"):
+        secrets.get_secret_value(SecretId=outputs.apns_secret_id)
+
+
+async def problem(system: System, method: str, path: str, bearer: str) -> str:
+    """The problem that the API answers with."""
+    headers = {"Host": system.deployment.api_host, "Authorization": bearer}
+    async with httpx.AsyncClient(base_url=system.deployment.api_url, timeout=API_TIMEOUT) as client:
+        answer = await client.request(method, path, headers=headers)
+    assert answer.headers["content-type"] == "application/problem+json"
+    return str(answer.json()["type"]).removeprefix("urn:clarion:problem:")
+
+
+async def test_what_the_api_does_not_have_is_a_problem_too(system: System) -> None:
+    bearer = f"Bearer {Device('somebody').api_token(API_SECRET)}"
+    assert await problem(system, "GET", "/v1/nothing", bearer) == "no-route"
+    assert await problem(system, "PATCH", "/v1/notify", bearer) == "wrong-method"
+    assert await problem(system, "GET", "/v1/auth/tokens", "none") == "wrong-method"
+    assert await problem(system, "GET", "/v1/nothing", "none") == "unauthenticated"
