@@ -41,6 +41,7 @@ def _everywhere(job: Parser) -> None:
         "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
     )
     job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
+    job.add_argument("--oversize", help="path or URI of the bucket with the statements too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
 
 

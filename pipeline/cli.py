@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
     _tell(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
     try:
-        status = JOBS[wanted.job](Lake(spark, wanted.lake), wanted)
+        status = JOBS[wanted.job](Lake(spark, wanted.lake, wanted.oversize), wanted)
     finally:
         spark.stop()
     _tell(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
@@ -91,7 +91,7 @@ def run_replay(lake: Lake, wanted: argparse.Namespace) -> int:
     chosen = _chosen(_differences(lake, wanted), wanted).persist()
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
     _tell(f"{planned.notifications:>12,} notifications to hand back, in {planned.messages:,} messages")
-    _tell(f"{planned.expired:>12,} left: their statements have expired")
+    _tell(f"{planned.expired:>12,} left: their statements have expired, or are gone")
     _tell(f"{planned.known:>12,} left: an earlier run has handed them back")
     if settings:
         sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
