@@ -23,6 +23,7 @@ from constructs import Construct
 
 from infra.config import Environment, Pipeline, Platform
 from infra.findings import accept, objects_elsewhere
+from infra.lake import STATEMENTS
 from infra.permissions import allow, allow_key
 from infra.queues import KEPT
 from infra.retention import log_group
@@ -82,7 +83,7 @@ class PipelineStack(Stack):
             self._repairs(clarion.ingest.vpc)
         self._hear("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
         self._hear("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
-        self._tell(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake)
+        self._tell(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake, Oversize=self._oversize)
 
     def _repairs(self, vpc: ec2.IVpc) -> None:
         """What an operator starts, once the daily run has found something."""
@@ -97,6 +98,10 @@ class PipelineStack(Stack):
     @property
     def _lake(self) -> str:
         return f"s3://{self._clarion.lake.bucket.bucket_name}"
+
+    @property
+    def _oversize(self) -> str:
+        return f"s3://{self._clarion.lake.oversize.bucket_name}"
 
     def _application(
         self, name: str, network: emr.CfnApplication.NetworkConfigurationProperty | None = None
@@ -132,6 +137,7 @@ class PipelineStack(Stack):
     def _daily(self, application: emr.CfnApplication) -> Job:
         job = self._job("Daily", application)
         self._allow_lake(job.role, WRITTEN_DAILY)
+        self._allow_oversize(job.role)
         return job
 
     def _replay(self, application: emr.CfnApplication) -> Job:
@@ -144,6 +150,7 @@ class PipelineStack(Stack):
         urls = {f"{name}_queue_url": queue.queue_url for name, queue in queues.items()}
         job = self._job("Replay", application, urls)
         self._allow_lake(job.role, WRITTEN_BY_REPLAY)
+        self._allow_oversize(job.role)
         allow(job.role, "sqs: SendMessage", *(queue.queue_arn for queue in queues.values()))
         return job
 
@@ -208,6 +215,13 @@ class PipelineStack(Stack):
             accept(role, objects_elsewhere(bucket, f"{folder}/"), "Spark names the files of its folders")
         allow_key(role, self._clarion.key, "s3")
 
+    def _allow_oversize(self, role: iam.Role) -> None:
+        """Without the listing, S3 would call a statement that is gone forbidden."""
+        bucket = self._clarion.lake.oversize
+        allow(role, "s3: ListBucket", bucket.bucket_arn)
+        allow(role, "s3: GetObject", bucket.arn_for_objects(f"{STATEMENTS}*"))
+        accept(role, objects_elsewhere(bucket, STATEMENTS), "Receipts name the objects")
+
     def _queue(self, name: str) -> sqs.Queue:
         """Keeps EMR's word about each run that ended so, for an operator to read."""
         queue = sqs.Queue(
@@ -242,7 +256,7 @@ class PipelineStack(Stack):
             "JobDriver": {
                 "SparkSubmit": {
                     "EntryPoint": self.code.entry.s3_object_url,
-                    "EntryPointArguments": ["daily", "--strict", "--lake", self._lake],
+                    "EntryPointArguments": ["daily", "--strict", "--lake", self._lake, "--oversize", self._oversize],
                     "SparkSubmitParameters": self.daily.parameters,
                 }
             },

@@ -101,10 +101,12 @@ def writing(*folders: str) -> Permissions:
     return dict.fromkeys(("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"), objects)
 
 
+LARGE: Permissions = {"s3:ListBucket": {"LakeBucket", "LakeOversize"}}
 PERMITTED: Mapping[str, Permissions] = {
-    "DailyRole": {**running("s3"), **writing(*WRITTEN_DAILY)},
+    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY)},
     "ReplayRole": {
         **running("s3"),
+        **LARGE,
         **writing(*WRITTEN_BY_REPLAY),
         "sqs:SendMessage": {"QueuesStatements", "QueuesApns", "QueuesVoip", "QueuesFcm"},
     },
@@ -124,7 +126,8 @@ def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], r
     told = permissions(resources, role)
     read = told.pop("s3:GetObject")
     code = {name for name in read if name.startswith("cdk-")}
-    assert read - code == {"LakeBucket/*"}
+    large = {"LakeOversize/statements/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
+    assert read - code == {"LakeBucket/*"} | large
     assert sorted(name.rpartition(".")[2] for name in code) == ["py", "zip", "zip"]
     assert told == PERMITTED[role]
 
@@ -206,6 +209,8 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
         "--strict",
         "--lake",
         "s3://LakeBucket",
+        "--oversize",
+        "s3://LakeOversize",
     ]
 
 
