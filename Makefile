@@ -75,6 +75,10 @@ run: setup ## The same system, staying up, with how to use it by curl
 pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it swallowed, send it again, report
 	@$(PY) -m local.pipeline_demo
 
+.PHONY: pipeline-environment
+pipeline-environment: setup .venv-pipeline/.ready ## Try what is packaged for EMR Serverless on a small Spark cluster
+	@$(PY) -m local.pipeline_environment
+
 .PHONY: bench-pipeline
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
 	@$(SPARK) -m bench.pipeline

@@ -166,7 +166,7 @@ def _redrive(
     """Move a queue's dead letters back into it. Mend their cause first."""
     found = redrive.redrive(deployment.find(stage), queue, per_second, dry_run=dry_run, yes=yes)
     show(found, as_json=as_json)
-    return Exit.UNWELL if found.left else Exit.WELL
+    return Exit.UNWELL if found.left and not found.moved else Exit.WELL
 
 
 @clarion.command("send-test")

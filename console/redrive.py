@@ -46,14 +46,14 @@ def redrive(here: Deployment, name: str, per_second: int | None, *, dry_run: boo
         calls = "; calls older than 30 s will end as stale" if name == "voip" else ""
         confirm(f"Move {dead.waiting} dead letters of {here} back to {name}{calls}?", yes=yes)
         with progress(f"moving to {name}") as shown:
-            moved = move(sqs, queue, per_second, lambda count: shown.at(f"moving to {name}", count, dead.waiting))
+            moved = move(
+                sqs, queue, dead.waiting, per_second, lambda done: shown.at(f"moving to {name}", done, dead.waiting)
+            )
     left = depth(sqs, queue.dead_url).total
     return Redriven(stage=here.stage, queue=name, dry_run=dry_run, moved=moved, left=left)
 
 
-def move(
-    sqs: "SQSClient", queue: Queue, per_second: int | None, tell: Callable[[int], None], poll: float = POLL_SECONDS
-) -> int:
+def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> int:
     """How many messages went. The destination is named, since what a function buried itself has no origin to go to."""
     dead, alive = _arn(sqs, queue.dead_url), _arn(sqs, queue.url)
     limit = {"MaxNumberOfMessagesPerSecond": per_second} if per_second else {}
@@ -62,15 +62,15 @@ def move(
     except ClientError as error:
         if error.response["Error"]["Code"] not in UNKNOWN:
             raise
-        return _by_hand(sqs, queue, per_second, tell)
+        return _by_hand(sqs, queue, count, per_second, tell)
     try:
-        return _watch(sqs, dead, tell, poll)
+        return _watch(sqs, dead, tell)
     except KeyboardInterrupt:
         sqs.cancel_message_move_task(TaskHandle=task)
         raise
 
 
-def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None], poll: float) -> int:
+def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None]) -> int:
     while True:
         task = sqs.list_message_move_tasks(SourceArn=dead, MaxResults=1)["Results"][0]
         moved = task.get("ApproximateNumberOfMessagesMoved", 0)
@@ -79,22 +79,27 @@ def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None], poll: float
             case "COMPLETED":
                 return moved
             case "RUNNING":
-                time.sleep(poll)
+                time.sleep(POLL_SECONDS)
             case ended:
                 reason = task.get("FailureReason", "no reason given")
                 raise Trouble(f"SQS says {ended} after {moved} messages: {reason}")
 
 
-def _by_hand(sqs: "SQSClient", queue: Queue, per_second: int | None, tell: Callable[[int], None]) -> int:
-    """As SQS would do it: a message is there twice for a moment rather than not at all."""
+def _by_hand(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> int:
+    """As SQS would do it: a message is there twice for a moment rather than not at all.
+
+    No more than `count`, since a letter that nothing can be done with is back at once.
+    """
     moved = 0
-    while True:
+    while moved < count:
         received = sqs.receive_message(
-            QueueUrl=queue.dead_url, MaxNumberOfMessages=AT_ONCE, VisibilityTimeout=HIDDEN_SECONDS
+            QueueUrl=queue.dead_url,
+            MaxNumberOfMessages=min(AT_ONCE, count - moved),
+            VisibilityTimeout=HIDDEN_SECONDS,
         )
         messages = {message["MessageId"]: message for message in received.get("Messages", [])}
         if not messages:
-            return moved
+            break
         sent = sqs.send_message_batch(
             QueueUrl=queue.url,
             Entries=[{"Id": name, "MessageBody": message["Body"]} for name, message in messages.items()],
@@ -109,6 +114,7 @@ def _by_hand(sqs: "SQSClient", queue: Queue, per_second: int | None, tell: Calla
         moved += len(gone)
         tell(moved)
         time.sleep(len(gone) / per_second if per_second else 0)
+    return moved
 
 
 def _arn(sqs: "SQSClient", url: str) -> str:

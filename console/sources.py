@@ -10,7 +10,7 @@ from console.output import Progress
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-ON, OFF = "Enabled", "Disabled"
+ON, OFF, MISSING = "Enabled", "Disabled", "Missing"
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 180.0
 """Lambda takes up to a minute or so."""
@@ -20,20 +20,21 @@ class Source:
     def __init__(self, lambda_: "LambdaClient", queue: Queue) -> None:
         self._lambda = lambda_
         mappings = lambda_.list_event_source_mappings(FunctionName=queue.function)["EventSourceMappings"]
-        if len(mappings) != 1:
-            raise Trouble(f"{queue.function} has {len(mappings)} event sources, where one is expected")
-        self._id = mappings[0]["UUID"]
-        self.state = mappings[0]["State"]
+        self._function = queue.function
+        self._id: str | None = mappings[0]["UUID"] if mappings else None
+        self.state: str = mappings[0]["State"] if mappings else MISSING
 
     @property
     def on(self) -> bool:
-        return self.state not in {OFF, "Disabling"}
+        return self.state not in {OFF, "Disabling", MISSING}
 
     def switch(self, shown: Progress, *, on: bool, poll: float = POLL_SECONDS) -> None:
         """Also wait until it is so."""
         wanted = ON if on else OFF
         if self.state == wanted:
             return
+        if self._id is None:
+            raise Trouble(f"{self._function} has no event source: deploy again")
         self._lambda.update_event_source_mapping(UUID=self._id, Enabled=on)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (now := self._lambda.get_event_source_mapping(UUID=self._id)["State"]) != wanted:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import boto3
+from pydantic import computed_field
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -64,6 +65,7 @@ class Status(Report):
     queues: list[Queued]
     alarms: list[Alarm]
 
+    @computed_field  # type: ignore[prop-decorator] # pydantic's own words
     @property
     def troubles(self) -> list[str]:
         dead = sum(queue.dead for queue in self.queues)

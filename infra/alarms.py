@@ -16,7 +16,7 @@ from constructs import Construct
 from clarion.decisions import PushDecision, StatementDecision
 from clarion.metrics import Metric, decided
 from infra.config import Environment
-from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.tables import BY_CLIENT, BY_SENDER_TOPIC
 
 RUNBOOK = "docs/operations.md"
@@ -25,7 +25,7 @@ TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "qu
 INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_SENDER_TOPIC}
 QUIET = 100
 """Pushes in five minutes below which a ratio to them says nothing."""
-LEDGER = 2.0
+LEDGER = 2.03
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 
 
@@ -111,6 +111,8 @@ def watches(environment: Environment, api_id: str) -> Iterator[Watch]:
     yield from _on_tables(environment)
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
+    if environment.pipeline:
+        yield from _on_the_pipeline(environment)
     yield Watch("spend-above-ledger", writes_per_push(environment), LEDGER * environment.limits.above_ledger, 3)
 
 
@@ -184,6 +186,14 @@ def _on_the_lake(environment: Environment) -> Iterator[Watch]:
     yield Watch("lake-late", late, environment.limits.lake_delay_s)
     for room in ("match", "dispatch", "api"):
         yield Watch("events-lost", counted(environment.stage, room, Metric.EVENTS_LOST), 1, 1, room)
+
+
+def _on_the_pipeline(environment: Environment) -> Iterator[Watch]:
+    """The queues are of `infra.pipeline`, whose stack tells of a run's end by them."""
+    dead, done = f"{environment.prefix}pipeline-dead", f"{environment.prefix}pipeline-done"
+    yield Watch("pipeline-failed", of_queue(dead, "ApproximateNumberOfMessagesVisible"), 1)
+    ended = of_queue(done, "NumberOfMessagesSent", statistic=SUM, minutes=60)
+    yield Watch("pipeline-silent", ended, 1, environment.limits.pipeline_silence_h, below=True)
 
 
 def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:

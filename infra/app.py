@@ -9,6 +9,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.config import Platform
 from infra.environments import chosen
+from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
@@ -17,18 +18,25 @@ NO_NODE = "wss://node.invalid"
 
 
 def define(**props: Any) -> ClarionStack:
-    """The stack of the environment that the context names; what is meant for AWS is checked by cdk-nag at synthesis."""
+    """The stacks of the environment that the context names; what is meant for AWS is checked by cdk-nag at synthesis."""
     app = App(**props)
     environment = chosen(app.node)
     if environment.platform is not Platform.HOST:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
-    return ClarionStack(app, environment=environment)
+    clarion = ClarionStack(app, environment=environment)
+    if environment.pipeline:
+        PipelineStack(app, environment=environment, pipeline=environment.pipeline, clarion=clarion)
+    return clarion
 
 
 def define_alone(environment: str, **props: Any) -> ClarionStack:
-    """As the `cdk` command would have it defined, without the command: to be checked, and deployed nowhere."""
+    """As the `cdk` command would have it defined, without the command and without copies of what it would upload.
+
+    It is to be checked, and deployed nowhere.
+    """
     flags = json.loads(SETTINGS.read_text())["context"]
-    return define(context={**flags, "environment": environment, "node_urls": NO_NODE}, **props)
+    alone = {"aws:cdk:disable-asset-staging": True, "environment": environment, "node_urls": NO_NODE}
+    return define(context={**flags, **alone}, **props)
 
 
 def synthesise(stack: ClarionStack) -> None:

@@ -208,6 +208,19 @@ class Ingest(Part):
     following: Following = Following()
 
 
+class Pipeline(Part):
+    """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC.
+
+    `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
+    once, the driver among them; a new account may use 16 processors, which are four.
+    """
+
+    release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"
+    hour: Annotated[int, Field(ge=1, le=20)]
+    workers: Annotated[int, Field(ge=2, le=250)]
+    timeout_minutes: Annotated[int, Field(ge=15, le=720)] = 240
+
+
 class Limits(Part):
     """Where alarms go off. Counts are over five minutes if not said otherwise.
 
@@ -230,6 +243,7 @@ class Limits(Part):
     api_p99_ms: Annotated[int, Field(ge=1)] = 3_000
     lake_delay_s: Annotated[int, Field(ge=60)] = 900
     above_ledger: Annotated[float, Field(gt=1)] = 1.5
+    pipeline_silence_h: Annotated[int, Field(ge=25, le=168)] = 30
 
 
 class Stubs(Part):
@@ -249,7 +263,7 @@ class Lasting(StrEnum):
 
 
 class Environment(Part):
-    """One deployment. `ingest` absent means that the statements' source runs elsewhere.
+    """One deployment. `ingest` absent means that the statements' source runs elsewhere, `pipeline` that no job runs.
 
     `apps`: the first, which has both providers, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
@@ -272,6 +286,7 @@ class Environment(Part):
     fcm: Consumer
     api: Api
     ingest: Ingest | None
+    pipeline: Pipeline | None = None
     providers: Stubs = Stubs()
 
     log_days: LogDays

@@ -9,7 +9,7 @@ from typing import Any
 
 from constructs import Node
 
-from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Platform, Size, Stubs
+from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Pipeline, Platform, Size, Stubs
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -39,6 +39,7 @@ PROD = Environment(
     fcm=_DISPATCH,
     api=_API,
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
+    pipeline=Pipeline(hour=2, workers=4),
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
@@ -53,6 +54,7 @@ DEV = PROD.model_copy(
         "lake_days": 30,
         "api": _API.model_copy(update={"reserved": None}),  # beside others, or in a new account with ten in all
         "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
+        "pipeline": Pipeline(hour=2, workers=2),
     }
 )
 
@@ -71,6 +73,7 @@ EMULATOR = PROD.model_copy(
         "assets_bucket": "assets",
         "tls_only": False,  # the emulator listens on the loopback alone, in the clear
         "ingest": None,
+        "pipeline": None,  # the emulator knows no EMR Serverless: there, the jobs run beside it
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
         "tracing": False,

@@ -13,9 +13,9 @@ def counted(stage: str, service: str, name: str, *, statistic: str = SUM, minute
     return _metric(NAMESPACE, name, dimensions(service, stage), statistic, minutes)
 
 
-def of_queue(queue: str, name: str) -> cloudwatch.Metric:
+def of_queue(queue: str, name: str, *, statistic: str = MAXIMUM, minutes: int = 1) -> cloudwatch.Metric:
     """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html"""
-    return _metric("AWS/SQS", name, {"QueueName": queue}, MAXIMUM, 1)
+    return _metric("AWS/SQS", name, {"QueueName": queue}, statistic, minutes)
 
 
 def of_function(function: str, name: str) -> cloudwatch.Metric:

@@ -62,6 +62,7 @@ class Attempt(NamedTuple):
     topic: bytes
     notify_type: str
     push_type: str | None
+    observed_at: int
     at: int
     order: int | None
     found: str | None
@@ -156,7 +157,7 @@ def _follow(attempts: Iterable[Attempt], limit: Limit) -> Iterator[bool]:
             ideal, passed = _ask(ideal, limit, attempt.mark, attempt.at)
             yield passed
         elif attempt.found == _QUEUED:
-            _, passed = _ask(lived, limit, attempt.mark, attempt.at + SKEW_MS)
+            passed = _may_pass(lived, limit, attempt)
             lived, ideal = (_count(window, limit, attempt) for window in (lived, ideal))
             yield passed
         elif attempt.found == _LIMITED:
@@ -173,10 +174,27 @@ def _ask(window: Window, limit: Limit, mark: bytes, at: int) -> tuple[Window, bo
     return after, passed
 
 
+def _may_pass(window: Window, limit: Limit, attempt: Attempt) -> bool:
+    """Whether the limit lets it pass, if all that clocks may differ by is in its favour."""
+    at = attempt.at + SKEW_MS
+    if window.refuses(limit, attempt.mark, attempt.observed_at + SKEW_MS, at):
+        return False
+    _, passed = _ask(window, limit, attempt.mark, at)
+    return passed
+
+
 def _refuse(window: Window, limit: Limit, attempt: Attempt) -> tuple[Window, bool]:
-    """As the limit refuses it at its time or, since clocks differ, a little before."""
-    after, passed = _ask(window, limit, attempt.mark, attempt.at)
-    return (after, passed) if not passed else _ask(window, limit, attempt.mark, attempt.at - SKEW_MS)
+    """As the limit refuses it at its time or, since clocks differ, a little before.
+
+    What was observed before a cooldown's end, it refuses at any time.
+    """
+    for at in (attempt.at, attempt.at - SKEW_MS):
+        if window.refuses(limit, attempt.mark, attempt.observed_at, at):
+            return window, False
+        after, passed = _ask(window, limit, attempt.mark, at)
+        if not passed:
+            return after, False
+    return window, True
 
 
 def _count(window: Window, limit: Limit, attempt: Attempt) -> Window:

@@ -41,6 +41,7 @@ def _everywhere(job: Parser) -> None:
         "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
     )
     job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
+    job.add_argument("--oversize", help="path or URI of the bucket with the statements too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
 
 
@@ -91,6 +92,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "reconcile": ("compare what was done with what should have been", _judging, _strict),
     "replay": ("hand back to the live system what it has lost", _judging, _replaying),
     "report": ("tables and a page about a period", _paged),
+    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _paged),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),
 }

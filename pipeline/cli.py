@@ -23,7 +23,7 @@ from pipeline.compact import compact
 from pipeline.differences import Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, Lake, write_text
+from pipeline.lake import HOUR_MS, Lake, Period, write_text
 from pipeline.page import page
 from pipeline.reconcile import Terms, reconcile
 from pipeline.report import report
@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
     _tell(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
     try:
-        status = JOBS[wanted.job](Lake(spark, wanted.lake), wanted)
+        status = JOBS[wanted.job](Lake(spark, wanted.lake, wanted.oversize), wanted)
     finally:
         spark.stop()
     _tell(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
@@ -91,7 +91,7 @@ def run_replay(lake: Lake, wanted: argparse.Namespace) -> int:
     chosen = _chosen(_differences(lake, wanted), wanted).persist()
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
     _tell(f"{planned.notifications:>12,} notifications to hand back, in {planned.messages:,} messages")
-    _tell(f"{planned.expired:>12,} left: their statements have expired")
+    _tell(f"{planned.expired:>12,} left: their statements have expired, or are gone")
     _tell(f"{planned.known:>12,} left: an earlier run has handed them back")
     if settings:
         sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
@@ -111,6 +111,13 @@ def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
     _tell(f"tables in {folder}")
     _tell(f"page   in {target}")
     return 0
+
+
+def run_daily(lake: Lake, wanted: argparse.Namespace) -> int:
+    """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
+    arrived = Period(wanted.period.start - arguments.DAY_MS, wanted.now)
+    compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
+    return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
 
 
 def run_retire(lake: Lake, wanted: argparse.Namespace) -> int:
@@ -192,6 +199,7 @@ JOBS: dict[str, Callable[[Lake, argparse.Namespace], int]] = {
     "reconcile": run_reconcile,
     "replay": run_replay,
     "report": run_report,
+    "daily": run_daily,
     "retire": run_retire,
     "generate": run_generate,
 }

@@ -1,34 +1,52 @@
-"""What each decision costs in AWS requests, in dollars: on-demand prices of us-east-1, November 2026.
+"""What each decision costs, by the ledger of docs/cost.md: the tables, what is sent on, and telling the lake.
 
-The units are those that docs/cost.md counts. Firehose bills by the record's packed lines, Lambda by a batch's share.
+Each counts as if it came one at a time, so a busy hour costs less. As in the ledger, the Lambdas' time and what SQS
+bills for receiving are not in it.
 """
 
+from typing import NamedTuple
+
+from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+
 MILLION = 1_000_000
-WRITE, READ, SQS = 0.625 / MILLION, 0.125 / MILLION, 0.40 / MILLION
-LAMBDA_MS = 0.0000133334 / 1_000 / 2
-"""A millisecond of 512 MB on arm64."""
-EVENT = 0.029 / (1 << 30) * 1_024
-"""A line of about 1 KB in a packed record."""
 
-# A batch of ten shares its SQS requests: sent, received, deleted.
-_PASSED = 3 * SQS / 10
 
-PER_DECISION: dict[str, float] = {
-    "statement/malformed": _PASSED + LAMBDA_MS + 2 * EVENT,
-    "statement/unsupported_proof": _PASSED + LAMBDA_MS + 2 * EVENT,
-    "statement/expired": _PASSED + LAMBDA_MS + 2 * EVENT,
-    "statement/bad_signature": _PASSED + LAMBDA_MS + 2 * EVENT,
-    "statement/unmatched": _PASSED + 0.5 * READ + 2 * LAMBDA_MS + 2 * EVENT,
-    "statement/matched": _PASSED + READ + 2 * LAMBDA_MS + 2 * EVENT,
-    "notification/rate_limited": 0.5 * READ + LAMBDA_MS + EVENT,
-    "notification/duplicate": 0.5 * READ + WRITE + LAMBDA_MS + EVENT,
-    "notification/queued": 0.5 * READ + 2 * WRITE + _PASSED + 2 * LAMBDA_MS + EVENT,
-    "push/delivered": 0.5 * READ + 5 * LAMBDA_MS + EVENT,
-    "push/token_gone": 0.5 * READ + 2 * WRITE + 5 * LAMBDA_MS + EVENT,
-    "push/retry": 0.5 * READ + _PASSED + 5 * LAMBDA_MS + EVENT,
-    "push/refused": 0.5 * READ + 5 * LAMBDA_MS + EVENT,
-    "push/stale": LAMBDA_MS + EVENT,
-    "push/subscription_gone": 0.5 * READ + LAMBDA_MS + EVENT,
-    "push/misconfigured": 0.5 * READ + _PASSED + 5 * LAMBDA_MS + EVENT,
+class Units(NamedTuple):
+    """What is billed: the tables' read and write units, messages to SQS, records to Firehose."""
+
+    reads: float = 0
+    writes: float = 0
+    sent: float = 0
+    records: float = 0
+
+    @property
+    def dollars(self) -> float:
+        """For a million."""
+        tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
+        return tables + self.sent * SQS_REQUEST + self.records * FIREHOSE_RECORD_BYTES * FIREHOSE_BYTE
+
+
+_TOLD = Units(records=1)
+_LOOKED_UP = Units(reads=0.5, records=1)
+
+PER_DECISION = {
+    "statement/malformed": _TOLD,
+    "statement/unsupported_proof": _TOLD,
+    "statement/expired": _TOLD,
+    "statement/bad_signature": _TOLD,
+    "statement/unmatched": _LOOKED_UP,
+    "statement/matched": _LOOKED_UP,
+    # The subscription and the pair's window are read; the record is the statement's.
+    "notification/rate_limited": Units(reads=1),
+    "notification/duplicate": Units(reads=1, writes=1),
+    "notification/queued": Units(reads=1, writes=2, sent=1),
+    # Dispatch reads the subscription, and tells the lake by a record of its own.
+    "push/delivered": _LOOKED_UP,
+    "push/token_gone": Units(reads=0.5, writes=4, records=1),
+    "push/retry": Units(reads=0.5, sent=1, records=1),
+    "push/refused": _LOOKED_UP,
+    "push/stale": _TOLD,
+    "push/subscription_gone": _LOOKED_UP,
+    "push/misconfigured": Units(reads=0.5, sent=1, records=1),
 }
-"""Dollars, by stage and decision."""
+"""By stage and decision."""

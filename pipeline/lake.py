@@ -152,10 +152,14 @@ class Period:
 
 @dataclass(frozen=True)
 class Lake:
-    """A lake at `root`: a path, or a URI that Spark can read."""
+    """A lake at `root`: a path, or a URI that Spark can read.
+
+    `oversize` is where statements lie that were too large for a message: what their `location` is below of.
+    """
 
     spark: SparkSession
     root: str
+    oversize: str | None = None
 
     def path(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"

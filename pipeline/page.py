@@ -34,7 +34,9 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
         _section("Rules in force", _rules(tables), "At each full hour."),
         _section("Dead tokens", _dead(tables, period), "Subscriptions whose provider declared the token dead."),
         _section(
-            "What it cost", _cost(tables), "AWS requests at on-demand prices; without the fixed cost of standing by."
+            "What it cost",
+            _cost(tables),
+            "By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor standing by.",
         ),
     ]
     told = {

@@ -21,7 +21,7 @@ from pipeline.differences import Difference
 from pipeline.lake import HOUR_MS, Kind, Lake, Period
 from pipeline.match import named, wanted
 from pipeline.rules import in_force, rule_changes
-from pipeline.verify import verified
+from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
     "difference", "evidence", "receipt", "subscription_id", "statement_hash", "sender_pubkey", "client_id", "topic",
@@ -49,14 +49,16 @@ def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:
     """The differences, in the columns `DIFFERENCES`; those that `replay` has repaired are no longer any."""
     since = Period(period.start, now)
     observed = lake.read(Kind.OBSERVED, since).where(period.has(F.col("observed_at")))
-    statements = dated(verified(observed), lake.read(Kind.STATEMENT, since)).persist(StorageLevel.DISK_ONLY)
+    facts = verified(observed, lake.oversize).dropDuplicates(["receipt"])
+    statements = dated(facts, lake.read(Kind.STATEMENT, since)).persist(StorageLevel.DISK_ONLY)
     asked = wanted(possible(statements, terms), rules_as_told(lake, statements, now), grace_ms=terms.grace)
     before = Period(period.start - terms.lookback, now)
     found = decisions(lake.read(Kind.NOTIFICATION, before), statements, period.start, terms)
     tries = attempts(asked, found, statements, terms).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(Kind.PUSH, since))
     astray = contradictions(tries, terms.limit).select(*DIFFERENCES)
-    return without_repaired(astray.unionByName(undelivered(tries, pushes, terms)), pushes, replays(lake))
+    lost = undelivered(tries, pushes, terms).unionByName(unknowable(statements))
+    return without_repaired(astray.unionByName(lost), pushes, replays(lake))
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -108,7 +110,7 @@ def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: T
     wish = asked.select(*_WHO, F.struct(*(name for name in asked.columns if name not in _WHO)).alias("wish"))
     fact = found.select(*_WHO, F.struct(*(name for name in found.columns if name not in _WHO)).alias("fact"))
     both = wish.join(fact, on=list(_WHO), how="full")
-    seen = statements.select("receipt", "flaw", "expires_at", "told", "first_at", "last_at")
+    seen = statements.select("receipt", "observed_at", "flaw", "expires_at", "told", "first_at", "last_at")
     known = both.join(seen, on="receipt", how="left")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
     either = ("statement_hash", "sender_pubkey", "client_id", "topic", "notify_type")
@@ -116,6 +118,7 @@ def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: T
         *_WHO,
         *(F.coalesce(f"fact.{name}", f"wish.{name}").alias(name) for name in either),
         "wish.push_type",
+        F.coalesce("observed_at", "fact.at").alias("observed_at"),
         F.coalesce("fact.at", "last_at").alias("at"),
         "fact.order",
         F.col("fact.decision").alias("found"),
@@ -127,9 +130,9 @@ def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: T
 
 
 def _against() -> Column:
-    """Why a subscription has no claim to a statement; null if it has."""
+    """Why a subscription has no claim to a statement; null if it has, and if nobody can say any more."""
     return (
-        F.when(F.col("wish").isNotNull(), None)
+        F.when(F.col("wish").isNotNull() | (F.col("flaw") == GONE), None)
         .when(F.col("flaw").isNotNull(), F.col("flaw"))
         .when(F.col("expires_at") * 1000 <= F.col("first_at"), F.lit("expired"))
         .otherwise(F.lit("no rule in force"))
@@ -166,6 +169,24 @@ def undelivered(tries: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
         .when(F.col("latency_ms") > terms.late, _told(Difference.LATE, late))
     )
     return after.withColumn("it", told).where(F.col("it").isNotNull()).select("*", "it.*").select(*DIFFERENCES)
+
+
+def unknowable(statements: DataFrame) -> DataFrame:
+    """What was never decided and can't be any more: for whom, and whether for anybody, went with its bytes."""
+    gone = statements.where((F.col("flaw") == GONE) & F.col("told").isNull())
+    evidence = F.concat(F.lit("never decided, and nothing is left at "), "location")
+    nobody = [F.lit(None).cast("string").alias(name) for name in ("subscription_id", "notify_type", "push_type")]
+    nothing = [F.lit(None).cast("binary").alias(name) for name in ("client_id", "topic")]
+    known = gone.select(
+        "receipt",
+        "statement_hash",
+        "sender_pubkey",
+        F.col("last_at").alias("at"),
+        *nobody,
+        *nothing,
+        _told(Difference.MISSING, evidence).alias("it"),
+    )
+    return known.select("*", "it.*").select(*DIFFERENCES)
 
 
 def _told(difference: Difference, evidence: Column) -> Column:

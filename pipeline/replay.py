@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -27,6 +28,7 @@ from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import decode
 from pipeline.differences import REPAIRABLE
 from pipeline.lake import PLAN, REPLAYS, Kind, Lake, Period, read_text, write_text
+from pipeline.oversize import fetched
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -48,7 +50,7 @@ class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
 
 @dataclass(frozen=True)
 class Planned:
-    """`expired` are too old to be of use to anybody; `known` are in an earlier plan."""
+    """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan."""
 
     run: str
     notifications: int
@@ -59,19 +61,20 @@ class Planned:
 
 def plan(lake: Lake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
     """Work out what to hand back and, unless it is a dry run, write it down as the plan of a new run."""
-    lost = differences.where(F.col("difference").isin(*(str(one) for one in REPAIRABLE)))
+    repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
+    lost = differences.where(repairable & F.col("subscription_id").isNotNull())
     new = lost.join(lake.plans().select(*_WHO), on=list(_WHO), how="leftanti").persist()
     since = Period(period.start, now)
-    observed = lake.read(Kind.OBSERVED, since).where(F.col("statement").isNotNull()).dropDuplicates(["receipt"])
-    statements = observed.select("receipt", "observed_at", "statement")
+    observed = lake.read(Kind.OBSERVED, since).select("receipt", "observed_at", "statement", "location")
+    statements = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
     queued = lake.read(Kind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.QUEUED)
     begun = queued.select("receipt", F.lit(True).alias("begun")).distinct()
     whole = new.join(statements, on="receipt", how="inner").join(begun, on="receipt", how="left")
     first = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) == 1
     rows = whole.select(
-        *_WHO, *_CARRIED, "statement", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
+        *_WHO, *_CARRIED, "statement", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
         first.alias("first"), F.lit(now).alias("now"),
-    ).mapInArrow(_build_batches, _BUILT)  # fmt: skip
+    ).mapInArrow(partial(_build_batches, oversize=lake.oversize), _BUILT)  # fmt: skip
     run = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
     ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
     planned = ordered.withColumn("run", F.lit(run)).select(*PLAN.names).persist()
@@ -86,23 +89,31 @@ def plan(lake: Lake, differences: DataFrame, period: Period, now: int, *, dry_ru
 _CARRIED = ("statement_hash", "sender_pubkey", "client_id", "topic", "notify_type", "push_type")
 
 
-def _build_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.RecordBatch.from_pylist([_built(row) for row in batch.to_pylist()], schema=_ARROW)
+        rows = batch.to_pylist()
+        raws = fetched(oversize, (row["statement"] for row in rows), (row["location"] for row in rows))
+        built = [_built(row, raw) for row, raw in zip(rows, raws, strict=True)]
+        yield pa.RecordBatch.from_pylist(built, schema=_ARROW)
 
 
-def _built(row: Mapping[str, object]) -> dict[str, object]:
-    """A row of the plan; what has expired has no route."""
+def _built(row: Mapping[str, object], raw: bytes | None) -> dict[str, object]:
+    """A row of the plan; what has expired, or is gone, has no route."""
     who = {name: row[name] for name in _WHO}
+    nowhere = who | {"route": "", "message": None}
+    if raw is None:
+        return nowhere
     match row:
-        case {"receipt": str(receipt), "statement": bytes(raw), "observed_at": int(at), "now": int(now)}:
+        case {"receipt": str(receipt), "observed_at": int(at), "now": int(now)}:
             statement = decode(raw)
         case _:
-            raise TypeError(f"no statement: {row['receipt']}")
+            raise TypeError(f"no observation: {row['receipt']}")
     if statement.expires_at * 1000 <= now:
-        return who | {"route": "", "message": None}
+        return nowhere
     if not row["begun"]:
-        message = StatementMessage(receipt=UUID(receipt), observed_at=at, statement=raw)
+        # As ingest sent it: what was too large for a message still is.
+        place = {"statement": raw} if row["location"] is None else {"location": row["location"]}
+        message = StatementMessage(receipt=UUID(receipt), observed_at=at, **place)
         return who | {"route": STATEMENTS, "message": message.to_json() if row["first"] else None}
     push = _push(row, statement.data, at, statement.expires_at)
     return who | {"route": str(push.notify_type), "message": push.to_json()}

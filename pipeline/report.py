@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushDecision
-from pipeline.cost import PER_DECISION
+from pipeline.cost import MILLION, PER_DECISION
 from pipeline.lake import HOUR_MS, Kind, Lake, Period
 from pipeline.rules import in_force, rule_changes
 
@@ -140,7 +140,8 @@ def rules_by_hour(rules: DataFrame, period: Period) -> DataFrame:
 
 def cost(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
     """`stage, decision, count, dollars`, by what each decision costs: `pipeline.cost`."""
-    prices = F.create_map(*(F.lit(part) for price in PER_DECISION.items() for part in price))
+    dollars = {decision: units.dollars / MILLION for decision, units in PER_DECISION.items()}
+    prices = F.create_map(*(F.lit(part) for price in dollars.items() for part in price))
     stages = (("statement", statements), ("notification", told), ("push", pushes))
     counts = [
         rows.groupBy("decision").count().select(F.lit(stage).alias("stage"), "decision", "count")

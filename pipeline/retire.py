@@ -3,17 +3,16 @@
 `dead`: their token died so long ago. `idle`: for so long they have matched nothing and nobody touched them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import batched, groupby
 from operator import itemgetter
-from uuid import UUID
 
 from pynamodb.connection import Connection
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.decisions import SubscriptionStatus
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.rulesets import Unchanged, erase
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
@@ -58,8 +57,8 @@ def retire(retired: DataFrame, connection: Connection, events: EventLog, now: in
         for some in batched(of_client, TRANSACTION_SUBSCRIPTIONS, strict=False):
             gone = _remove_unchanged(connection, some, bytes(client_id))
             removed += len(gone)
-            for change in _told(gone, now):
-                events.add(change)
+            for row in gone:
+                events.add(SubscriptionChanged.of_removed(row, now, "retired"))
             events.flush()
             for row in gone:
                 erase(connection, row.subscription_id)
@@ -77,17 +76,3 @@ def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client
 
 def _unchanged(row: Subscription, listed_row: Row) -> bool:
     return bool(row.status == listed_row["status"] and row.updated_at <= listed_row["since"] + SLACK_MS)
-
-
-def _told(rows: Iterable[Subscription], at: int) -> Iterator[SubscriptionChanged]:
-    for row in rows:
-        yield SubscriptionChanged(
-            at=at,
-            subscription_id=UUID(row.subscription_id),
-            client_id=row.client_id,
-            notify_type=NotifyType(row.notify_type),
-            status="removed",
-            status_reason="retired",
-            generation=int(row.generation),
-            revision=int(row.revision) + 1,
-        )

@@ -1,29 +1,33 @@
 """Decode and verify statements in Arrow batches, with the functions that the live path uses."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import StatementDecision
 from clarion.signature import verify
 from clarion.statement import MalformedStatement, ProofKind, decode
+from pipeline.oversize import fetched
+
+GONE = "its object is gone"
+"""The flaw of a statement that was too large for a message and whose bytes are no longer where they were put."""
 
 VERIFIED = StructType([
     StructField("receipt", StringType()),
     StructField("observed_at", LongType()),
+    StructField("location", StringType()),
     StructField("statement_hash", BinaryType()),
     StructField("sender_pubkey", BinaryType()),
     StructField("topics", ArrayType(BinaryType())),
     StructField("expires_at", LongType()),
     StructField("flaw", StringType()),
 ])  # fmt: skip
-_ARROW = pa.schema([
-    ("receipt", pa.string()),
-    ("observed_at", pa.int64()),
+_CARRIED = ("receipt", "observed_at", "location")
+_FOUND = pa.schema([
     ("statement_hash", pa.binary()),
     ("sender_pubkey", pa.binary()),
     ("topics", pa.list_(pa.binary())),
@@ -42,15 +46,17 @@ class Facts(NamedTuple):
     flaw: str | None = None
 
 
-def verified(observed: DataFrame) -> DataFrame:
-    """One row for each receipt of `observed` (kind `observed`) whose statement came along, in `VERIFIED`.
+def verified(observed: DataFrame, oversize: str | None = None) -> DataFrame:
+    """A row of `VERIFIED` for each row of `observed` (kind `observed`), which may name a receipt twice.
 
-    `topics` are distinct, in order. `flaw` is the decision that the bytes alone lead to, or null. By receipt the
-    statements fall into even parts, however few and uneven the files are: verifying costs far more than the shuffle.
+    `topics` are distinct, in order. `flaw` is the decision that the bytes alone lead to, or null. Statements too large
+    for a message are read from `oversize`, each when its turn comes; without it they are left out.
+
+    The statements are verified where they are read: their bytes, by far the most of the lake, are never shuffled.
     """
-    # A statement that was too large for the stream is left out here and counted by its caller.
-    inline = observed.where(F.col("statement").isNotNull()).select("receipt", "observed_at", "statement")
-    return inline.repartition("receipt").mapInArrow(_verify_batches, VERIFIED).dropDuplicates(["receipt"])
+    readable = observed if oversize else observed.where("statement is not null")
+    columns = readable.select(*_CARRIED, "statement")
+    return columns.mapInArrow(partial(_verify_batches, oversize=oversize), VERIFIED)
 
 
 def facts(raw: bytes) -> Facts:
@@ -67,10 +73,13 @@ def facts(raw: bytes) -> Facts:
     return Facts(statement.hash, statement.signer, topics, statement.expires_at, flaw)
 
 
-def _verify_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _verify_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        found = [facts(raw) for raw in batch.column("statement").to_pylist()]
-        columns = list(zip(*found, strict=True)) if found else [()] * len(Facts._fields)
-        receipts, times = batch.column("receipt"), batch.column("observed_at")
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, list(_ARROW)[2:], strict=True)]
-        yield pa.RecordBatch.from_arrays([receipts, times, *arrays], schema=_ARROW)
+        raws = batch.column("statement").to_pylist()
+        if batch.column("statement").null_count:
+            raws = fetched(oversize, raws, batch.column("location").to_pylist())
+        found = [Facts(flaw=GONE) if raw is None else facts(raw) for raw in raws]
+        columns = zip(*found, strict=True) if found else ((),) * len(_FOUND)
+        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, _FOUND, strict=True)]
+        carried = [batch.column(name) for name in _CARRIED]
+        yield pa.RecordBatch.from_arrays([*carried, *arrays], names=VERIFIED.names)

@@ -1,26 +1,12 @@
-"""What the lake is told of changes to subscriptions and rules, so that any moment can be reconstructed."""
+"""What the lake is told of changes to rules, so that any moment can be reconstructed."""
 
 from collections.abc import Iterator
 from typing import Literal
 from uuid import UUID
 
-from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import KEY_BYTES, Subscription
-
-
-def of_subscription(row: Subscription, at: int, *, removed: bool = False) -> SubscriptionChanged:
-    return SubscriptionChanged(
-        at=at,
-        subscription_id=UUID(row.subscription_id),
-        client_id=row.client_id,
-        notify_type=NotifyType(row.notify_type),
-        status="removed" if removed else SubscriptionStatus(row.status),
-        status_reason=row.status_reason,
-        generation=int(row.generation),
-        revision=int(row.revision) + removed,
-    )
 
 
 def of_rules(changed: Changed, at: int) -> Iterator[Event]:
@@ -30,7 +16,7 @@ def of_rules(changed: Changed, at: int) -> Iterator[Event]:
         yield from _rules(changed.subscription, changed.added, "added", at)
     else:
         yield from _rules(changed.subscription, changed.anew, "added", at)
-        yield of_subscription(changed.subscription, at)
+        yield SubscriptionChanged.of(changed.subscription, at)
 
 
 def _rules(row: Subscription, rules: RuleSet, change: Literal["added", "removed"], at: int) -> Iterator[Event]:

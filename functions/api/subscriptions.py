@@ -10,7 +10,6 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
-from api import history
 from api.described import BEARER, WITH_BODY, WITHOUT_BODY, answers
 from api.paging import CURSOR, Cursor
 from api.problems import Kind, Problem
@@ -18,6 +17,7 @@ from api.room import Room, of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
 from clarion import subscriptions
 from clarion.decisions import Environment, NotifyType, SubscriptionStatus
+from clarion.events import SubscriptionChanged
 from clarion.rulesets import RuleSet, Unchanged
 from clarion.subscriptions import Registration, TokenTaken
 from clarion.tables import Subscription
@@ -52,7 +52,7 @@ def register(body: NewSubscription) -> Registered:
         raise Problem(Kind.TOKEN_TAKEN, more=mine)
     if isinstance(made, Unchanged):
         raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
-    room.events.add(history.of_subscription(made, now))
+    room.events.add(SubscriptionChanged.of(made, now))
     return Registered(subscription_id=UUID(made.subscription_id))
 
 
@@ -107,7 +107,7 @@ def remove(body: Removal) -> Response[str]:
         raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
     now = room.now()
     for row in removed:
-        room.events.add(history.of_subscription(row, now, removed=True))
+        room.events.add(SubscriptionChanged.of_removed(row, now))
         room.rule_sets.leftovers.note(row.subscription_id)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
 

@@ -1,10 +1,8 @@
 """One attempt to push one message, and what its verdict means for the message."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
-from clarion.decisions import NotifyType, SubscriptionStatus
-from clarion.events import PushTried, SubscriptionChanged
+from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, RetryLater, TokenGone
 from clarion.tables import Subscription
@@ -74,17 +72,4 @@ def tried(attempt: Attempt, now: int) -> PushTried:
         status=verdict.status,
         reason=verdict.reason,
         provider_id=verdict.provider_id if isinstance(verdict, Delivered) else None,
-    )
-
-
-def ended(row: Subscription, now: int) -> SubscriptionChanged:
-    return SubscriptionChanged(
-        at=now,
-        subscription_id=UUID(row.subscription_id),
-        client_id=row.client_id,
-        notify_type=NotifyType(row.notify_type),
-        status=SubscriptionStatus(row.status),
-        status_reason=row.status_reason,
-        generation=int(row.generation),
-        revision=int(row.revision),
     )

@@ -10,14 +10,14 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion.decisions import PushDecision
-from clarion.events import EventLog
+from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
-from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, ended, heed, settle, tried
+from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, heed, settle, tried
 from dispatch.gate import Gate
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
@@ -128,7 +128,7 @@ class Dispatcher:
             with ThreadPoolExecutor(self.transactions) as pool:
                 for changed in pool.map(self._end_subscription, attempts):
                     if changed is not None:
-                        self.events.add(ended(changed, self._milliseconds()))
+                        self.events.add(SubscriptionChanged.of(changed, self._milliseconds()))
 
     def _end_subscription(self, attempt: Attempt) -> Subscription | None:
         gone, row = attempt.verdict, attempt.row

@@ -64,6 +64,9 @@ class Session:
         self._asked: tuple[float, int] | None = None
         """When the question was put that waits for its answer, as `time.monotonic` and in UNIX milliseconds."""
         self._ask_next_at = float("-inf")
+        self._read_at = time.monotonic()
+        self.longest_wait = 0.0
+        """Seconds for which the node waited for our reading, or we for its answer: it may have dropped us meanwhile."""
         self.shown_through: int | None = None
         """UNIX milliseconds: what the node had shown by then was taken in. None before it says so."""
         self.replaying = True
@@ -72,12 +75,17 @@ class Session:
 
     async def next(self) -> Shown:
         """Wait for the next statements. Raise `NodeFault`, websockets' errors."""
+        self._note_wait(since=self._read_at)
         while True:
             shown = self._early.pop(0) if self._early else await self._receive()
             if shown:
                 self._origin = self._origin or shown.origin
                 self._follow_replay(shown)
+                self._read_at = time.monotonic()
                 return shown
+
+    def _note_wait(self, *, since: float) -> None:
+        self.longest_wait = max(self.longest_wait, time.monotonic() - since)
 
     async def _receive(self) -> Shown | None:
         if not self.replaying and not self._asked and time.monotonic() >= self._ask_next_at:
@@ -104,9 +112,9 @@ class Session:
         if isinstance(said, Shown):
             return said
         if self._asked and said and said.id == self._question:
+            (asked, self.shown_through), self._asked = self._asked, None
+            self._note_wait(since=asked)
             self._ask_next_at = time.monotonic() + self._patience.asking
-            self.shown_through = self._asked[1]
-            self._asked = None
         return None
 
     def _at_silence(self) -> Shown | None:

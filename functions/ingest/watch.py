@@ -10,12 +10,15 @@ from ingest.node import Node
 FEWEST = 20
 """Live statements in a window below which no node is judged by another."""
 
+SLOW_SECONDS = 3.0
+"""If reading is so far behind, it may have overrun the 128 events that a node keeps for a subscriber."""
+
 CROWDED_SECONDS = 600.0
 """The age at which a subscription is renewed while too many statements are remembered: a replay tells which to forget."""
 
 
 class Watch:
-    """Renews a subscription that is old or quiet, or that showed less than half of what another did in a window.
+    """Renews a subscription that is old, quiet or was read slowly, or that showed less than half of what another did.
 
     A renewal costs a replay. So one at a time is renewed for its age alone; and whoever is doubted again is given twice
     as long, since a silent network makes all nodes look quiet, and one that makes things up makes the others look slow.
@@ -39,7 +42,7 @@ class Watch:
         self._quiet = dict.fromkeys(nodes, quiet)
         self._shortest_quiet = quiet
         self._respite = dict.fromkeys(nodes, window)
-        self._behind_at = dict.fromkeys(nodes, float("-inf"))
+        self._doubted_at = dict.fromkeys(nodes, float("-inf"))
         self._clock = clock
         self._before: dict[Node, tuple[float, int]] = {}
 
@@ -73,8 +76,10 @@ class Watch:
 
     def _is_doubtful(self, node: Node, now: float, best: int, shown: int | None) -> bool:
         """Renew it if so."""
-        if shown is not None and best >= FEWEST and shown * 2 < best and self._is_behind(node, now):
-            node.renew("behind")
+        behind = shown is not None and best >= FEWEST and shown * 2 < best
+        slow = node.session is not None and node.session.longest_wait > SLOW_SECONDS
+        if (behind or slow) and self._has_no_respite(node, now):
+            node.renew("behind" if behind else "slow")
             return True
         if node.live:
             self._quiet[node] = self._shortest_quiet
@@ -84,11 +89,11 @@ class Watch:
             return True
         return False
 
-    def _is_behind(self, node: Node, now: float) -> bool:
-        since = now - self._behind_at[node]
+    def _has_no_respite(self, node: Node, now: float) -> bool:
+        since = now - self._doubted_at[node]
         if since < self._respite[node]:
             return False
         forgiven = since > self._oldest
         self._respite[node] = self._window if forgiven else min(self._oldest, self._respite[node] * 2)
-        self._behind_at[node] = now
+        self._doubted_at[node] = now
         return True

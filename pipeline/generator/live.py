@@ -65,7 +65,7 @@ def notifications(wanted: DataFrame) -> DataFrame:
         *wanted.columns, simple.alias("decision"), F.lit(None).cast("long").alias("order")
     )
     loud = counted.where(F.col("of_pair") > LIMIT)
-    asked = loud.select("sender", "client", "m", "copy", "sub", "decided_at")
+    asked = loud.select("sender", "client", "m", "copy", "sub", "observed_at", "decided_at")
     told = asked.groupBy("sender", "client").applyInPandas(_limited, _DECIDED)
     rest = loud.join(told, on=["sender", "client", "m", "copy", "sub"], how="inner")
     columns = [*wanted.columns, "decision", "order"]
@@ -76,7 +76,7 @@ def _limited(attempts: pd.DataFrame) -> pd.DataFrame:
     ordered = attempts.sort_values(["decided_at", "m", "sub"])
     told = list(_decide(ordered))
     return ordered.assign(decision=[str(decision) for decision, _ in told], order=[order for _, order in told]).drop(
-        columns="decided_at"
+        columns=["observed_at", "decided_at"]
     )
 
 
@@ -84,8 +84,9 @@ def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int]
     admitted: list[int] = []
     claims: set[tuple[Hashable, Hashable]] = set()
     cooldown, version = 0, 0
-    for at, m, sub in zip(attempts["decided_at"], attempts["m"], attempts["sub"], strict=True):
-        if at < cooldown:
+    columns = (attempts[name] for name in ("observed_at", "decided_at", "m", "sub"))
+    for observed_at, at, m, sub in zip(*columns, strict=True):
+        if observed_at < cooldown:
             yield NotificationDecision.RATE_LIMITED, version
             continue
         if (m, sub) in claims:

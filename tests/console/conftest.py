@@ -11,7 +11,7 @@ from moto.core.responses import ActionResult
 from moto.sqs.responses import SQSResponse
 
 from clarion import tables
-from console import cli
+from console import cli, status
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks
 
 
@@ -65,6 +65,8 @@ def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSRespo
 @pytest.fixture
 def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Clarion:
     """The command line, with what is typed into it."""
+
+    monkeypatch.setattr(status, "RENEWAL_SECONDS", 0.3)
 
     def clarion(*words: str, typed: str = "") -> Ended:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))

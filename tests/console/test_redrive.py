@@ -78,7 +78,7 @@ def test_an_interrupted_operator_stops_the_task(account: Account) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        move(account.sqs, account.here.queue("apns"), None, interrupt)
+        move(account.sqs, account.here.queue("apns"), 1, None, interrupt)
 
     assert account.move_tasks.cancelled
 
@@ -88,6 +88,19 @@ def test_progress_is_told_by_hand_too(account: Account) -> None:
     account.send("apns-dead", *(f"letter {number}" for number in range(12)))
     told: list[int] = []
 
-    moved = move(account.sqs, account.here.queue("apns"), 1_000, told.append)
+    moved = move(account.sqs, account.here.queue("apns"), 12, 1_000, told.append)
 
     assert (moved, told) == (12, [10, 12])
+
+
+def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -> None:
+    account.move_tasks.known = False
+    account.send("apns-dead", "hopeless")
+    told: list[int] = []
+
+    def bury_again(moved: int) -> None:
+        told.append(moved)
+        account.send("apns-dead", "hopeless")
+
+    assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again) == 1
+    assert (told, account.count("apns-dead")) == ([1], 1)

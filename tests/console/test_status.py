@@ -131,3 +131,11 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
     told = json.loads(ended.out)
     assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
     assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0]
+    assert told["troubles"] == ["1 dead letters", "ingest has no leader"]
+
+
+def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> None:
+    (source,) = account.lambda_.list_event_source_mappings(FunctionName="clarion-prod-voip")["EventSourceMappings"]
+    account.lambda_.delete_event_source_mapping(UUID=source["UUID"])
+
+    assert [queue.name for queue in look(account.here, 60, 0).queues if queue.muted] == ["voip"]

@@ -16,12 +16,18 @@ from aws_cdk.assertions import Template
 from infra.app import define_alone
 from infra.config import Environment
 from infra.environments import PROD
+from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 
 
 @cache
+def _defined(name: str) -> ClarionStack:
+    return define_alone(name, builtin_cloud_formation_validation=False)
+
+
+@cache
 def _synthesised(name: str) -> Template:
-    return Template.from_stack(define_alone(name, builtin_cloud_formation_validation=False))
+    return Template.from_stack(_defined(name))
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +39,14 @@ def template_of() -> Callable[[str], Template]:
 @pytest.fixture(scope="session")
 def prod(template_of: Callable[[str], Template]) -> Template:
     return template_of("prod")
+
+
+@pytest.fixture(scope="session")
+def pipeline() -> Template:
+    """The template of production's other stack."""
+    stack = _defined("prod").node.root.node.find_child("clarion-prod-pipeline")
+    assert isinstance(stack, PipelineStack)
+    return Template.from_stack(stack)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 import zipfile
 
+from infra.archives import CORE
 from infra.config import Platform
-from infra.layers import CORE, core_archive, vendor_archive
+from infra.layers import core_archive, vendor_archive
 
 
 def test_the_core_layer_holds_the_shared_library_and_nothing_else() -> None:

@@ -57,6 +57,7 @@ async def test_an_answer_counts_once_what_was_shown_before_it_has_been_taken_in(
             assert (session.shown_through or 0) < read_at
         taking = asyncio.create_task(session.next())
         assert await answered(session) >= read_at
+        assert session.longest_wait >= 0.2
         taking.cancel()
 
 

@@ -11,7 +11,7 @@ from clarion.metrics import Metric
 from clarion.tables import Rule
 from ingest.health import main, serve_health
 from ingest.settings import IngestSettings
-from ingest.watch import Watch
+from ingest.watch import SLOW_SECONDS, Watch
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -159,6 +159,7 @@ class WatchedNode:
     last_shown_at: float = 0.0
     live: int = 0
     replaying: bool = False
+    longest_wait: float = 0.0
     renewals: list[str] = field(default_factory=list)
 
     @property
@@ -192,6 +193,17 @@ def test_a_node_that_makes_things_up_does_not_keep_another_in_replays() -> None:
         watched.pass_window(1_000_000, 10)
     _, honest = watched.nodes
     assert 1 < honest.renewals.count("behind") <= 8
+
+
+def test_a_subscription_that_was_read_slowly_is_renewed_but_not_again_and_again() -> None:
+    """By a reader that is always slow, who would only have more to read."""
+    watched = Watched(1)
+    watched.pass_window(5)
+    (node,) = watched.nodes
+    node.longest_wait = SLOW_SECONDS + 1
+    for _ in range(40):  # ten minutes
+        watched.pass_window(5)
+    assert node.renewals == ["slow"] * 6
 
 
 def test_a_node_that_falls_behind_on_another_day_is_doubted_at_once() -> None:

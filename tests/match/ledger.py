@@ -17,12 +17,13 @@ from moto import mock_aws
 
 from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.messages import Span, StatementMessage
+from clarion.prices import READ_UNIT
 from clarion.statement import encode
 from clarion.tables import Rule, Subscription, rule_key
 from match.room import Clients
 from match.settings import MatchSettings
 from tests.match.dictionary import Dictionary
-from tests.match.meter import READ_PRICE, Bill, meter
+from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
 
 PAGE = 250
@@ -59,7 +60,7 @@ class Path(NamedTuple):
         bill = self.plays(scene)
         reads, dollars = bill.reads / self.per, bill.dollars / self.per
         if self.delivered:
-            reads, dollars = reads + DISPATCH_READ, dollars + DISPATCH_READ * READ_PRICE
+            reads, dollars = reads + DISPATCH_READ, dollars + DISPATCH_READ * READ_UNIT
         return Cost(reads, bill.writes / self.per, bill.sent / self.per, dollars)
 
 

@@ -13,17 +13,11 @@ from typing import Any
 import botocore.handlers
 from botocore.model import OperationModel
 
+from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, S3_GET, SQS_REQUEST, WRITE_UNIT
+
 READ_BYTES = 4096
 WRITE_BYTES = 1024
 SQS_BYTES = 64 * 1024
-FIREHOSE_BYTES = 5 * 1024
-
-READ_PRICE = 0.125
-WRITE_PRICE = 0.625
-SQS_PRICE = 0.40
-S3_PRICE = 0.40
-FIREHOSE_PRICE = 0.029 / 1000
-"""Dollars for a million units, requests and bytes: us-east-1, November 2026."""
 
 
 @dataclass
@@ -43,8 +37,8 @@ class Bill:
     @property
     def dollars(self) -> float:
         """For a million times what is billed here."""
-        tables = self.reads * READ_PRICE + self.writes * WRITE_PRICE
-        return tables + self.sent * SQS_PRICE + self.fetched * S3_PRICE + self.told * FIREHOSE_PRICE
+        tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
+        return tables + self.sent * SQS_REQUEST + self.fetched * S3_GET + self.told * FIREHOSE_BYTE
 
 
 class Meter:
@@ -108,7 +102,9 @@ def _fetch(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
 
 
 def _tell(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
-    bill.told += sum(ceil(len(record["Data"]) / FIREHOSE_BYTES) * FIREHOSE_BYTES for record in params["Records"])
+    bill.told += sum(
+        ceil(len(record["Data"]) / FIREHOSE_RECORD_BYTES) * FIREHOSE_RECORD_BYTES for record in params["Records"]
+    )
 
 
 def _read_units(size: int, *, consistent: bool) -> float:

@@ -13,11 +13,19 @@ HOUR = 3_600_000
 
 
 def attempt(
-    number: int, at: int, found: str | None, *, order: int | None = None, receipt: str = "", against: str | None = None
+    number: int,
+    at: int,
+    found: str | None,
+    *,
+    observed_at: int | None = None,
+    order: int | None = None,
+    receipt: str = "",
+    against: str | None = None,
 ) -> Attempt:
     return Attempt(
         receipt=receipt or f"r{number}", subscription_id="s", statement_hash=number.to_bytes(32), sender_pubkey=b"a",
         client_id=b"c", topic=b"t", notify_type="apns", push_type=None, at=at, order=order, found=found,
+        observed_at=at if observed_at is None else observed_at,
         against=against, sure=against is None, told=None if found is None else "matched", judged=True,
     )  # fmt: skip
 
@@ -68,6 +76,25 @@ def test_a_drop_that_no_limit_bears_out_is_found_and_so_are_those_of_its_cooldow
 def test_what_went_over_the_limit_is_unexpected() -> None:
     attempts = [attempt(number, number * 1_000, "queued") for number in range(5)]
     assert told(attempts) == [("r3", Difference.UNEXPECTED), ("r4", Difference.UNEXPECTED)]
+
+
+def flooded() -> list[Attempt]:
+    """Three that pass, and a fourth that starts a cooldown of two minutes."""
+    return [
+        attempt(number, number * 1_000, "queued" if number < LIMIT.count else "rate_limited") for number in range(4)
+    ]
+
+
+def test_what_was_observed_in_a_cooldown_is_rightly_refused_after_it() -> None:
+    late = 3_000 + LIMIT.cooldown + 60_000
+    assert told([*flooded(), attempt(4, late, "rate_limited", observed_at=100_000)]) == []
+    assert told([*flooded(), attempt(4, late, "rate_limited")]) == [("r4", Difference.WRONGLY_DROPPED)]
+
+
+def test_what_was_observed_in_a_cooldown_may_not_pass_after_it() -> None:
+    late = 3_000 + LIMIT.cooldown + 60_000
+    assert told([*flooded(), attempt(4, late, "queued", observed_at=100_000)]) == [("r4", Difference.UNEXPECTED)]
+    assert told([*flooded(), attempt(4, late, "queued")]) == []
 
 
 def test_a_flood_that_was_swallowed_is_missed_only_up_to_the_limit() -> None:

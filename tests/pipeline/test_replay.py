@@ -1,3 +1,4 @@
+import time
 from collections import Counter
 from typing import Any
 
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F
 from clarion.messages import PushMessage, StatementMessage
 from pipeline import replay
 from pipeline.generator.plan import Plan
-from pipeline.lake import Lake
+from pipeline.lake import PLAN, REPLAYS, Lake
 
 QUEUES = {replay.STATEMENTS: "statements", "apns": "apns", "voip": "voip", "fcm": "fcm"}
 QUICK = 1e9
@@ -19,10 +20,12 @@ class Queues:
 
     def __init__(self, refuse_from: int = 1 << 30) -> None:
         self.sent: list[tuple[str, str]] = []
+        self.called_at: list[float] = []
         self._calls_left = refuse_from
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto
         self._calls_left -= 1
+        self.called_at.append(time.monotonic())
         if self._calls_left < 0:
             return {"Failed": [{"Id": entry["Id"], "Code": "Throttled"} for entry in Entries]}
         self.sent += [(QueueUrl, entry["MessageBody"]) for entry in Entries]
@@ -73,6 +76,18 @@ def test_what_has_expired_is_left(day: Lake, plan: Plan, differences: DataFrame,
     late = replay.plan(_unplanned(day), differences, plan.period, next_year, dry_run=True)
     assert late.notifications + late.expired == len(lost)
     assert late.expired > late.notifications
+
+
+def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: Lake) -> None:
+    rows = [("run", place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
+    lake.spark.createDataFrame(rows, PLAN).write.parquet(lake.path(REPLAYS))
+    queues, told = Queues(), list[int]()
+    begun = time.monotonic()
+    sent = replay.send(lake, queues, QUEUES, 10 * replay.BATCH, told.append)  # type: ignore[arg-type] # as above
+    assert (sent, told) == (30, [10, 20, 30])
+    assert queues.sent == [("fcm", f"message {place}") for place in range(30)]
+    assert all(at - begun >= 0.1 * number for number, at in enumerate(queues.called_at))
+    assert send(lake, queues) == 0
 
 
 def _unplanned(lake: Lake) -> Lake:

@@ -24,6 +24,8 @@ from clarion.messages import HexBytes, Milliseconds, StatementMessage
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
 
+    from clarion.tables import Subscription
+
 RECORD_BYTES = 900_000
 """Firehose takes records of up to 1,000 KiB; https://docs.aws.amazon.com/firehose/latest/dev/limits.html"""
 RECORDS_PER_CALL = 4
@@ -118,6 +120,25 @@ class SubscriptionChanged(Event):
     status_reason: str | None = None
     generation: int
     revision: int = 0
+
+    @classmethod
+    def of(cls, row: "Subscription", at: int) -> "SubscriptionChanged":
+        return cls(
+            at=at,
+            subscription_id=UUID(row.subscription_id),
+            client_id=row.client_id,
+            notify_type=NotifyType(row.notify_type),
+            status=SubscriptionStatus(row.status),
+            status_reason=row.status_reason,
+            generation=int(row.generation),
+            revision=int(row.revision),
+        )
+
+    @classmethod
+    def of_removed(cls, row: "Subscription", at: int, reason: str | None = None) -> "SubscriptionChanged":
+        """`row` is as it was before; its removal is one more revision."""
+        removed = {"status": "removed", "status_reason": reason or row.status_reason}
+        return cls.of(row, at).model_copy(update={**removed, "revision": int(row.revision) + 1})
 
 
 class RuleRef(BaseModel):

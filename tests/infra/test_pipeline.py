@@ -1,0 +1,330 @@
+"""The pipeline's stack: what runs on EMR Serverless, as whom, when, and how its end is heard."""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+from botocore.validate import validate_parameters
+from pydantic import ValidationError
+
+from clarion.events import Event
+from infra.config import Environment, Pipeline, Platform
+from infra.environments import EMULATOR, PROD
+from infra.pipeline import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY, PipelineStack
+from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
+from infra.stack import ClarionStack
+from local.emulator import Emulator, started
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+DOCS = Path(__file__).parents[2] / "docs"
+QUEUES = ("STATEMENTS", "APNS", "VOIP", "FCM")
+DESCRIBED = "arn:aws:logs:us-east-1:ACCOUNT:log-group:*"
+LOG = "/aws/emr-serverless/clarion-prod-pipeline"
+
+type Permissions = dict[str, set[str]]
+type Resource = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def resources(pipeline: Template) -> Mapping[str, Resource]:
+    return pipeline.to_json()["Resources"]  # type: ignore[no-any-return] # a template is JSON
+
+
+@pytest.fixture(scope="module")
+def outputs(pipeline: Template) -> Mapping[str, str]:
+    return {name: readable(output["Value"]) for name, output in pipeline.to_json()["Outputs"].items()}
+
+
+def readable(value: Any) -> str:
+    """What CloudFormation fills in later, by name."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(readable(part) for part in parts)
+        case {"Fn::GetStackOutput": {"OutputName": str(output)}}:
+            return re.sub(r"^PublishOutput(FnGetAtt|Ref)(\w+?)([0-9A-F]{8})(\w*)[0-9A-F]{8}$", r"\2", output)
+        case {"Ref": "AWS::AccountId"}:
+            return "ACCOUNT"
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
+            return re.sub(r"[0-9A-F]{8}$", "", name)
+        case {"Fn::Sub": str(text)}:
+            return text
+    raise AssertionError(value)
+
+
+def of_kind(resources: Mapping[str, Resource], kind: str) -> dict[str, Resource]:
+    """Properties by the constructs' names."""
+    found = {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
+    return {re.sub(r"[0-9A-F]{8}$", "", name): properties for name, properties in found.items()}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def permissions(resources: Mapping[str, Resource], role: str) -> Permissions:
+    told: Permissions = {}
+    policy = of_kind(resources, "AWS::IAM::Policy")[f"{role}DefaultPolicy"]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                name = readable(resource).removeprefix("arn:aws:s3:::")
+                via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
+                told.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
+    return told
+
+
+def running(*services: str) -> Permissions:
+    """What every job may."""
+    return {
+        "logs:CreateLogStream": {"Log"},
+        "logs:DescribeLogStreams": {"Log"},
+        "logs:PutLogEvents": {"Log"},
+        "logs:DescribeLogGroups": {DESCRIBED},
+        "s3:ListBucket": {"LakeBucket"},
+        **{action: {f"key by way of {each}" for each in services} for action in ("kms:Decrypt", "kms:GenerateDataKey")},
+    }
+
+
+def writing(*folders: str) -> Permissions:
+    objects = {f"LakeBucket/{folder}/*" for folder in folders}
+    return dict.fromkeys(("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"), objects)
+
+
+LARGE: Permissions = {"s3:ListBucket": {"LakeBucket", "LakeOversize"}}
+PERMITTED: Mapping[str, Permissions] = {
+    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY)},
+    "ReplayRole": {
+        **running("s3"),
+        **LARGE,
+        **writing(*WRITTEN_BY_REPLAY),
+        "sqs:SendMessage": {"QueuesStatements", "QueuesApns", "QueuesVoip", "QueuesFcm"},
+    },
+    "RetireRole": {
+        **running("s3", "dynamodb"),
+        "dynamodb:BatchGetItem": {"TablesSubscriptions"},
+        "dynamodb:DeleteItem": {"TablesSubscriptions", "TablesTokens"},
+        "dynamodb:Query": {"TablesRules"},
+        "dynamodb:BatchWriteItem": {"TablesRules"},
+        "firehose:PutRecordBatch": {"LakeEvents"},
+    },
+}
+
+
+@pytest.mark.parametrize("role", PERMITTED)
+def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], role: str) -> None:
+    told = permissions(resources, role)
+    read = told.pop("s3:GetObject")
+    code = {name for name in read if name.startswith("cdk-")}
+    large = {"LakeOversize/statements/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
+    assert read - code == {"LakeBucket/*"} | large
+    assert sorted(name.rpartition(".")[2] for name in code) == ["py", "zip", "zip"]
+    assert told == PERMITTED[role]
+
+
+def test_the_schedule_may_start_the_daily_job_and_no_other(resources: Mapping[str, Resource]) -> None:
+    assert permissions(resources, "Starter") == {
+        "emr-serverless:StartJobRun": {"Daily"},
+        "iam:PassRole": {"DailyRole"},
+        "sqs:SendMessage": {"Dead"},
+    }
+
+
+def test_no_role_is_left_out_and_each_is_trusted_to_its_own_application(resources: Mapping[str, Resource]) -> None:
+    roles = of_kind(resources, "AWS::IAM::Role")
+    assert roles.keys() == {*PERMITTED, "Starter"}
+    for name, application in (("DailyRole", "Daily"), ("ReplayRole", "Repairs"), ("RetireRole", "Repairs")):
+        (statement,) = roles[name]["AssumeRolePolicyDocument"]["Statement"]
+        assert statement["Principal"] == {"Service": "emr-serverless.amazonaws.com"}
+        assert readable(statement["Condition"]["ArnLike"]["aws:SourceArn"]) == application
+
+
+def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Resource]) -> None:
+    def kinds(model: type[Event]) -> Iterator[str]:
+        for each in model.__subclasses__():
+            yield from [each.model_fields["event"].default] if "event" in each.model_fields else []
+            yield from kinds(each)
+
+    assert set(kinds(Event)) == set(WRITTEN_DAILY) - {"unreadable", "differences", "reports"}
+
+
+def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources: Mapping[str, Resource]) -> None:
+    applications = of_kind(resources, "AWS::EMRServerless::Application")
+    assert applications.keys() == {"Daily", "Repairs"}
+    for application in applications.values():
+        assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.1.0", "ARM64")
+        assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 5}
+        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB"}
+        assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 1}
+        assert "InitialCapacity" not in application  # which would cost while nothing runs
+
+
+def test_a_driver_or_executor_fills_a_worker(resources: Mapping[str, Resource]) -> None:
+    for one in ("driver", "executor"):
+        sizes = [WORKER[f"spark.{one}.{part}"] for part in ("memory", "memoryOverhead")]
+        assert sum(int(size.removesuffix("g")) for size in sizes) == GIGABYTES
+        assert WORKER[f"spark.{one}.cores"] == str(VCPUS)
+
+
+def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
+    applications = of_kind(resources, "AWS::EMRServerless::Application")
+    (group,) = of_kind(resources, "AWS::EC2::SecurityGroup").values()
+    assert "NetworkConfiguration" not in applications["Daily"]
+    assert len(applications["Repairs"]["NetworkConfiguration"]["SubnetIds"]) == 2
+    assert "SecurityGroupIngress" not in group
+
+
+def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
+    changed = Environment.model_validate({**dict(PROD), "ingest": None})
+    app = App(context={"aws:cdk:disable-asset-staging": True})
+    clarion = ClarionStack(app, environment=changed)
+    assert changed.pipeline
+    stack = PipelineStack(app, environment=changed, pipeline=changed.pipeline, clarion=clarion)
+    assert stack.applications.keys() == {"daily"}
+
+
+def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Resource]) -> None:
+    (schedule,) = of_kind(resources, "AWS::Scheduler::Schedule").values()
+    target = schedule["Target"]
+    assert (schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"]) == ("cron(0 2 * * ? *)", "UTC")
+    assert readable(target["DeadLetterConfig"]["Arn"]) == "Dead"
+    service = boto3.Session(region_name="us-east-1").client("emr-serverless").meta.service_model
+    asked = camel(json.loads(readable(target["Input"])))
+    # The names above stand for what has other letters once it is deployed.
+    asked["executionRoleArn"] = "arn:aws:iam::000000000000:role/daily"
+    asked["applicationId"] = "0123456789abcdef"
+    validate_parameters(asked, service.operation_model("StartJobRun").input_shape)
+    assert asked["jobDriver"]["sparkSubmit"]["entryPointArguments"] == [
+        "daily",
+        "--strict",
+        "--lake",
+        "s3://LakeBucket",
+        "--oversize",
+        "s3://LakeOversize",
+    ]
+
+
+def camel(value: Any) -> Any:
+    """EventBridge Scheduler capitalises the names that the API has."""
+    if isinstance(value, dict):
+        return {name[0].lower() + name[1:]: camel(each) for name, each in value.items()}
+    return value
+
+
+def variables(parameters: str) -> dict[str, str]:
+    """Of the driver."""
+    return dict(re.findall(r"--conf spark\.emr-serverless\.driverEnv\.(\w+)=(\S+)", parameters))
+
+
+def test_each_job_is_told_what_it_needs_and_no_more(outputs: Mapping[str, str]) -> None:
+    told = {job: variables(outputs[f"{job}Parameters"]) for job in ("Daily", "Replay", "Retire")}
+    settings = {job: {name for name in each if name.startswith("CLARION_")} for job, each in told.items()}
+    assert settings == {
+        "Daily": set(),
+        "Replay": {f"CLARION_{queue}_QUEUE_URL" for queue in QUEUES},
+        "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM"},
+    }
+    for each in told.values():
+        assert each["PYSPARK_DRIVER_PYTHON"] == each["PYSPARK_PYTHON"] == "/usr/bin/python3.13"
+
+
+def test_driver_and_executors_find_the_archives_where_spark_unpacks_them(outputs: Mapping[str, str]) -> None:
+    settings = dict(re.findall(r"--conf (\S+?)=(\S+)", outputs["DailyParameters"]))
+    unpacked = [f"./{archive.rpartition('#')[2]}" for archive in settings["spark.archives"].split(",")]
+    for path in (settings["spark.emr-serverless.driverEnv.PYTHONPATH"], settings["spark.executorEnv.PYTHONPATH"]):
+        assert sorted(path.split(":")) == sorted(unpacked)
+
+
+def test_what_the_page_takes_from_the_outputs_is_there(outputs: Mapping[str, str]) -> None:
+    asked = re.findall(r"\$\(told (\w+)\)", (DOCS / "operations.md").read_text())
+    assert set(asked) == outputs.keys()
+
+
+def test_the_emulator_has_no_such_stack() -> None:
+    assert EMULATOR.pipeline is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"release": "emr-7.13.0"}, {"workers": 1}, {"hour": 24}, {"timeout_minutes": 1_440}, {"vpc": "any"}]
+)
+def test_a_wrong_configuration_stops_synthesis(wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Pipeline.model_validate({"hour": 2, "workers": 4, **wrong})
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Emulator]:
+    with started("test-pipeline") as emulator:
+        yield emulator
+
+
+def mentions(policy: Resource, rule: str) -> bool:
+    """Whether a queue's policy lets `rule` send, and nothing else."""
+    statements = policy["PolicyDocument"]["Statement"]
+    sources = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements if each["Effect"] == "Allow"]
+    return [readable(source) for source in sources] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("rule", "state", "heard"),
+    [("Succeeded", "SUCCESS", True), ("Failed", "FAILED", True), ("Failed", "CANCELLED", True),
+     ("Failed", "SUCCESS", False), ("Succeeded", "RUNNING", False)],
+)  # fmt: skip
+def test_the_end_of_a_run_reaches_the_queue_of_its_alarm(
+    resources: Mapping[str, Resource], emulator: Emulator, rule: str, state: str, *, heard: bool
+) -> None:
+    pattern = dict(of_kind(resources, "AWS::Events::Rule")[rule]["EventPattern"])
+    assert pattern.pop("source") == ["aws.emr-serverless"]  # which AWS alone may name
+    pattern["detail"] = {**pattern["detail"], "applicationId": ["0123456789abcdef"]}
+    session, url = emulator.session, emulator.endpoint
+    events: Any = session.client("events", endpoint_url=url)
+    sqs: SQSClient = session.client("sqs", endpoint_url=url)
+    name = f"{rule}-{state}".lower()
+    arn = f"arn:aws:sqs:us-east-1:000000000000:{name}"
+    (policy,) = [each for each in of_kind(resources, "AWS::SQS::QueuePolicy").values() if mentions(each, rule)]
+    (allowed,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+    source = {"ArnEquals": {"aws:SourceArn": f"arn:aws:events:us-east-1:000000000000:rule/{name}"}}
+    stated = {"Version": "2012-10-17", "Statement": [{**allowed, "Resource": arn, "Condition": source}]}
+    queue = sqs.create_queue(QueueName=name, Attributes={"Policy": json.dumps(stated)})["QueueUrl"]
+    events.put_rule(Name=name, EventPattern=json.dumps(pattern))
+    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
+    detail = {"applicationId": "0123456789abcdef", "jobRunId": "00abcdef01234567", "state": state}
+    entry = {"Source": "the-test", "DetailType": "EMR Serverless Job Run State Change"}
+    events.put_events(Entries=[{**entry, "Detail": json.dumps(detail)}])
+    messages = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=1).get("Messages", [])
+    assert [json.loads(each["Body"])["detail"] for each in messages] == ([detail] if heard else [])
+
+
+def names_in(archive: Path) -> list[str]:
+    with zipfile.ZipFile(archive) as opened:
+        return opened.namelist()
+
+
+def test_the_release_brings_spark_and_the_archive_all_else() -> None:
+    locked = REQUIREMENTS.read_text()
+    names = re.compile(r"^([\w-]+)==", re.MULTILINE)
+    assert set(names.findall(locked)) - set(names.findall(needed(locked))) == set(OF_THE_RELEASE)
+
+
+def test_the_packages_for_emr_are_arm_libraries_without_spark() -> None:
+    names = names_in(packages_archive(Platform.ARM64))
+    libraries = [name for name in names if ".cpython-313" in name]
+    assert libraries
+    assert all("aarch64-linux-gnu" in name for name in libraries)
+    assert not [name for name in names if name.partition("/")[0] in OF_THE_RELEASE]
+
+
+def test_the_code_is_the_shared_library_and_the_jobs() -> None:
+    names = names_in(code_archive())
+    assert {name.partition("/")[0] for name in names} == {"clarion", "pipeline"}
+    assert {"clarion/signature.py", "pipeline/cli.py", "pipeline/generator/day.py"} <= set(names)
