@@ -12,7 +12,7 @@ COMMON = {
     # A job rewrites the hours that it worked on and no others.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Statements have up to 1 MB: a batch is bounded by its bytes as well as by its rows.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -22,8 +22,10 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-    # A task takes seconds where it verifies signatures: of small ones each core gets its even share.
-    "spark.sql.files.maxPartitionBytes": str(8 << 20),
+    # To begin a task costs a Python worker a twentieth of a second: it should verify for a second or more after that,
+    # and yet there should be enough tasks for all cores to end together. Opening a local file costs next to nothing.
+    "spark.sql.files.maxPartitionBytes": str(16 << 20),
+    "spark.sql.files.openCostInBytes": str(64 << 10),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
