@@ -1,7 +1,7 @@
 """Match against its anchors, each a ratio within one run: `make bench-match`.
 
 All are timed in short turns, and a ratio is the median of the turns' ratios, so that whatever else the machine does
-hits both sides alike; the times are the best ones.
+hits both sides alike; the times are the best ones. The last line has all the figures.
 """
 
 import os
@@ -28,27 +28,33 @@ from match.claims import Claims
 from match.room import Clients
 from match.settings import MatchSettings
 from match.verdict import judge
+from tests.match import races
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 NOW = 1_800_000_000_000
 TURNS = 200
 CALLS = 40
 NOTIFICATIONS = 100
+RACES = 40
 SDK = "import botocore.session; botocore.session.get_session().create_client('dynamodb')"
 ROOM = "import match.handler; from match.room import Clients; Clients.make('x-')"
 
 
 def main() -> None:
     os.environ |= credentials() | {"POWERTOOLS_LOG_LEVEL": "CRITICAL"}
-    judging()
+    judged = judging()
     with mock_aws():
-        deployed = deploy()
-        own_time(deployed)
-        claiming()
-    cold_start()
+        own = own_time(deploy())
+        claimed = claiming()
+    raced, flawed = racing()
+    started = cold_start()
+    print(
+        f"match: judge {judged:.3f} of verify, own {own:.0f} µs a notification, claim {claimed:.3f} of save, "
+        f"cold start {started:.3f} of the SDK, {raced} races of which {flawed} flawed"
+    )
 
 
-def judging() -> None:
+def judging() -> float:
     """Decode, hash and verify; the aim is at most 1.15 of the bare verification."""
     pair = sr25519.pair_from_seed(b"a made-up sender".ljust(32))
     statement = sign(Statement(0xFFFF_FFFF << 32, (bytes(32), bytes([1] * 32)), bytes(600)), pair)
@@ -59,16 +65,16 @@ def judging() -> None:
     )
     ratio, ours, bare = compare(lambda: judge(raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer))
     print(f"judging a statement      {ours:7.1f} µs   {ratio:.3f} of sr25519.verify alone ({bare:.1f} µs; aim: 1.15)")
+    return ratio
 
 
-def own_time(deployed: dict[str, str]) -> None:
+def own_time(deployed: dict[str, str]) -> float:
     """What the room's own code takes of the processor, for a batch of statements that are each delivered to one."""
     clients = replace(Clients.make(PREFIX), pool=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
-    best = min(_own_milliseconds(Scene(settings, clients)) for _ in range(3))
-    print(
-        f"own time outside AWS     {best * 1000 / NOTIFICATIONS:7.1f} µs   a delivered notification, signature included"
-    )
+    best = min(_own_milliseconds(Scene(settings, clients)) for _ in range(3)) * 1000 / NOTIFICATIONS
+    print(f"own time outside AWS     {best:7.1f} µs   a delivered notification, signature included")
+    return best
 
 
 def _own_milliseconds(scene: Scene) -> float:
@@ -84,7 +90,7 @@ def _own_milliseconds(scene: Scene) -> float:
     return (process_time() - started - calls.spent) * 1000
 
 
-def claiming() -> None:
+def claiming() -> float:
     """One conditional put without the network: as it is done here, and as pynamodb's `save` does it."""
     clients = Clients.make(PREFIX)
     claims = Claims(clients.dynamodb)
@@ -95,14 +101,24 @@ def claiming() -> None:
     free = PushRecord.receipt.does_not_exist() | (PushRecord.ttl <= 1) | (PushRecord.receipt == record.receipt)
     ratio, ours, theirs = compare(lambda: claims.take(record), lambda: record.save(free))
     print(f"a claim, without the wait{ours:7.1f} µs   {ratio:.3f} of the same by pynamodb's save ({theirs:.1f} µs)")
+    return ratio
 
 
-def cold_start() -> None:
+def racing() -> tuple[int, int]:
+    """Sandboxes that race for a pair, and how many of the races went wrong; `make crash` runs two thousand."""
+    started = process_time()
+    flawed = sum(bool(race.flaws) for race in races.run(range(RACES)))
+    print(f"a race for a pair        {(process_time() - started) * 1000 / RACES:7.1f} ms   {flawed} of {RACES} flawed")
+    return RACES, flawed
+
+
+def cold_start() -> float:
     """Importing the handler and making its clients, against the SDK's session and one client."""
     turns = [(_child_seconds(ROOM), _child_seconds(SDK)) for _ in range(7)]
     ours, bare = (min(times) * 1000 for times in zip(*turns, strict=True))
     ratio = median(one / other for one, other in turns)
     print(f"cold start               {ours:7.0f} ms   {ratio:.3f} of botocore and one client ({bare:.0f} ms)")
+    return ratio
 
 
 def compare(one: Callable[[], object], other: Callable[[], object]) -> tuple[float, float, float]:

@@ -1,11 +1,11 @@
 """A batch of statements on its way: each stage takes the cases that are still open one step further."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from itertools import batched
+from itertools import batched, chain
 
 from clarion.decisions import StatementDecision
 from clarion.messages import PushMessage, StatementMessage
@@ -14,7 +14,7 @@ from match.admission import Admission, Notification, Ruling
 from match.case import Case
 from match.claims import Claims
 from match.fan_out import Page
-from match.faults import Fault, attempt, settle, sound
+from match.faults import Fault, Unreadable, asunder, attempt, settle, sound
 from match.matching import Match, Receiver, in_doubt, match
 from match.outbox import Letter, Outbox
 from match.settings import MatchSettings
@@ -29,6 +29,7 @@ YOUNG = 10_000
 
 type Asked = list[tuple[Case, Notification]]
 """What one pair's admission is asked for at once."""
+type Ruled = list[tuple[Asked, list[Ruling] | Fault]]
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,15 @@ class Matcher:
     clock: Callable[[], int]
 
     def decide(self, cases: Sequence[Case]) -> None:
-        """Take every case to its end, as `Case` tells them."""
+        """Take every case to its end, as `Case` tells them. What is sent waits for no crowd's pages."""
         self._judge(cases)
-        self._match(self._in_turn([case for case in cases if isinstance(case.verdict, Verified)]))
-        self._admit([case for case in cases if case.matches])
+        going = self._in_turn([case for case in cases if isinstance(case.verdict, Verified)])
+        self._match(going)
+        self._finish([case for case in going if not case.message.span], self._side_by_side)
+        self._finish([case for case in going if case.message.span], self._in_strands)
+
+    def _finish(self, cases: Sequence[Case], rule: Callable[[list[Asked]], Ruled]) -> None:
+        self._admit([case for case in cases if not case.fault], rule)
         self._post((case, self._letter(push)) for case in cases if not case.fault for push in case.pushes())
         self._post((case, letter) for case in cases if not case.fault for letter in case.onward)
 
@@ -78,7 +84,8 @@ class Matcher:
         receivers = self._receivers({name for _, page in pages for name in page.subscription_ids})
         doubts: list[tuple[Case, set[str]]] = []
         for case, page in pages:
-            known = sound({name: receivers[name] for name in page.subscription_ids if name in receivers})
+            found = {name: receivers[name] for name in page.subscription_ids if name in receivers}
+            known = sound(case.readable(found))
             if isinstance(known, Fault):
                 case.fault = known.reason
                 continue
@@ -92,10 +99,11 @@ class Matcher:
 
     def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
         for (case, _), found in settle(self.pool, lambda doubt: _in_force(*doubt), doubts):
-            if isinstance(found, Fault):
-                case.fault = found.reason
+            matches = found if isinstance(found, Fault) else sound(case.readable(found))
+            if isinstance(matches, Fault):
+                case.fault = matches.reason
             else:
-                case.matches = [*case.matches, *found]
+                case.matches = [*case.matches, *matches.values()]
 
     def _pages(self, cases: Sequence[Case]) -> list[tuple[Case, Page]]:
         """What rules the batch has room for; the rest goes onward."""
@@ -110,6 +118,8 @@ class Matcher:
                 continue
             page = fan_out.cut(wanted, case.message.span, min(size, room))
             room -= len(page.subscription_ids)
+            for some in wanted.values():
+                case.left_out |= {name: flaw.reason for name, flaw in some.unreadable.items() if page.reaches(name)}
             case.onward = [self._onward(message) for message in fan_out.successors(case.message, page)]
             pages.append((case, page))
         return pages
@@ -130,12 +140,12 @@ class Matcher:
             again = message.model_copy(update={"second_look": True})
             case.onward = [self._onward(again, delay=self.settings.second_look_seconds)]
 
-    def _admit(self, cases: Sequence[Case]) -> None:
+    def _admit(self, cases: Sequence[Case], rule: Callable[[list[Asked]], Ruled]) -> None:
         of_pair: dict[bytes, Asked] = defaultdict(list)
         for case in cases:
             for notification in case.notifications():
                 of_pair[notification.pair].append((case, notification))
-        for asked, rulings in self._settled(list(of_pair.values())):
+        for asked, rulings in rule(list(of_pair.values())):
             if isinstance(rulings, Fault):
                 for case, _ in asked:
                     case.fault = rulings.reason
@@ -143,15 +153,14 @@ class Matcher:
             for (case, notification), ruling in zip(asked, rulings, strict=True):
                 case.rulings.append((notification, ruling))
 
-    def _settled(self, asking: list[Asked]) -> Iterator[tuple[Asked, list[Ruling] | Fault]]:
-        """Each pair's rulings. Those that only a crowd's page asks for take turns: its claims share a hash key."""
-        hurried = [asked for asked in asking if any(case.message.span is None for case, _ in asked)]
-        crowd = [asked for asked in asking if all(case.message.span for case, _ in asked)]
-        yield from settle(self.pool, self._rule, hurried)
-        for strand, rulings in settle(self.pool, self._rule_in_turn, fan_out.strands(crowd)):
-            yield from ((asked, rulings) for asked in strand) if isinstance(rulings, Fault) else rulings
+    def _side_by_side(self, asking: list[Asked]) -> Ruled:
+        return settle(self.pool, self._rule, asking)
 
-    def _rule_in_turn(self, strand: Sequence[Asked]) -> list[tuple[Asked, list[Ruling] | Fault]]:
+    def _in_strands(self, asking: list[Asked]) -> Ruled:
+        """Few at a time: the claims of a crowd's page share a hash key."""
+        return [*chain.from_iterable(self.pool.map(self._rule_in_turn, fan_out.strands(asking)))]
+
+    def _rule_in_turn(self, strand: Sequence[Asked]) -> Ruled:
         return [(asked, attempt(self._rule, asked)) for asked in strand]
 
     def _rule(self, asked: Asked) -> list[Ruling]:
@@ -172,6 +181,11 @@ class Matcher:
                 case.fault = reason
 
 
-def _in_force(case: Case, subscription_ids: set[str]) -> list[Match]:
+def _in_force(case: Case, subscription_ids: set[str]) -> dict[str, Match | Unreadable]:
     sender, topics = case.verified.sender, list(case.questions())
-    return match(*lookups.in_force(subscription_ids, sender, topics))
+
+    def read(some: Sequence[str]) -> dict[str, Match]:
+        matches = match(*lookups.in_force(some, sender, topics))
+        return {one.receiver.subscription_id: one for one in matches}
+
+    return asunder(read, sorted(subscription_ids))

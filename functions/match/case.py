@@ -1,6 +1,6 @@
 """A statement in a batch, and what has been found out about it so far."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from clarion.messages import PushMessage, StatementMessage
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import Statement
 from match.admission import Notification, Ruling
+from match.faults import Fault, Unreadable
 from match.lookups import Question
 from match.matching import Match
 from match.outbox import Letter
@@ -20,6 +21,7 @@ class Case:
     """It ends with a `decision`, or with a `fault`, for which the queue brings it again, or with neither.
 
     The last is one that is decided elsewhere: at its second look, or by another message of its fan-out.
+    `left_out` are subscriptions of which a row can't be read, each with the reason.
     """
 
     message_id: str
@@ -29,6 +31,7 @@ class Case:
     matches: Sequence[Match] = ()
     rulings: list[tuple[Notification, Ruling]] = field(default_factory=list)
     onward: list[Letter] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     fault: str | None = None
 
     @property
@@ -49,6 +52,12 @@ class Case:
         """What to ask for each topic, in the statement's order."""
         sender, span = self.verified.sender, self.message.span
         return {topic: Question(sender + topic, span) for topic in self.verified.statement.topics}
+
+    def readable[Value](self, found: Mapping[str, Value | Fault]) -> dict[str, Value | Fault]:
+        """Go on without what can't be read of some subscriptions, but not without what AWS did not answer."""
+        flaws = {name: flaw.reason for name, flaw in found.items() if isinstance(flaw, Unreadable)}
+        self.left_out |= flaws
+        return {name: value for name, value in found.items() if name not in flaws}
 
     def notifications(self) -> Iterator[Notification]:
         statement, statement_hash, sender = self.verified

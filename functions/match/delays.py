@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 FIRST, GROWTH, LONGEST = 2, 5, 300
-"""Seconds, factor, seconds: 2, 10, 50, 250. Five receives bridge five minutes of trouble."""
+"""Seconds, factor, seconds: 2, 10, 50, 250. Eight receives bridge twenty minutes of trouble."""
 
 
 class Receipt(NamedTuple):

@@ -14,12 +14,14 @@ successor twice, too: the two carry different tokens, and only the one whose tok
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from clarion.messages import Span, StatementMessage
 from clarion.tables import PushRecord
 from match.claims import lasts_until
+from match.faults import Unreadable
 from match.matching import Wish
 from match.verdict import Verified
 
@@ -34,10 +36,14 @@ legs that makes about what goes through."""
 
 
 class Found(NamedTuple):
-    """Rules in the order of their subscriptions; those of the last one are all there, even if there are `more`."""
+    """Rules in the order of their subscriptions; those of the last one are all there, even if there are `more`.
+
+    `unreadable` names the subscriptions of rules that can't be read.
+    """
 
     wishes: list[Wish]
     more: bool
+    unreadable: Mapping[str, Unreadable] = MappingProxyType({})
 
 
 class Page(NamedTuple):
@@ -50,6 +56,9 @@ class Page(NamedTuple):
     @property
     def subscription_ids(self) -> set[str]:
         return {wish.subscription_id for wishes in self.wishes.values() for wish in wishes}
+
+    def reaches(self, subscription_id: str) -> bool:
+        return self.ends_at is None or subscription_id <= self.ends_at
 
     def until(self, ends_at: str, *, wide: bool) -> "Page":
         upto = {

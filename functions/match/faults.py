@@ -1,7 +1,7 @@
 """Work that reaches AWS runs side by side; what fails is a value, so that the rest of a batch goes on."""
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
@@ -10,7 +10,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
 AWS_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
-
 
 UNREADABLE = (ValueError, TypeError, LookupError)
 """What a row of another shape than its model, or with a word outside its vocabulary, makes of its reader."""
@@ -25,6 +24,12 @@ class Fault(NamedTuple):
     reason: str
 
 
+class Unreadable(Fault):
+    """A row that can't be read: no further attempt helps, and who needs only others can go on."""
+
+    __slots__ = ()
+
+
 def settle[Task, Result](
     pool: Executor, work: Callable[[Task], Result], tasks: Iterable[Task]
 ) -> list[tuple[Task, Result | Fault]]:
@@ -37,16 +42,37 @@ def settle[Task, Result](
 
 def attempt[Task, Result](work: Callable[[Task], Result], task: Task) -> Result | Fault:
     try:
-        return work(task)
+        return legible(work, task)
     except AWS_ERRORS as error:
         return Fault(_answered(error))
+
+
+def legible[Row, Result](read: Callable[[Row], Result], row: Row) -> Result | Unreadable:
+    try:
+        return read(row)
     except UNREADABLE as error:
-        return unreadable(error)
+        return _unreadable(error)
 
 
-def unreadable(error: Exception) -> Fault:
+def asunder[Key, Value](
+    read: Callable[[Sequence[Key]], Mapping[Key, Value]], keys: Sequence[Key]
+) -> dict[Key, Value | Unreadable]:
+    """What `read` finds for `keys`. One row that can't be read spoils the answer for all.
+
+    Then each half is asked for by itself, down to the one.
+    """
+    found = legible(read, keys)
+    if not isinstance(found, Unreadable):
+        return dict(found)
+    if len(keys) == 1:
+        return {keys[0]: found}
+    middle = len(keys) // 2
+    return asunder(read, keys[:middle]) | asunder(read, keys[middle:])
+
+
+def _unreadable(error: Exception) -> Unreadable:
     """Without the error's text, which may quote what it read."""
-    return Fault(f"{type(error).__name__} at {_place(error)}")
+    return Unreadable(f"{type(error).__name__} at {_place(error)}")
 
 
 def _answered(error: Exception) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import Span
-from clarion.tables import BySenderTopic, Rule, Subscription, rule_key, split_rule_key
+from clarion.tables import KEY_BYTES, BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
-from match.faults import UNREADABLE, Fault, attempt, unreadable
+from match.faults import Unreadable, asunder, legible
 from match.matching import Receiver, Wish
 
 BATCH_GET_KEYS = 100
@@ -26,27 +27,21 @@ def rules(question: Question, page: int) -> Found:
     span = question.span
     within = BySenderTopic.subscription_id.between(f"{span.after} ", span.until) if span else None
     wishes: list[Wish] = []
+    unreadable: dict[str, Unreadable] = {}
     for rule in Rule.by_sender_topic.query(question.sender_topic, within, page_size=page + 1):
-        wish = _wish(rule)
+        wish = legible(_wish, rule)
+        if isinstance(wish, Unreadable):
+            unreadable[rule.subscription_id] = wish
+            continue
         if len(wishes) >= page and wish.subscription_id != wishes[-1].subscription_id:
-            return Found(wishes, more=True)
+            return Found(wishes, more=True, unreadable=unreadable)
         wishes.append(wish)
-    return Found(wishes, more=False)
+    return Found(wishes, more=False, unreadable=unreadable)
 
 
-def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Fault]:
-    """Those that exist of up to 100 subscriptions; a fault stands for one that can't be read.
-
-    One such row spoils the answer for all: then each half is asked for by itself, down to the one.
-    """
-    try:
-        rows = list(Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN))
-    except UNREADABLE as error:
-        if len(subscription_ids) == 1:
-            return {subscription_ids[0]: unreadable(error)}
-        middle = len(subscription_ids) // 2
-        return receivers(subscription_ids[:middle]) | receivers(subscription_ids[middle:])
-    return {row.subscription_id: attempt(_receiver, row) for row in rows}
+def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Unreadable]:
+    """Those that exist of up to 100 subscriptions, as far as they can be read."""
+    return asunder(_receivers, subscription_ids)
 
 
 def in_force(
@@ -62,12 +57,21 @@ def in_force(
     return wishes, known
 
 
+def _receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Unreadable]:
+    rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
+    return {row.subscription_id: legible(_receiver, row) for row in rows}
+
+
 def _wish(rule: Rule) -> Wish:
     generation, _, _ = split_rule_key(rule.rule_key)
     return Wish(rule.subscription_id, generation, PushType(rule.push_type or PushType.ALERT))
 
 
 def _receiver(row: Subscription) -> Receiver:
+    """Names and keys are looked at here, before anything is made of them for the whole batch."""
+    UUID(row.subscription_id)
+    if len(row.client_id) != KEY_BYTES:
+        raise ValueError("a client's key has 32 bytes")
     return Receiver(
         row.subscription_id,
         row.client_id,

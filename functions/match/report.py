@@ -29,15 +29,17 @@ class Report:
         self._logger.error("message unreadable", extra={"message_id": dead.message_id, "reason": dead.reason})
 
     def given_up(self, dead: DeadLetter) -> None:
-        """A statement that failed at its last attempt, too."""
+        """A statement that failed at its last attempt, too, and is among the dead letters."""
         self._counts[Metric.STATEMENTS_GIVEN_UP] += 1
         self._logger.error("statement given up", extra={"message_id": dead.message_id, "reason": dead.reason})
 
     def case(self, case: Case, at: int) -> None:
         receipt = str(case.message.receipt)
         if case.fault:
+            self._counts[Metric.STATEMENTS_FAILED] += 1
             self._logger.warning("statement failed", extra={"receipt": receipt, "reason": case.fault})
             return
+        self._left_out(case)
         told: dict[str, object] = dict(Counter(ruling.decision for _, ruling in case.rulings))
         if case.decision:
             told |= {"decision": case.decision, "reason": case.reason}
@@ -48,6 +50,13 @@ class Report:
             self._events.add(_notification_event(notification, ruling, at))
         if told:
             self._logger.info("statement decided", extra={"receipt": receipt, **told})
+
+    def _left_out(self, case: Case) -> None:
+        """Whom a decided statement did not reach, and would not at any further attempt."""
+        for name, reason in case.left_out.items():
+            self._counts[Metric.RECEIVERS_UNREADABLE] += 1
+            told = {"receipt": str(case.message.receipt), "subscription_id": name, "reason": reason}
+            self._logger.error("receiver unreadable", extra=told)
 
     def close(self) -> None:
         self._counts[Metric.EVENTS_LOST] += self._events.flush()

@@ -100,7 +100,7 @@ class Room:
         self.matcher.decide(cases)
         given_up = self._given_up(cases, records)
         buried = self.dead_letters.bury([*poisoned, *given_up])
-        self._tell(cases, poisoned, given_up)
+        self._tell(cases, poisoned, [dead for dead in given_up if dead.message_id in buried])
         failed = {case.message_id for case in cases if case.fault} | {dead.message_id for dead in poisoned}
         unfinished = [record for record in records if record["messageId"] in failed - buried]
         self.delays.postpone(map(_receipt, unfinished))

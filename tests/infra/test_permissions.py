@@ -67,6 +67,7 @@ PERMITTED: Mapping[str, Permissions] = {
         "dynamodb:BatchGetItem": {"clarion-prod-rules", "clarion-prod-subscriptions"},
         "dynamodb:GetItem": {"clarion-prod-rate_limits"},
         "dynamodb:PutItem": {"clarion-prod-push_records", "clarion-prod-rate_limits"},
+        "s3:ListBucket": {"LakeOversize"},
         "s3:GetObject": {"LakeOversize/statements/*"},
         "firehose:PutRecordBatch": {"clarion-prod-events"},
     },

@@ -263,7 +263,7 @@ PATHS = (
     Path("ten of one sender for one client in a batch, each", ten_at_once, per=10, delivered=True),
     Path("300 in a batch, each of another pair", partial(large_batch, pairs=BATCH), per=BATCH, delivered=True),
     Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
-    Path("delivered to one, by more than 60 in half an hour", busy_pair, per=30, delivered=True),
+    Path("delivered to one, by more than 60 in an hour", busy_pair, per=30, delivered=True),
     Path("delivered to one, by way of S3", by_way_of_s3, delivered=True),
     Path("delivered again, by the same receipt", retry, delivered=True),
     Path("delivered again, after a page of its window was made", late_retry, delivered=True),

@@ -1,17 +1,22 @@
 """Statements in, push messages out, through the real tables and queues of one room."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 
 from clarion.decisions import NotifyType, PushType, SubscriptionStatus
 from clarion.messages import StatementMessage
+from clarion.metrics import Metric
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import encode
 from clarion.tables import RateLimit, Rule, Subscription, rule_key
-from tests.match.scene import OTHER, TOPIC, Scene
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
 
 def test_a_wanted_statement_becomes_one_push(scene: Scene) -> None:
@@ -181,26 +186,132 @@ def test_only_what_failed_comes_again(scene: Scene) -> None:
     assert len(scene.pushes()) == 2
 
 
-def test_a_row_that_cannot_be_read_holds_up_its_own_statement_only(scene: Scene) -> None:
-    scene.subscribe()
-    broken, other = scene.subscribe(OTHER), uuid4().bytes * 2
-    broken.update(actions=[Subscription.notify_type.set("pigeon")])
-    rule = rule_key(1, scene.sender.key, other)
-    Rule(scene.subscribe(OTHER).subscription_id, rule, sender_topic=scene.sender.key + other, push_type="loud").save()
-    messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER, other)]
-    assert scene.take(*messages) == {1, 2}
-    assert len(scene.pushes()) == 1
+def counted(metric: Metric, capsys: pytest.CaptureFixture[str]) -> list[list[float]]:
+    """By each invocation since the last look."""
+    return [json.loads(line)[metric] for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
 
 
-def test_a_row_of_another_shape_than_its_model_holds_up_its_own_statement_only(scene: Scene) -> None:
-    scene.subscribe()
-    broken = scene.subscribe(OTHER)
+def set_raw(subscription: Subscription, **attributes: Any) -> None:
+    """Whatever the model has to say of it."""
     boto3.client("dynamodb").update_item(
         TableName=Subscription.Meta.table_name,
-        Key={"subscription_id": {"S": broken.subscription_id}},
-        UpdateExpression="SET generation = :word",
-        ExpressionAttributeValues={":word": {"S": "first"}},
+        Key={"subscription_id": {"S": subscription.subscription_id}},
+        AttributeUpdates={
+            name: {"Value": value, "Action": "PUT"} if value else {"Action": "DELETE"}
+            for name, value in attributes.items()
+        },
     )
+
+
+def a_word_outside_its_vocabulary(scene: Scene) -> str:
+    broken = scene.subscribe(OTHER)
+    broken.update(actions=[Subscription.notify_type.set("pigeon")])
+    return broken.subscription_id
+
+
+def a_row_of_another_shape_than_its_model(scene: Scene) -> str:
+    broken = scene.subscribe(OTHER)
+    set_raw(broken, generation={"S": "first"})
+    return broken.subscription_id
+
+
+def a_row_without_a_client(scene: Scene) -> str:
+    broken = scene.subscribe(OTHER)
+    set_raw(broken, client_id=None)
+    return broken.subscription_id
+
+
+def a_client_of_too_few_bytes(scene: Scene) -> str:
+    return scene.subscribe(OTHER, client_id=b"short").subscription_id
+
+
+def a_name_that_is_no_uuid(scene: Scene) -> str:
+    name = f"a-name-{uuid4()}"
+    return scene.subscribe(OTHER, subscription_id=name).subscription_id
+
+
+def a_rule_with_an_unknown_word(scene: Scene) -> str:
+    broken = scene.subscribe(OTHER)
+    key = rule_key(1, scene.sender.key, OTHER)
+    Rule(broken.subscription_id, key, sender_topic=scene.sender.key + OTHER, push_type="loud").save()
+    return broken.subscription_id
+
+
+def a_fresh_rule_with_an_unknown_word(scene: Scene) -> str:
+    broken = scene.subscribe(OTHER, generation=2, rules_generation=1)
+    Rule(broken.subscription_id, rule_key(2, scene.sender.key, OTHER), sender_topic=bytes(64), push_type="loud").save()
+    return broken.subscription_id
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        a_word_outside_its_vocabulary,
+        a_row_of_another_shape_than_its_model,
+        a_row_without_a_client,
+        a_client_of_too_few_bytes,
+        a_name_that_is_no_uuid,
+        a_rule_with_an_unknown_word,
+        a_fresh_rule_with_an_unknown_word,
+    ],
+    ids=lambda make: make.__name__,
+)
+def test_whose_row_cannot_be_read_is_left_out_and_all_others_are_told(
+    scene: Scene,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    make: Callable[[Scene], str],
+) -> None:
+    scene.subscribe()
+    broken = make(scene)
+    sound = {scene.subscribe(OTHER).subscription_id, scene.subscribe(OTHER, rules_generation=2).subscription_id}
+    sound_in_doubt = scene.subscribe(OTHER, generation=2, rules_generation=1)
+    key = rule_key(2, scene.sender.key, OTHER)
+    Rule(sound_in_doubt.subscription_id, key, sender_topic=bytes(64)).save()
     messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER)]
-    assert scene.take(*messages) == {1}
+    assert scene.take(*messages) == set()
+    told = {str(push.subscription_id) for push in scene.pushes() if push.topic == OTHER}
+    assert sound_in_doubt.subscription_id in told
+    assert broken not in told
+    assert len(told & sound) == 1
+    logged = [vars(record) for record in caplog.records]
+    assert [line["subscription_id"] for line in logged if line["msg"] == "receiver unreadable"] == [broken]
+    assert counted(Metric.RECEIVERS_UNREADABLE, capsys) == [[1]]
+
+
+def test_a_page_with_a_row_that_cannot_be_read_goes_on_to_the_next(scene: Scene) -> None:
+    for _ in range(2 * PAGE):
+        scene.subscribe()
+    first = min(rule.subscription_id for rule in Rule.by_sender_topic.query(scene.sender.key + TOPIC))
+    Subscription(first).update(actions=[Subscription.notify_type.set("pigeon")])
+    assert scene.take(*scene.observe_new(1)) == set()
+    while waiting := scene.again():
+        assert scene.take(*waiting) == set()
+    assert len(scene.pushes()) == 2 * PAGE - 1
+
+
+def test_who_cannot_be_read_for_the_network_is_not_left_out(scene: Scene) -> None:
+    scene.subscribe()
+    events = scene.clients.dynamodb.meta.events
+
+    def refuse(**_: object) -> Any:
+        return AWSResponse("", 400, HTTPHeaders(), None), {"Error": {"Code": "AccessDenied", "Message": "as planned"}}
+
+    messages = scene.observe_new(1)
+    events.register_first("before-call.dynamodb.BatchGetItem", refuse)
+    try:
+        assert scene.take(*messages) == {0}
+    finally:
+        events.unregister("before-call.dynamodb.BatchGetItem", refuse)
+    assert scene.take(*messages) == set()
     assert len(scene.pushes()) == 1
+
+
+def test_a_statement_that_fails_is_counted_once_in_each_invocation(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.subscribe()
+    lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    assert scene.take(lost, *scene.observe_new(1), lost) == {0, 2}
+    assert scene.take(lost) == {0}
+    assert counted(Metric.STATEMENTS_FAILED, capsys) == [[2], [1]]

@@ -69,8 +69,8 @@ def test_what_succeeds_at_its_last_receive_is_no_dead_letter(
     assert dead_letters() == []
 
 
-def test_what_could_not_be_buried_is_left_to_the_queue(
-    scene: Scene, dead_letters: Callable[[], list[tuple[str, str]]]
+def test_what_could_not_be_buried_is_left_to_the_queue_and_not_given_up(
+    scene: Scene, dead_letters: Callable[[], list[tuple[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     events, body = scene.clients.sqs.meta.events, lost(scene).to_json()
 
@@ -85,6 +85,7 @@ def test_what_could_not_be_buried_is_left_to_the_queue(
     finally:
         events.unregister("before-call.sqs.SendMessageBatch", refuse)
     assert dead_letters() == []
+    assert Metric.STATEMENTS_GIVEN_UP not in capsys.readouterr().out
 
 
 def test_a_reason_quotes_nothing_of_what_aws_said() -> None:

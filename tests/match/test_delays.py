@@ -4,7 +4,9 @@ from uuid import uuid4
 
 import boto3
 
+from clarion.limiter import RETRIES
 from clarion.messages import StatementMessage
+from infra.environments import PROD
 from match.delays import Receipt
 from tests.match.scene import Scene, received
 
@@ -21,3 +23,14 @@ def test_a_statement_that_failed_does_not_wait_for_the_visibility_of_its_queue(s
 
 def test_what_goes_on_failing_comes_ever_later() -> None:
     assert [Receipt("a-handle", receives).delay for receives in (1, 2, 3, 4, 9)] == [2, 10, 50, 250, 300]
+
+
+def test_admissions_are_remembered_for_longer_than_any_mix_of_faults_and_stops_brings_retries() -> None:
+    """After each receive but the last: the visibility where the function was stopped, else all of its time and the
+    delay."""
+    queue = PROD.match
+    waits = [
+        max(queue.visibility_s, queue.size.timeout_s + Receipt("a-handle", receives).delay)
+        for receives in range(1, queue.receives)
+    ]
+    assert sum(waits) * 1000 < RETRIES

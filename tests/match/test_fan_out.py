@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.decisions import PushType
-from clarion.messages import Span, StatementMessage
+from clarion.messages import PushMessage, Span, StatementMessage
 from match.fan_out import STRANDS, Found, cut, successors
 from match.matching import Wish
 from match.room import Room
@@ -150,3 +150,31 @@ def test_a_page_does_not_throttle_itself(scene: Scene, crowd: set[str]) -> None:
             events.unregister("before-call.dynamodb", narrow.answer)
     assert again == []
     assert len(scene.pushes()) == PAGE
+
+
+def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> None:
+    crowd = {scene.subscribe(OTHER).subscription_id for _ in range(3)}
+    called = scene.subscribe()
+    [call] = scene.observe_new(1)
+    span = Span(after="", until="~", page=1, token=uuid4())
+    page = scene.observe(scene.sender.states(OTHER)).model_copy(update={"span": span})
+    done: list[set[str]] = []
+
+    def claimed(params: dict[str, Any], **_: object) -> None:
+        done.append({params["Item"].get("subscription_id", {}).get("S")} & crowd)
+
+    def sent(params: dict[str, Any], **_: object) -> None:
+        pushes = [PushMessage.model_validate_json(entry["MessageBody"]) for entry in params["Entries"]]
+        done.append({str(push.subscription_id) for push in pushes})
+
+    hooks = ((scene.clients.dynamodb, "dynamodb.PutItem", claimed), (scene.clients.sqs, "sqs.SendMessageBatch", sent))
+    for client, name, hook in hooks:
+        client.meta.events.register_first(f"before-parameter-build.{name}", hook)
+    try:
+        assert scene.take(page, call) == set()
+    finally:
+        for client, name, hook in hooks:
+            client.meta.events.unregister(f"before-parameter-build.{name}", hook)
+    for_crowd = [number for number, names in enumerate(done) if names & crowd]
+    assert len(for_crowd) == len(crowd) + 1
+    assert done.index({called.subscription_id}) < for_crowd[0]

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import boto3
 import pytest
 
 from tests.match.ledger import PAGE, PATHS, Cost, read_table
 from tests.match.ledger import Path as CostPath
+from tests.match.meter import meter
 from tests.match.scene import Scene
 
 PAGE_TOLD = Path(__file__).parents[2] / "docs" / "cost.md"
@@ -26,3 +28,8 @@ def test_no_path_costs_more_than_the_page_says(scene: Scene, told: dict[str, Cos
     measured = path.cost(scene.elsewhere())
     for figure, limit in zip(measured, told[path.name], strict=True):
         assert figure <= limit + 0.005
+
+
+def test_a_request_of_unknown_price_is_not_taken_for_free(scene: Scene) -> None:
+    with meter.running(), pytest.raises(NotImplementedError, match="GetQueueAttributes"):
+        boto3.client("sqs").get_queue_attributes(QueueUrl=scene.settings.statements_queue_url)

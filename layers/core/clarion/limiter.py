@@ -15,8 +15,9 @@ _INSTANT_BYTES = 6
 _ENTRY_BYTES = _INSTANT_BYTES + MARK_BYTES
 REMEMBERED = 60
 """How many admissions a window holds: as many as leave the table's item within its 1 KB write unit."""
-RETRIES = 30 * 60_000
-"""Milliseconds. What was received once comes again within this: twice what the queue's visibility adds up to."""
+RETRIES = 60 * 60_000
+"""Milliseconds. What was received once comes again within this: twice what the queue's visibility, and the delays of
+what failed, add up to at most."""
 SKEW = 5_000
 """Milliseconds by which the clock of who observes may be ahead of the one of who admits."""
 REACH = 60 * 60_000
