@@ -24,7 +24,7 @@ CONSUMERS = ("match", "apns", "voip", "fcm")
 TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
 INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_SENDER_TOPIC}
 QUIET = 100
-"""Pushes in five minutes below which a ratio to them says nothing."""
+"""Pushes in five minutes that spending is set against at least: fewer would make much of little."""
 LEDGER = 2.03
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 
@@ -134,21 +134,32 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
 def _on_ingest(environment: Environment) -> Iterator[Watch]:
     limits, told = environment.limits, partial(counted, environment.stage, "ingest")
     level = partial(told, statistic=MAXIMUM, minutes=1)
-    yield Watch("ingest-disconnected", level(Metric.NODES_CONNECTED), 1, 3, below=True)
+    connected = level(Metric.NODES_CONNECTED)
+    yield Watch("ingest-disconnected", connected, 1, 3, below=True)
+    if environment.ingest:
+        yield Watch("nodes-missing", connected, len(environment.ingest.node_urls), 15, below=True)
     yield Watch("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
     yield Watch("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
     yield Watch("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
-    yield Watch("node-faults", told(Metric.NODE_FAULTS), limits.node_faults)
+    yield Watch("node-faults", told(Metric.NODE_FAULTS), limits.node_faults, 3)
 
 
 def _on_decisions(environment: Environment) -> Iterator[Watch]:
+    """What is tried again is counted here: SQS leaves a message that it has handed out three times out of its age.
+
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+    """
     limits = environment.limits
     match, dispatch = (partial(counted, environment.stage, room) for room in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
-    gone = decided(PushDecision.TOKEN_GONE)
+    gone, delayed, stale = map(decided, (PushDecision.TOKEN_GONE, PushDecision.RETRY, PushDecision.STALE))
+    yield Watch("statements-failing", match(Metric.STATEMENTS_FAILED), limits.failed_statements, 2)
+    yield Watch("receivers-unreadable", match(Metric.RECEIVERS_UNREADABLE), 1)
     yield Watch("signatures-failing", match(decided(StatementDecision.BAD_SIGNATURE)), limits.bad_signatures)
     yield Watch("provider-misconfigured", dispatch(misconfigured), 1)
     yield Watch("pushes-refused", dispatch(refused), limits.refused_pushes)
+    yield Watch("pushes-delayed", dispatch(delayed), limits.delayed_pushes, 2)
+    yield Watch("pushes-stale", dispatch(stale), limits.stale_pushes)
     yield Watch("dead-tokens", dispatch(gone, minutes=60), limits.dead_tokens_an_hour)
     yield Watch("deliveries-slow", dispatch(Metric.LATENCY, statistic=P99), limits.delivery_p99_ms, 3)
 
@@ -197,14 +208,19 @@ def _on_the_pipeline(environment: Environment) -> Iterator[Watch]:
 
 
 def writes_per_push(environment: Environment) -> cloudwatch.MathExpression:
-    """Write units of match's tables for each delivered push: the ledger's largest item, measured live."""
+    """Write units of match's tables for each delivered push: the ledger's largest item, measured live.
+
+    What is not told is nothing: with no push delivered at all, all that is written is spent in vain.
+    """
     used = {
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
         for table in ("push_records", "rate_limits")
     }
     delivered = counted(environment.stage, "dispatch", decided(PushDecision.DELIVERED))
+    writes = " + ".join(f"FILL({name}, 0)" for name in used)
+    pushes = "FILL(delivered, 0)"
     return cloudwatch.MathExpression(
-        expression=f"IF(delivered >= {QUIET}, ({' + '.join(used)}) / delivered, 0)",
+        expression=f"({writes}) / IF({pushes} > {QUIET}, {pushes}, {QUIET})",
         label="write units for each push",
         using_metrics={**used, "delivered": delivered},
     )

@@ -13,8 +13,8 @@ from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
-NO_NODE = "wss://node.invalid"
-"""Stands where a deployment names the nodes to follow."""
+MISSING = {"node_urls": "wss://one.node.invalid,wss://two.node.invalid", "alarm_email": "operators@clarion.invalid"}
+"""Stands where a deployment names the nodes to follow and who hears the alarms."""
 
 
 def define(**props: Any) -> ClarionStack:
@@ -35,7 +35,7 @@ def define_alone(environment: str, **props: Any) -> ClarionStack:
     It is to be checked, and deployed nowhere.
     """
     flags = json.loads(SETTINGS.read_text())["context"]
-    alone = {"aws:cdk:disable-asset-staging": True, "environment": environment, "node_urls": NO_NODE}
+    alone = {"aws:cdk:disable-asset-staging": True, "environment": environment, **MISSING}
     return define(context={**flags, **alone}, **props)
 
 

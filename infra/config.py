@@ -24,7 +24,7 @@ LogDays = Literal[7, 30, 90, 365]
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
     def as_settings(self) -> dict[str, str]:
         """What is set, as text for a function's environment; for the rest the function's own defaults hold."""
@@ -235,7 +235,10 @@ class Limits(Part):
     call_age_s: Annotated[int, Field(ge=1)] = 30
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
-    node_faults: Annotated[int, Field(ge=1)] = 20
+    node_faults: Annotated[int, Field(ge=1)] = 4
+    failed_statements: Annotated[int, Field(ge=1)] = 10
+    delayed_pushes: Annotated[int, Field(ge=1)] = 10
+    stale_pushes: Annotated[int, Field(ge=1)] = 5
     refused_pushes: Annotated[int, Field(ge=1)] = 10
     dead_tokens_an_hour: Annotated[int, Field(ge=1)] = 100
     function_errors: Annotated[int, Field(ge=1)] = 3

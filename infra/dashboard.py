@@ -28,7 +28,7 @@ class Dashboard(Construct):
             widgets=[
                 [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.alarms), width=WHOLE)],
                 [_funnel(environment)],
-                [_decisions(environment, "Statements", "match", *StatementDecision), _ingest(environment)],
+                [_statements(environment), _ingest(environment)],
                 [
                     _decisions(environment, "Notifications", "match", *NotificationDecision),
                     _decisions(environment, "Pushes", "dispatch", *PushDecision),
@@ -56,6 +56,12 @@ def _funnel(environment: Environment) -> cloudwatch.IWidget:
 
 def _decisions(environment: Environment, title: str, room: str, *decisions: Decision) -> cloudwatch.GraphWidget:
     return _graph(title, *(counted(environment.stage, room, decided(decision)) for decision in decisions))
+
+
+def _statements(environment: Environment) -> cloudwatch.GraphWidget:
+    faults = (Metric.STATEMENTS_FAILED, Metric.RECEIVERS_UNREADABLE)
+    names = (*map(decided, StatementDecision), *faults)
+    return _graph("Statements", *(counted(environment.stage, "match", name) for name in names))
 
 
 def _ingest(environment: Environment) -> cloudwatch.GraphWidget:

@@ -1,7 +1,7 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`, and `node_urls`, separated by commas.
+`domain` and `certificate_arn`, `node_urls`, separated by commas, and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -94,8 +94,11 @@ def chosen(node: Node) -> Environment:
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
     api = {**dict(environment.api), **_told(node, "domain", "certificate_arn")}
-    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node)}
-    return Environment.model_validate({**dict(environment), **changes})
+    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node), **_told(node, "alarm_email")}
+    completed = Environment.model_validate({**dict(environment), **changes})
+    if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
+        raise ValueError(f"{name!r} would ring where nobody hears: give it `--context alarm_email=…`")
+    return completed
 
 
 def _ingest(environment: Environment, node: Node) -> Mapping[str, Any] | None:

@@ -3,6 +3,9 @@
 The nodes are on the internet, so the tasks need a way out. A public address each (3.65 dollars a month) with no port
 open costs less than a NAT gateway (32.85 a month and zone, 0.045 a GB), and interface endpoints (7.30 a month, zone and
 service) would not reach the nodes at all. The gateway endpoints of S3 and DynamoDB are free.
+
+The subnets give addresses to whatever starts in them. The tasks ask for theirs, but the pipeline's repairs can't:
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 """
 
 from collections.abc import Mapping
@@ -57,7 +60,7 @@ class IngestService(Construct):
             max_azs=2,
             nat_gateways=0,
             subnet_configuration=[
-                ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=False)
+                ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, map_public_ip_on_launch=True)
             ],
             restrict_default_security_group=False,  # nothing is in it, and CDK would need a function to change it
         )

@@ -180,7 +180,8 @@ class PipelineStack(Stack):
             service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         allow(role, "logs: DescribeLogGroups", groups)
-        groups_of_account = f"arn:aws:logs:{self.region}:<AWS::AccountId>:log-group:*"
+        account = self._environment.account or "<AWS::AccountId>"  # as cdk-nag names one that is not known yet
+        groups_of_account = f"arn:aws:logs:{self.region}:{account}:log-group:*"
         accept(role, f"IAM5[Resource::{groups_of_account}]", "EMR looks for the group by its name")
         parameters = self._parameters(settings or {})
         self._tell(**{f"{name}RoleArn": role.role_arn, f"{name}Parameters": parameters})

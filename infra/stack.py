@@ -249,6 +249,7 @@ class ClarionStack(Stack):
         environment, api_id = self._environment, self.http.api.api_id
         alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.key)
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
+        CfnOutput(self, "AlarmTopic", value=alarms.topic.topic_arn)
 
     def _function(
         self,

@@ -1,6 +1,7 @@
 """Synthesise what is meant for AWS, with every check, and say in the last line what the checks have found."""
 
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -15,23 +16,41 @@ RULES = "AwsSolutions::"
 
 def main(environments: list[str]) -> int:
     began = time.monotonic()
-    found = accepted = 0
+    found = accepted = broken = 0
     for name in environments:
         folder = BUILT / name
-        try:
-            synthesise(define_alone(name, outdir=str(folder)))
-        except RuntimeError as error:
-            print(error)
+        made = _made(name, folder)
         violations, reasons = _violations(folder), _reasons(folder)
         print(f"{name}: {folder.relative_to(ROOT)}, {len(violations)} unexplained, {len(reasons)} accepted")
         found, accepted = found + len(violations), accepted + len(reasons)
+        broken += not (made or violations)
     seconds = time.monotonic() - began
-    print(f"cdk-nag AwsSolutions: {found} unexplained findings, {accepted} accepted with a reason; {seconds:.0f} s")
-    return 1 if found else 0
+    failed = f"{broken} of {len(environments)} environments could not be checked; " if broken else ""
+    print(
+        f"cdk-nag AwsSolutions: {failed}{found} unexplained findings, {accepted} accepted with a reason; {seconds:.0f} s"
+    )
+    return 1 if found or broken else 0
+
+
+def _made(name: str, folder: Path) -> bool:
+    """Whether all of it could be synthesised and checked; CDK raises the same for what is wrong and what is found."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        synthesise(define_alone(name, outdir=str(folder)))
+    except RuntimeError as error:
+        print(error)
+        return False
+    return _report(folder).is_file()
+
+
+def _report(folder: Path) -> Path:
+    return folder / "validation-report.json"
 
 
 def _violations(folder: Path) -> list[Any]:
-    reports = json.loads((folder / "validation-report.json").read_text())["pluginReports"]
+    if not _report(folder).is_file():
+        return []
+    reports = json.loads(_report(folder).read_text())["pluginReports"]
     return [violation for report in reports for violation in report["violations"]]
 
 

@@ -16,6 +16,7 @@ from aws_cdk.assertions import Template
 
 from clarion.metrics import NAMESPACE
 from dispatch.pushes import CALL_SECONDS
+from dispatch.retries import RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD
 from local.emulator import Emulator, started
@@ -164,6 +165,40 @@ def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: M
         assert {(each["TableName"], each.get("GlobalSecondaryIndexName")) for each in watched} == wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("pushes-delayed", "push_retry"),
+        ("pushes-stale", "push_stale"),
+        ("statements-failing", "statements_failed"),
+        ("receivers-unreadable", "receivers_unreadable"),
+    ],
+)
+def test_what_fails_again_and_again_is_watched_where_it_is_counted_and_shown(
+    prod: Template, alarms: Mapping[str, Alarm], name: str, metric: str
+) -> None:
+    """SQS leaves what it has handed out three times out of a queue's age."""
+    assert alarms[name]["MetricName"] == metric
+    assert metric in {row[1] for widget in widgets(prod) for row in measured(widget)}
+
+
+def test_one_push_that_waits_for_its_provider_alone_raises_no_alarm(alarms: Mapping[str, Alarm]) -> None:
+    at, attempts = 0.0, 0
+    while at < alarms["pushes-delayed"]["Period"]:
+        attempts += 1
+        at += RETRY_SECONDS * 2.0 ** (attempts - 1) / 2  # at the soonest
+    assert attempts < alarms["pushes-delayed"]["Threshold"]
+
+
+def test_every_node_that_is_to_be_followed_is_missed(template_with: Callable[..., Template]) -> None:
+    urls = [f"wss://{name}.example" for name in ("one", "two", "three")]
+    template = template_with(ingest={**dict(PROD.ingest or {}), "node_urls": urls})
+    (missing,) = template.find_resources(
+        "AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": "clarion-prod-nodes-missing"}}
+    ).values()
+    assert missing["Properties"]["Threshold"] == len(urls)
+
+
 def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:
     for alarm in alarms.values():
         assert len(alarm["AlarmActions"]) == 1
@@ -246,8 +281,36 @@ def test_the_dashboard_shows_every_alarm_and_the_funnel_from_statements_to_deliv
     ]
 
 
-def test_spend_is_the_one_computed_alarm_and_waits_for_enough_pushes(alarms: Mapping[str, Alarm]) -> None:
+@pytest.mark.parametrize(
+    ("push_records", "rate_limits", "delivered", "rings"),
+    [
+        (2_000, None, 500, True),
+        (2_000, 1_000, None, True),  # nothing delivered: the spending is of no use at all
+        (2_000, 1_000, 50, True),
+        (10_000, 10_000, 9_990, False),
+        (60, 60, 50, False),
+        (None, None, None, False),
+    ],
+)
+def test_spend_is_the_one_computed_alarm_and_goes_off_when_nothing_comes_of_it(
+    alarms: Mapping[str, Alarm],
+    push_records: float | None,
+    rate_limits: float | None,
+    delivered: float | None,
+    *,
+    rings: bool,
+) -> None:
     (name,) = (name for name, alarm in alarms.items() if not single(alarm))
     assert name == "spend-above-ledger"
     (expression,) = (metric["Expression"] for metric in alarms[name]["Metrics"] if "Expression" in metric)
-    assert expression == "IF(delivered >= 100, (push_records + rate_limits) / delivered, 0)"
+    told = {"push_records": push_records, "rate_limits": rate_limits, "delivered": delivered}
+    assert (computed(expression, told) >= alarms[name]["Threshold"]) == rings
+
+
+def computed(expression: str, told: Mapping[str, float | None]) -> float:
+    """As CloudWatch reckons one period; what was not told in it is missing."""
+    functions = {
+        "FILL": lambda value, instead: instead if value is None else value,
+        "IF": lambda condition, one, other: one if condition else other,
+    }
+    return float(eval(expression, functions, dict(told)))  # noqa: S307 - our own text, whose grammar Python shares

@@ -21,8 +21,11 @@ JWKS = {
 CERTIFICATE = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
 
 
+EMAIL = "operators@example.org"
+
+
 def node(**context: str | list[str]) -> Node:
-    return App(context=context).node
+    return App(context={"alarm_email": EMAIL, **context}).node
 
 
 def test_each_environment_has_a_stage_of_its_own() -> None:
@@ -32,7 +35,35 @@ def test_each_environment_has_a_stage_of_its_own() -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_is_valid(name: str) -> None:
     environment = chosen(node(environment=name, node_urls="wss://one.example"))
-    assert environment.model_copy(update={"ingest": ENVIRONMENTS[name].ingest}) == ENVIRONMENTS[name]
+    assert (
+        environment.model_copy(update={"ingest": ENVIRONMENTS[name].ingest, "alarm_email": None}) == ENVIRONMENTS[name]
+    )
+
+
+@pytest.mark.parametrize(("part", "field", "wrong"), [("match", "concurrency", 1), ("pipeline", "workers", 1)])
+def test_what_is_wrong_in_a_copy_of_another_environment_stops_synthesis(
+    monkeypatch: pytest.MonkeyPatch, part: str, field: str, wrong: int
+) -> None:
+    copied = PROD.model_copy(update={part: getattr(PROD, part).model_copy(update={field: wrong})})
+    monkeypatch.setitem(ENVIRONMENTS, "prod", copied)
+    with pytest.raises(ValidationError, match=f"{part}.{field}"):
+        chosen(node(environment="prod", node_urls="wss://one.example"))
+
+
+def test_the_address_that_alarms_go_to_comes_from_the_context() -> None:
+    told = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**told)).alarm_email == EMAIL
+    with pytest.raises(ValidationError, match="alarm_email"):
+        chosen(node(**{**told, "alarm_email": "operators"}))
+
+
+def test_production_is_not_deployed_with_alarms_that_nobody_hears() -> None:
+    with pytest.raises(ValueError, match="'prod' would ring where nobody hears"):
+        chosen(App(context={"environment": "prod", "node_urls": "wss://one.example"}).node)
+
+
+def test_a_deployment_to_be_thrown_away_may_ring_unheard() -> None:
+    assert chosen(App(context={"environment": "dev", "node_urls": "wss://one.example"}).node).alarm_email is None
 
 
 def test_an_unknown_environment_is_refused_with_the_known_ones() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from infra.app import define_alone, synthesise
+from infra.environments import ENVIRONMENTS
 
 
 def report(name: str, folder: Path) -> dict[str, Any]:
@@ -14,8 +15,11 @@ def report(name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["prod", "dev"])
-def test_cdk_nag_finds_nothing_that_has_no_reason(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "account"), [("prod", None), ("dev", None), ("prod", "111111111111")])
+def test_cdk_nag_finds_nothing_that_has_no_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str, account: str | None, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(ENVIRONMENTS, name, ENVIRONMENTS[name].model_copy(update={"account": account}))
     checks = {each["pluginName"]: each for each in report(name, tmp_path)["pluginReports"]}
     assert checks["AwsSolutions"]["conclusion"] == "success"
     assert checks["AwsSolutions"]["violations"] == []

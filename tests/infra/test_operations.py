@@ -9,6 +9,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 from clarion.metrics import Metric, metrics_of
 from infra.environments import PROD
+from infra.pipeline import GIGABYTES, VCPUS
 from ingest.settings import IngestSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
@@ -22,6 +23,9 @@ SHARDS = 4
 """Of the stream of a new table, which has as many partitions."""
 POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
+RUN_MINUTES = 5
+"""Of a night with nothing to reconcile: reckoned, for no such run has been timed on AWS."""
+WORKER_DOLLARS = VCPUS * 0.042094 + GIGABYTES * 0.004628
 
 
 def times(seconds: float) -> float:
@@ -49,6 +53,7 @@ def idle_dollars(prod: Template) -> list[float]:
     secrets, keys = (len(prod.find_resources(kind)) for kind in ("AWS::SecretsManager::Secret", "AWS::KMS::Key"))
     queues = len(prod.find_resources("AWS::Lambda::EventSourceMapping"))
     assert PROD.ingest
+    assert PROD.pipeline
     processors, gigabytes = PROD.ingest.cpu / 1024, PROD.ingest.memory_mb / 1024
     return [
         PROD.ingest.tasks * HOURS * (processors * 0.03238 + gigabytes * 0.00356),
@@ -56,9 +61,10 @@ def idle_dollars(prod: Template) -> list[float]:
         metrics * 0.10,
         len(IDLE) * 0.30,
         (PROD.ingest.tasks * SHARDS * times(setting("stream_poll_seconds")) - 2_500_000) * 0.20 / 1_000_000,
-        times(setting("lease_seconds") / 4) * (0.625 + PROD.ingest.tasks * 0.125) / 1_000_000,
+        times(setting("lease_seconds") / 4) * (0.625 + (PROD.ingest.tasks - 1) * 0.125) / 1_000_000,
         PROD.ingest.tasks * times(10) * told_bytes() * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
+        PROD.pipeline.workers * WORKER_DOLLARS * HOURS / 24 * RUN_MINUTES / 60,
         secrets * 0.40,
         keys * 3.00,
         0.15,

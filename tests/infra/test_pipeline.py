@@ -184,6 +184,12 @@ def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping
     assert "SecurityGroupIngress" not in group
 
 
+def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
+    """EMR Serverless can't be told to, as ECS is."""
+    subnets = prod.find_resources("AWS::EC2::Subnet").values()
+    assert [each["Properties"]["MapPublicIpOnLaunch"] for each in subnets] == [True, True]
+
+
 def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
     changed = Environment.model_validate({**dict(PROD), "ingest": None})
     app = App(context={"aws:cdk:disable-asset-staging": True})

@@ -29,6 +29,12 @@ def by_name(described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(described, key=lambda each: str(each["AttributeName"]))
 
 
+def test_the_topic_of_the_alarms_is_told_and_has_a_hearer(prod: Template) -> None:
+    (topic,) = prod.find_resources("AWS::SNS::Topic")
+    prod.has_output("AlarmTopic", {"Value": {"Ref": topic}})
+    prod.has_resource_properties("AWS::SNS::Subscription", {"TopicArn": {"Ref": topic}, "Protocol": "email"})
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_each_table_has_the_keys_and_indexes_of_its_model(prod: Template, model: type[Model]) -> None:
     wanted = model._get_schema()
