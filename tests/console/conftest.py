@@ -66,7 +66,7 @@ def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSRespo
 def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Clarion:
     """The command line, with what is typed into it."""
 
-    monkeypatch.setattr(status, "RENEWAL_SECONDS", 0.3)
+    monkeypatch.setattr(status, "WATCH_SECONDS", 0.3)
 
     def clarion(*words: str, typed: str = "") -> Ended:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
