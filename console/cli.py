@@ -114,7 +114,7 @@ def clarion() -> None:
 )
 def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
     """The funnel from statements to pushes, the queues, ingest's leader, and what is in alarm."""
-    found = status.look(deployment.find(stage), minutes, status.RENEWAL_SECONDS)
+    found = status.look(deployment.find(stage), minutes, status.WATCH_SECONDS)
     show(found, as_json=as_json)
     return Exit.UNWELL if found.troubles else Exit.WELL
 
@@ -166,7 +166,7 @@ def _redrive(
     """Move a queue's dead letters back into it. Mend their cause first."""
     found = redrive.redrive(deployment.find(stage), queue, per_second, dry_run=dry_run, yes=yes)
     show(found, as_json=as_json)
-    return Exit.UNWELL if found.left and not found.moved else Exit.WELL
+    return Exit.UNWELL if found.left and not found.done else Exit.WELL
 
 
 @clarion.command("send-test")
@@ -216,7 +216,7 @@ def _read(token: str) -> str:
 @clarion.command("mute")
 @_options(_channel, _yes)
 def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
-    """Stop a channel's pushes; its messages wait in their queue."""
+    """Stop a channel's pushes of statements; its messages wait in their queue. POST /v1/notify goes on."""
     show(mute.switch(deployment.find(stage), NotifyType(channel), muted=True, yes=yes), as_json=as_json)
     return Exit.WELL
 

@@ -8,6 +8,7 @@ from console.depths import depth
 from console.output import Report, confirm, progress
 from console.sources import Source
 
+DIRECT = "What POST /v1/notify pushes takes no queue and goes on; only `api.direct_push` stops it."
 STALE_CALLS = "calls that wait longer than 30 s ring nobody and end as stale"
 STALE_PUSHES = "messages wait in the queue for up to 14 days, and end as stale when their statements expire"
 
@@ -24,6 +25,7 @@ class Muting(Report):
             stale = STALE_CALLS if self.channel is NotifyType.VOIP else STALE_PUSHES
             return (
                 f"{self.channel} of {self.stage} is muted, {self.waiting} messages waiting; {stale}.\n"
+                f"{DIRECT}\n"
                 f"The alarm queue-old-{self.channel} will go off: that is this. `clarion unmute {self.channel}` ends it."
             )
         return f"{self.channel} of {self.stage} is pushing; {self.waiting} messages were waiting."
@@ -43,5 +45,5 @@ def switch(here: Deployment, channel: NotifyType, *, muted: bool, yes: bool) -> 
 
 def _question(here: Deployment, channel: NotifyType, waiting: int, *, muted: bool) -> str:
     if muted:
-        return f"Stop all {channel} pushes of {here}?"
+        return f"Stop all {channel} pushes of {here}, except those of POST /v1/notify?"
     return f"Let {channel} of {here} push again, beginning with {waiting} that wait?"

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import boto3
 from botocore.exceptions import ClientError
@@ -14,8 +14,11 @@ from console.output import Report, confirm, progress
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import ListMessageMoveTasksResultEntryTypeDef
 
 POLL_SECONDS = 1.0
+SETTLING_SECONDS = 5.0
+"""SQS may call a task completed before it has counted what it moved."""
 AT_ONCE = 10
 """Messages of one batch call."""
 UNKNOWN = {"InvalidAction", "UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation"}
@@ -23,14 +26,22 @@ UNKNOWN = {"InvalidAction", "UnsupportedOperation", "AWS.SimpleQueueService.Unsu
 HIDDEN_SECONDS = 60
 
 
+class Moved(NamedTuple):
+    """How many messages went, and whether that was all there was to do."""
+
+    messages: int
+    done: bool
+
+
 class Redriven(Report):
-    """`left` dead letters, as SQS counts them: approximately."""
+    """`left` dead letters and `moved` messages are as SQS counts them: approximately, so `done` is not told by them."""
 
     stage: str
     queue: str
     dry_run: bool
     moved: int
     left: int
+    done: bool
 
     def __rich__(self) -> str:
         if self.dry_run:
@@ -41,7 +52,7 @@ class Redriven(Report):
 def redrive(here: Deployment, name: str, per_second: int | None, *, dry_run: bool, yes: bool) -> Redriven:
     sqs, queue = boto3.client("sqs"), here.queue(name)
     dead = depth(sqs, queue.dead_url)
-    moved = 0
+    moved = Moved(0, done=False)
     if dead.waiting and not dry_run:
         calls = "; calls older than 30 s will end as stale" if name == "voip" else ""
         confirm(f"Move {dead.waiting} dead letters of {here} back to {name}{calls}?", yes=yes)
@@ -50,11 +61,11 @@ def redrive(here: Deployment, name: str, per_second: int | None, *, dry_run: boo
                 sqs, queue, dead.waiting, per_second, lambda done: shown.at(f"moving to {name}", done, dead.waiting)
             )
     left = depth(sqs, queue.dead_url).total
-    return Redriven(stage=here.stage, queue=name, dry_run=dry_run, moved=moved, left=left)
+    return Redriven(stage=here.stage, queue=name, dry_run=dry_run, moved=moved.messages, left=left, done=moved.done)
 
 
-def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> int:
-    """How many messages went. The destination is named, since what a function buried itself has no origin to go to."""
+def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> Moved:
+    """The destination is named, since what a function buried itself has no origin to go to."""
     dead, alive = _arn(sqs, queue.dead_url), _arn(sqs, queue.url)
     limit = {"MaxNumberOfMessagesPerSecond": per_second} if per_second else {}
     try:
@@ -62,27 +73,33 @@ def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tel
     except ClientError as error:
         if error.response["Error"]["Code"] not in UNKNOWN:
             raise
-        return _by_hand(sqs, queue, count, per_second, tell)
+        moved = _by_hand(sqs, queue, count, per_second, tell)
+        return Moved(moved, done=moved > 0)
     try:
-        return _watch(sqs, dead, tell)
+        return Moved(_watch(sqs, dead, tell), done=True)
     except KeyboardInterrupt:
         sqs.cancel_message_move_task(TaskHandle=task)
         raise
 
 
 def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None]) -> int:
+    settled_at = float("inf")
     while True:
-        task = sqs.list_message_move_tasks(SourceArn=dead, MaxResults=1)["Results"][0]
+        tasks = sqs.list_message_move_tasks(SourceArn=dead, MaxResults=1).get("Results", [])
+        task: ListMessageMoveTasksResultEntryTypeDef = tasks[0] if tasks else {"Status": "RUNNING"}
         moved = task.get("ApproximateNumberOfMessagesMoved", 0)
         tell(moved)
-        match task["Status"]:
+        match task.get("Status"):
             case "COMPLETED":
-                return moved
+                settled_at = min(settled_at, time.monotonic() + SETTLING_SECONDS)
+                if moved >= task.get("ApproximateNumberOfMessagesToMove", 0) or time.monotonic() >= settled_at:
+                    return moved
             case "RUNNING":
-                time.sleep(POLL_SECONDS)
+                pass
             case ended:
                 reason = task.get("FailureReason", "no reason given")
                 raise Trouble(f"SQS says {ended} after {moved} messages: {reason}")
+        time.sleep(POLL_SECONDS)
 
 
 def _by_hand(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> int:

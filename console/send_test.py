@@ -34,6 +34,10 @@ APPLE_TOKEN = re.compile(r"[0-9a-fA-F]{64,200}")
 WAIT_SECONDS = 150
 """Firehose gathers for a minute, and takes a while to write."""
 POLL_SECONDS = 3.0
+LETTER = (
+    "Its message went to {channel}'s dead letters, and the alarm dead-letters will go off: that is this. "
+    "`clarion redrive {channel}` clears it: nothing is pushed, since the test's subscription is gone."
+)
 UNSETTLED = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
 """After these, another attempt follows."""
 
@@ -48,6 +52,8 @@ class Device:
     environment: Environment
 
     def __post_init__(self) -> None:
+        if not self.token:
+            raise ValueError("the token is empty")
         if self.channel is not NotifyType.FCM and not APPLE_TOKEN.fullmatch(self.token):
             raise ValueError("Apple's tokens are at least 64 hex digits; for Google's give --channel fcm")
 
@@ -84,7 +90,9 @@ class Tested(Report):
         }
         details = ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
         style = "green" if self.decision is PushDecision.DELIVERED else "red"
-        return Group(Text(f"{self.decision}: {details}", style), later)
+        outcome = Text(f"{self.decision}: {details}", style)
+        letter = [LETTER.format(channel=self.channel)] if self.decision is PushDecision.REFUSED else []
+        return Group(outcome, *letter, later)
 
 
 def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: bool) -> Tested:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
 LEASE = "ingest"
-RENEWAL_SECONDS = 3.0
-"""A leader renews its lease every two seconds."""
+WATCH_SECONDS = 15.0
+"""At most: a leader renews its lease four times in `following.lease_seconds`, which the lease does not tell."""
+LOOK_SECONDS = 0.5
 
 
 class Queued(Report):
@@ -40,7 +41,7 @@ class Queued(Report):
 
 
 class Leader(Report):
-    """`renewed`: whether the lease was renewed while `clarion status` looked, for three seconds."""
+    """`renewed`: whether the lease was renewed while `clarion status` watched it, which it did no longer than it had to."""
 
     task: str | None
     renewed: bool
@@ -153,8 +154,7 @@ def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
             for queue in here.queues
         ]
         alarms = sorted(_alarms(cloudwatch, here), key=lambda alarm: alarm.since)
-        time.sleep(max(0, began + watch_seconds - time.monotonic()))
-        leader = _leader(lease, _lease())
+        leader = _leader(lease, began + watch_seconds)
     return Status(
         stage=here.stage,
         account=here.account,
@@ -175,10 +175,16 @@ def _lease() -> Lease | None:
         return None
 
 
-def _leader(before: Lease | None, after: Lease | None) -> Leader:
-    if after is None or not after.holder:
-        return Leader(task=None, renewed=False)
-    return Leader(task=after.holder, renewed=before is None or before.version != after.version)
+def _leader(before: Lease | None, deadline: float) -> Leader:
+    after = _lease()
+    while before and not _renewed(before, after) and (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(LOOK_SECONDS, left))
+        after = _lease()
+    return Leader(task=(after and after.holder) or None, renewed=_renewed(before, after))
+
+
+def _renewed(before: Lease | None, after: Lease | None) -> bool:
+    return after is not None and bool(after.holder) and (before is None or before.version != after.version)
 
 
 def _alarms(cloudwatch: "CloudWatchClient", here: Deployment) -> Iterable[Alarm]:

@@ -6,8 +6,10 @@
 The emulator keeps all in memory and ends with the program. Logs stay in `.build/<name>`.
 """
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -15,7 +17,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -174,8 +176,25 @@ def synthesise(emulator: Emulator, stubs: Stubs, *, checkout: Path = ROOT, name:
     context = {"environment": "emulator", **stubs.model_dump(mode="json", exclude_none=True)}
     named = [word for key, value in context.items() for word in ("--context", f"{key}={value}")]
     _cdk(emulator, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named, checkout=checkout)
-    _name_batches(next(assembly.glob("*.template.json")))
+    edit(assembly, _name_batches)
     return assembly
+
+
+def template_of(assembly: Path) -> Path:
+    (template,) = assembly.glob("*.template.json")
+    return template
+
+
+def edit(assembly: Path, change: Callable[[str], str]) -> None:
+    """Change its template, and the name of it: CDK uploads nothing under a name that is there already."""
+    template = template_of(assembly)
+    text = change(template.read_text())
+    template.write_text(text)
+    assets = template.with_name(template.name.replace(".template.", ".assets."))
+    files = json.loads(assets.read_text())["files"]
+    (old,) = (name for name, asset in files.items() if asset["source"]["path"] == template.name)
+    for naming in (assets, assembly / "manifest.json"):
+        naming.write_text(naming.read_text().replace(old, hashlib.sha256(text.encode()).hexdigest()))
 
 
 def deploy(emulator: Emulator, assembly: Path) -> Deployment:
@@ -188,9 +207,12 @@ def deploy(emulator: Emulator, assembly: Path) -> Deployment:
     return Deployment(emulator, Outputs.of(outputs))
 
 
-def differs(emulator: Emulator, assembly: Path) -> bool:
-    """Whether `cdk diff` finds that a deployment would change anything."""
-    return _cdk_status(emulator, "diff", "--app", str(assembly), "--fail") != 0
+def difference(emulator: Emulator, assembly: Path) -> str:
+    """What `cdk diff` finds that a deployment would change, or why it finds nothing out; empty if nothing would."""
+    log = emulator.folder / "cdk.log"
+    logged = log.stat().st_size
+    same = _cdk_status(emulator, "diff", "--app", str(assembly), "--fail") == 0
+    return "" if same else log.read_bytes()[logged:].decode()
 
 
 def _cdk(emulator: Emulator, *words: str, checkout: Path = ROOT) -> None:
@@ -207,12 +229,9 @@ def _cdk_status(emulator: Emulator, *words: str, checkout: Path = ROOT) -> int:
         ).returncode
 
 
-def _name_batches(template: Path) -> None:
+def _name_batches(template: str) -> str:
     """The emulator asks whether a role may send a batch, where AWS asks whether it may send a message."""
-    policies = template.read_text()
-    for action in ("SendMessage", "DeleteMessage", "ChangeMessageVisibility"):
-        policies = policies.replace(f'"sqs:{action}"', f'"sqs:{action}*"')
-    template.write_text(policies)
+    return re.sub(r'"(sqs:(?:SendMessage|DeleteMessage|ChangeMessageVisibility))"', r'"\1*"', template)
 
 
 def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""The version before this one, taken from git, for tests of what passes between the two."""
+"""The version before this one, taken from git, for tests of what passes between the two.
+
+What a test is about has changed since: commits that changed only other things are passed over, or the test would
+compare a version with itself.
+"""
 
 import os
 import shutil
@@ -10,14 +14,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DEPLOYED = ("functions", "layers", "infra")
-"""What a new version differs in."""
+FUNCTIONS = ("functions", ":(exclude)functions/ingest", "layers/core", "layers/vendor/requirements.txt")
+"""What the functions that are deployed consist of."""
+WRITTEN = ("layers/core/clarion/messages.py", "layers/core/clarion/tables.py")
+"""What is written for another version to read."""
 
 
-def unpack(folder: Path, *paths: str) -> Path:
-    """Fill `folder` with that version, or with some paths of it. Skip the test where there is no history."""
+def unpack(folder: Path, *paths: str, changed: tuple[str, ...]) -> Path:
+    """Fill `folder` with the version before the last change of `changed`, or with some paths of that version.
+
+    Skip the test where there is no history.
+    """
     try:
-        archive = _git("archive", _revision(), *paths)
+        archive = _git("archive", _revision(changed), *paths)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no history to take the version before this one from: {error.stderr.decode().strip()}")
     with tarfile.open(fileobj=BytesIO(archive)) as tree:
@@ -25,12 +34,12 @@ def unpack(folder: Path, *paths: str) -> Path:
     return folder
 
 
-def _revision() -> str:
-    """The one that `CLARION_PREVIOUS` names, or else the parent of the last commit that changed what is deployed."""
+def _revision(changed: tuple[str, ...]) -> str:
+    """The one that `CLARION_PREVIOUS` names, or else the parent, by merges the first, of the last that changed them."""
     if chosen := os.environ.get("CLARION_PREVIOUS"):
         return chosen
-    changed = _git("rev-list", "--first-parent", "-1", "HEAD", "--", *DEPLOYED)
-    return f"{changed.decode().strip() or 'HEAD'}^1"
+    last = _git("rev-list", "--first-parent", "-1", "HEAD", "--", *changed)
+    return f"{last.decode().strip() or 'HEAD'}^1"
 
 
 def _git(*words: str) -> bytes:

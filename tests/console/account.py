@@ -88,6 +88,9 @@ class MoveTasks:
     asked: list[dict[str, Any]] = field(default_factory=list)
     cancelled: bool = False
     moved: int = 0
+    unseen: int = 0
+    """So many looks find no task yet, and as many more find it completed with nothing counted."""
+    _looks: int = 0
 
     def start(self, sqs: SQSResponse) -> ActionResult:
         if not self.known:
@@ -104,7 +107,15 @@ class MoveTasks:
         return ActionResult({"TaskHandle": "task"})
 
     def tell(self, sqs: SQSResponse) -> ActionResult:
-        task = {"Status": self.ending, "ApproximateNumberOfMessagesMoved": self.moved}
+        self._looks += 1
+        if self._looks <= self.unseen:
+            return ActionResult({"Results": []})
+        counted = 0 if self._looks <= 2 * self.unseen else self.moved
+        task = {
+            "Status": self.ending,
+            "ApproximateNumberOfMessagesMoved": counted,
+            "ApproximateNumberOfMessagesToMove": self.moved,
+        }
         return ActionResult(
             {"Results": [task | ({"FailureReason": "no permission"} if self.ending == "FAILED" else {})]}
         )

@@ -45,7 +45,6 @@ def account(
 ) -> Iterator[Account]:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
@@ -54,7 +53,8 @@ def account(
     for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.tell)):
         monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
     monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
-    with mock_aws(config={"lambda": {"use_docker": False}}):
+    with mock_aws(config={"lambda": {"use_docker": False}}), pytest.MonkeyPatch.context() as within:
+        within.setattr(boto3, "DEFAULT_SESSION", session)  # moto takes away the one that there was
         yield Account(cloudformation, tasks)
 
 
@@ -66,7 +66,7 @@ def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSRespo
 def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Clarion:
     """The command line, with what is typed into it."""
 
-    monkeypatch.setattr(status, "RENEWAL_SECONDS", 0.3)
+    monkeypatch.setattr(status, "WATCH_SECONDS", 0.3)
 
     def clarion(*words: str, typed: str = "") -> Ended:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))

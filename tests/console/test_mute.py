@@ -10,6 +10,7 @@ def test_a_muted_channel_is_switched_off_and_the_others_are_not(clarion: Clarion
 
     assert ended.code == 0
     assert "queue-old-voip" in ended.out
+    assert "What POST /v1/notify pushes takes no queue and goes on" in ended.out
     assert [account.state_of(channel) for channel in ("match", "apns", "voip", "fcm")] == [
         "Enabled",
         "Enabled",
@@ -37,6 +38,10 @@ def test_nothing_is_switched_unconfirmed(clarion: Clarion, account: Account, wor
     ended = clarion(word, "fcm", typed="n\n")
 
     assert (ended.code, account.state_of("fcm")) == (2, before)
+
+
+def test_the_question_says_what_goes_on(clarion: Clarion, account: Account) -> None:
+    assert "except those of POST /v1/notify?" in clarion("mute", "apns", typed="n\n").err
 
 
 def test_what_is_so_already_asks_nothing(clarion: Clarion, account: Account) -> None:

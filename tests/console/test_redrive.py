@@ -2,6 +2,8 @@
 
 import pytest
 
+from console import redrive
+from console.depths import Depth
 from console.redrive import move
 from tests.console.account import Account, Clarion
 
@@ -73,6 +75,25 @@ def test_a_task_that_fails_says_why(clarion: Clarion, account: Account) -> None:
     assert "SQS says FAILED after 1 messages: no permission" in ended.err
 
 
+@pytest.mark.parametrize(("settling", "counted"), [(5.0, 23), (0.0, 0)])
+def test_a_task_that_is_seen_and_counted_late_is_done_whatever_its_count(
+    clarion: Clarion,
+    account: Account,
+    letters: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    settling: float,
+    counted: int,
+) -> None:
+    monkeypatch.setattr(redrive, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(redrive, "SETTLING_SECONDS", settling)
+    monkeypatch.setattr(redrive, "depth", lambda *_: Depth(23, 0, 0))
+    account.move_tasks.unseen = 2
+
+    ended = clarion("redrive", "apns", "--yes")
+
+    assert (ended.code, ended.out) == (0, f"{counted} messages moved back to apns, 23 dead letters left.\n")
+
+
 def test_an_interrupted_operator_stops_the_task(account: Account) -> None:
     def interrupt(_moved: int) -> None:
         raise KeyboardInterrupt
@@ -90,7 +111,7 @@ def test_progress_is_told_by_hand_too(account: Account) -> None:
 
     moved = move(account.sqs, account.here.queue("apns"), 12, 1_000, told.append)
 
-    assert (moved, told) == (12, [10, 12])
+    assert (moved.messages, told) == (12, [10, 12])
 
 
 def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -> None:
@@ -102,5 +123,5 @@ def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -
         told.append(moved)
         account.send("apns-dead", "hopeless")
 
-    assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again) == 1
+    assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again).messages == 1
     assert (told, account.count("apns-dead")) == ([1], 1)

@@ -96,6 +96,7 @@ def test_nothing_is_left_behind(clarion: Clarion, account: Account, dispatching:
 
     assert ended.code == 1
     assert "refused: attempt 1, status 400, reason a reason" in ended.out
+    assert "`clarion redrive apns` clears it" in ended.out
     assert list(Subscription.scan()) == []
 
 
@@ -154,6 +155,14 @@ def test_nothing_is_sent_unconfirmed(clarion: Clarion, account: Account) -> None
 
     assert (ended.code, account.count("voip")) == (2, 0)
     assert "the phone will ring" in ended.err
+
+
+@pytest.mark.parametrize("channel", ["apns", "fcm"])
+def test_an_empty_token_is_refused(clarion: Clarion, account: Account, channel: str) -> None:
+    ended = clarion("send-test", "-", "--channel", channel, "--yes", typed="\n")
+
+    assert (ended.code, account.count(channel)) == (2, 0)
+    assert "the token is empty" in ended.err
 
 
 @pytest.mark.parametrize("wrong", ["short", "z" * 64])

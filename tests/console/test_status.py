@@ -102,6 +102,10 @@ def test_a_leader_is_one_who_renews_the_lease(account: Account, renewing: None) 
     assert (leader.task, leader.renewed) == ("task-1", True)
 
 
+def test_a_leader_is_watched_no_longer_than_until_it_renews(account: Account, renewing: None) -> None:
+    assert look(account.here, 60, 3600).leader.renewed
+
+
 def test_a_lease_that_nobody_renews_is_no_leader(account: Account) -> None:
     Lease(LEASE, holder="task-1", version=9, delivered_through=0).save()
 

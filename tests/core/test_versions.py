@@ -109,7 +109,8 @@ print(json.dumps([read(*each) for each in json.load(sys.stdin)]))
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return previous.unpack(tmp_path_factory.mktemp("before"), "layers/core") / "layers" / "core"
+    folder = tmp_path_factory.mktemp("before")
+    return previous.unpack(folder, "layers/core", changed=previous.WRITTEN) / "layers" / "core"
 
 
 def read_by(version: Path, written: list[tuple[str, Any]]) -> list[Any]:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from clarion.tables import MODELS, table_name
 from local.device import Device
-from local.emulator import REGION, differs, synthesise
+from local.emulator import REGION, difference, synthesise
 from local.system import API_SECRET, API_TIMEOUT, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -27,7 +27,8 @@ async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters
 async def test_a_diff_right_after_the_deployment_is_clean(system: System) -> None:
     emulator = system.deployment.emulator
     assembly = await asyncio.to_thread(synthesise, emulator, system.stubs, name="cdk-again.out")
-    assert not await asyncio.to_thread(differs, emulator, assembly)
+    found = await asyncio.to_thread(difference, emulator, assembly)
+    assert not found, found
 
 
 async def test_a_function_can_do_no_more_than_its_role_may(system: System) -> None:
