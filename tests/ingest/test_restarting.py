@@ -159,9 +159,9 @@ async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
     make_statement: Make,
 ) -> None:
     async with make_node() as gone:
-        leader = Task(make_settings(gone), clients)
+        leader = Task(make_settings(gone, lease_seconds=2.0), clients)
         crashed = await crashing(leader)
-        await gone.subscribed()
+        await leads(leader)
     async with running(make_settings(node, overlap_seconds=0)) as standby:
         await node.subscribed()
         node.show(make_statement(1))
