@@ -96,7 +96,6 @@ class Intake:
             self._second_look.add(Unmatched(observed_at, fingerprint, pairs, statement))
 
     def _forward(self, fingerprint: Fingerprint, statement: bytes, observed_at: int) -> None:
-        self._counts[Metric.STATEMENTS_FORWARDED] += 1
         self._outbox.add(Letter(uuid4(), observed_at, fingerprint, statement))
 
     def _let_go(self, fingerprint: Fingerprint, decision: StatementDecision) -> None:

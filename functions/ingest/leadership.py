@@ -6,7 +6,7 @@
 
 The holder counts from before its last successful write, the standby from after it saw that write, each on its own
 monotonic clock: the holder has stopped before the standby begins. The holder need not read what it wrote: its write
-is refused if anybody else has written since.
+is refused if anybody else has written since. Nor does it lead for long with nothing to do.
 """
 
 import threading
@@ -30,6 +30,7 @@ class Leadership:
         self._clock = clock
         self._one_at_a_time = threading.Lock()
         self._until = float("-inf")
+        self._useful_at = float("-inf")
         self._witnessed: tuple[str, int] | None = None
         self._witnessed_at = 0.0
         self._written: Lease | None = None
@@ -43,23 +44,35 @@ class Leadership:
     def held(self) -> bool:
         return self._clock() < self._until
 
-    def renew(self, delivered_through: int) -> None:
-        """Go on leading, or take over if the leader has gone. Raise pynamodb's errors; then `held` runs out."""
+    def renew(self, delivered_through: int, *, useful: bool = True) -> None:
+        """Go on leading, or take over if the leader has gone. Raise pynamodb's errors; then `held` runs out.
+
+        Only who is `useful` takes over, and who hasn't been for twice the lease's time hands over: so the lease goes
+        to whom a node is connected, and rests where there is nobody.
+        """
         with self._one_at_a_time:
-            self._renew(delivered_through)
+            if useful:
+                self._useful_at = self._clock()
+            if self.held and self._clock() - self._useful_at >= 2 * self._seconds:
+                self._release(delivered_through)
+            else:
+                self._renew(delivered_through, reach=useful)
 
     def release(self, delivered_through: int) -> None:
         """Hand over: the standby need not wait."""
         with self._one_at_a_time:
-            row = self._row()
-            if row and row.holder == self._me:
-                self._write("", int(row.version) + 1, delivered_through, _unchanged(row))
-            self._until = float("-inf")
+            self._release(delivered_through)
 
-    def _renew(self, delivered_through: int) -> None:
+    def _release(self, delivered_through: int) -> None:
+        row = self._row()
+        if row and row.holder == self._me:
+            self._write("", int(row.version) + 1, delivered_through, _unchanged(row))
+        self._until = float("-inf")
+
+    def _renew(self, delivered_through: int, *, reach: bool) -> None:
         began = self._clock()
         row = self._row()
-        if row and not self._vacant(row):
+        if (row and not self._vacant(row)) or not (self.held or reach):
             self._until = float("-inf")
             return
         version = int(row.version) + 1 if row else 1
@@ -94,11 +107,17 @@ class Leadership:
         try:
             row.save(condition=condition)
         except PutError as error:
-            if refused(error):
+            if not refused(error):
+                raise
+            if not self._is_written(row):
                 return False
-            raise
         self._written = row
         return True
+
+    def _is_written(self, row: Lease) -> bool:
+        """Whether it was our own write that refused: the SDK repeats one whose answer is late."""
+        found = self._read()
+        return found is not None and (found.holder, found.version) == (row.holder, row.version)
 
 
 def _unchanged(row: Lease | None) -> Condition:

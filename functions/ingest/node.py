@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import WebSocketException
 
 from clarion.metrics import Metric
+from ingest.clock import now_ms
 from ingest.counts import Counts
 from ingest.intake import Intake
 from ingest.progress import Progress
@@ -19,6 +20,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
 """A node that breaks the protocol is left alone for longer than one that has merely gone."""
 _STEADY_SECONDS = 60.0
+_AWAITED_SECONDS = 180.0
+"""How long a lost node holds the leader's time: twice the longest pause before it is tried again."""
+_RESYNC_SECONDS = 600.0
+"""For how long a node that shows too little is taken to be told by its peers what it has lost."""
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,13 @@ class Node:
         """How many live statements it has shown since the subscription."""
         self.complete_since = float("-inf")
         """When the subscription began whose replay was the last to be complete, and believable."""
+        self.replayed_once = False
+        self._doubted_since: float | None = None
+        """Since when its replays have been too small to be believed."""
+        self._shown_through = 0
+        """As of its last complete replay, or of the end of its last session if that was later."""
+        self._away_since: float | None = self.incomplete_since
+        """Since when it has been lost or replaying; None while it shows what is new."""
         self._intake = intake
         self._progress = progress
         self._counts = counts
@@ -59,8 +71,17 @@ class Node:
 
     @property
     def shown_through(self) -> int | None:
-        """UNIX milliseconds: what it had shown by then was taken in. None while it replays or is lost."""
-        return self.session.shown_through if self.session else None
+        """UNIX milliseconds: what it had shown by then was taken in. None if it has been lost, or replaying, for long.
+
+        Until then, what it would have shown is still to come, and perhaps from nobody else.
+        """
+        if self._away_since is not None and time.monotonic() - self._away_since > _AWAITED_SECONDS:
+            return None
+        return max(self._shown_through, (self.session and self.session.shown_through) or 0)
+
+    def absent(self, seconds: float) -> bool:
+        """Whether it has owed us a complete replay for so long that it isn't waited for."""
+        return self.incomplete_since is not None and time.monotonic() - self.incomplete_since >= seconds
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
@@ -97,8 +118,9 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        # Once one node has shown all that stood at the start, what another one replays has come since.
-        standing = self._record and not self._progress.replayed_once
+        # Once a node has shown all that stood at the start, what it or another one replays has come since. One that has
+        # nothing to show may be new itself, and says nothing of the others.
+        standing = self._record and not (self.replayed_once or self._progress.standing_known)
         async with subscribe(self._url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
@@ -108,6 +130,8 @@ class Node:
                 while True:
                     await self._take(session, await session.next(), standing=standing)
             finally:
+                self._shown_through = self.shown_through or self._shown_through
+                self._away_since = self._away_since or time.monotonic()
                 self.session = None
                 self.incomplete_since = self.incomplete_since or time.monotonic()
 
@@ -121,18 +145,30 @@ class Node:
         await self._intake.take(shown, standing=standing and not live)
         if shown.replay_done:
             self._progress.replayed()
+            self._shown_through, self._away_since = now_ms(), None
             self._replayed(session, told=shown.origin is Origin.REPLAY)
 
     def _replayed(self, session: Session, *, told: bool) -> None:
-        """Believe a replay to be complete if the node says so, and if it isn't half of what it was.
+        """Believe a replay to be complete if the node says so, and if it isn't less than half of what it was.
 
-        A node that lost its store shows next to nothing until its peers have told it everything again.
+        A node that lost its store shows next to nothing until its peers have told it everything again, however often
+        it is asked meanwhile.
         """
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
-        if told and session.replayed * 2 >= self._expected:
-            self.complete_since = self.subscribed_at
-            self.incomplete_since = None
+        self.replayed_once = True
+        if not told:
+            return
+        self._progress.standing_known |= session.replayed > 0
+        if session.replayed * 2 < self._expected and not self._doubted_for(_RESYNC_SECONDS):
+            return
+        self.complete_since = self.subscribed_at
+        self.incomplete_since = self._doubted_since = None
         self._expected = session.replayed
+
+    def _doubted_for(self, seconds: float) -> bool:
+        now = time.monotonic()
+        self._doubted_since = self._doubted_since or now
+        return now - self._doubted_since > seconds
 
 
 def _without_secrets(url: str) -> str:

@@ -3,8 +3,8 @@
     intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled
 
 The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
-what is old. Both share one room: while the lake takes nothing, pushes go on until the room is full. And what only SQS
-has when a task crashes is not handled, so the next one sends it again, and the lake is told of it.
+what is old. Each has a room of its own: while the lake takes nothing, pushes go on until the second is full. And what
+only SQS has when a task crashes is not handled, so the next one sends it again, and the lake is told of it.
 """
 
 import asyncio
@@ -42,14 +42,18 @@ class Room:
         self._free = asyncio.Event()
         self.give_back(0)
 
+    @property
+    def full(self) -> bool:
+        return self._taken >= self._capacity
+
     def take(self, size: int) -> None:
         self._taken += size
-        if self._taken >= self._capacity:
+        if self.full:
             self._free.clear()
 
     def give_back(self, size: int) -> None:
         self._taken -= size
-        if self._taken < self._capacity:
+        if not self.full:
             self._free.set()
 
     async def free(self) -> None:
@@ -60,14 +64,23 @@ class Outbox:
     """A queue of letters for one `send_forever`. `add` always takes; who adds awaits `settle` before adding more."""
 
     def __init__(  # noqa: PLR0913 - each by name
-        self, *, to: str, room: Room, most: int, linger: float, gone: Callable[[Letter], None], is_open: bool
+        self,
+        *,
+        to: str,
+        room: Room,
+        next_room: Room | None = None,
+        most: int,
+        linger: float,
+        gone: Callable[[Letter], None],
+        is_open: bool,
     ) -> None:
         """`most` letters share a batch, which waits `linger` seconds for company: AWS bills by the batch.
 
-        `to` names who takes them, and `gone` is told of each letter that was taken.
+        `to` names who takes them, `gone` is told of each letter that was taken, and `next_room` is where it goes then.
         """
         self.to = to
         self._room = room
+        self._next_room = next_room or room
         self._most = most
         self._linger = linger
         self._gone = gone
@@ -96,9 +109,11 @@ class Outbox:
         self._tell()
 
     async def settle(self) -> None:
-        """Wait until there is room for more, and give way in any case: a node may send on without a pause."""
+        """Wait until there is room for more, also where it goes next. Give way in any case: a node may send on and on."""
         await asyncio.sleep(0)
-        await self._room.free()
+        while self._room.full or self._next_room.full:
+            await self._room.free()
+            await self._next_room.free()
 
     async def take(self) -> list[Letter]:
         """Wait until it is open and holds letters, then take as many as one batch may hold, until `done`."""

@@ -3,7 +3,8 @@
 - live: each node is asked how far it has shown; what lies unread in its socket counts as not shown.
 - silent: a node that answers may have dropped our subscription without a word, so time goes on for as long only as the
   standby keeps things anyway. By then it has let go of what it was shown before the silence.
-- lost: time stands still, for the standby may be shown what this task is not.
+- lost: time stands still for some minutes, even if other nodes are connected, for the standby may be shown by that
+  node what this task is shown by none; after that, only if no node is left.
 - replaying: likewise. What the replay brings may be long known to the standby, so at its end time goes on only when
   all that came with it has left.
 """
@@ -24,7 +25,7 @@ class Progress:
         kept_ms: int,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        """When the oldest statement in hand was observed; through when all connected nodes have shown what they had.
+        """When the oldest statement in hand was observed; through when all nodes have shown what they had.
 
         `kept_ms`: for how long a standby keeps what it was shown.
         """
@@ -36,7 +37,8 @@ class Progress:
         self._live_at = 0
         self._replayed_at = 0
         self._delivered_before_replay = 0
-        self.replayed_once = False
+        self.standing_known = False
+        """Whether a node has told of a complete replay, and not of an empty one."""
 
     @property
     def delivered_through(self) -> int:
@@ -53,7 +55,6 @@ class Progress:
         self._live_at = self._clock()
 
     def replayed(self) -> None:
-        """Note that a node has shown all that it holds, once that is in hand."""
+        """Note that a node has shown all that it holds, once that is in hand, and before it counts as shown through now."""
         self._delivered_before_replay = self.delivered_through
-        self._replayed_at = self._shown_through = self._live_at = self._clock()
-        self.replayed_once = True
+        self._replayed_at = self._live_at = self._clock()

@@ -86,8 +86,7 @@ class Record:
         self._seen.begin_round()
         while True:
             await asyncio.sleep(seconds)
-            now = time.monotonic()
-            present = [node for node in nodes if now - (node.incomplete_since or now) < absent_after]
+            present = [node for node in nodes if not node.absent(absent_after)]
             if not present or any(node.complete_since < round_began for node in present):
                 continue
             forgotten = await self._seen.forget()

@@ -27,6 +27,7 @@ SCAN_SEGMENTS = 4
 DISCOVERY_SECONDS = 10.0
 EMPTY_PAGES = 5
 """A page may be empty though records follow it; only after so many in a row is a shard taken to be read to its end."""
+_LONGEST_PAUSE = 60.0
 _CLOCK_GRAIN_MS = 1000
 """Records tell the time of their writing in whole seconds."""
 _PLACE_LOST = {"ExpiredIteratorException", "TrimmedDataAccessException", "ResourceNotFoundException"}
@@ -82,6 +83,8 @@ class RuleFeed:
         self._parents: set[str] = set()
         self._next_discovery = 0.0
         self._stream = ""
+        self._reading = asyncio.Lock()
+        """Of two readings at once, the first to end would forget what the second has yet to come to."""
 
     async def start(self) -> None:
         """Take the place in the stream, then read the table. Raise `NoStreamError` and what the SDK raises."""
@@ -99,10 +102,11 @@ class RuleFeed:
 
     async def read(self) -> None:
         """Read all rules, and drop from the filter what no rule names any more."""
-        self._candidates.begin_reading()
-        await asyncio.gather(*(self._scan(segment) for segment in range(SCAN_SEGMENTS)))
-        for _ in self._candidates.end_reading():
-            await asyncio.sleep(0)
+        async with self._reading:
+            self._candidates.begin_reading()
+            await asyncio.gather(*(self._scan(segment) for segment in range(SCAN_SEGMENTS)))
+            for _ in self._candidates.end_reading():
+                await asyncio.sleep(0)
         log.info("rules read", extra={"pairs": len(self._candidates)})
 
     async def read_every(self, seconds: float) -> None:
@@ -122,15 +126,21 @@ class RuleFeed:
             except ClientError as error:
                 log.warning("rule stream not read", extra={"error": repr(error)})
                 if error.response["Error"]["Code"] in _PLACE_LOST:
-                    await self._start_over()
+                    await self._start_over(pause)
             except BotoCoreError as error:
                 log.warning("rule stream not read", extra={"error": repr(error)})
 
-    async def _start_over(self) -> None:
-        try:
-            await self.start()
-        except (BotoCoreError, ClientError) as error:
-            log.warning("rules not read", extra={"error": repr(error)})
+    async def _start_over(self, pause: float) -> None:
+        """Until it succeeds: what was written before the new place in the stream, only the table tells."""
+        while True:
+            try:
+                await self.start()
+            except (BotoCoreError, ClientError) as error:
+                log.warning("rules not read", extra={"error": repr(error)})
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
 
     async def _advance(self) -> None:
         """Read a page of every shard. One that has ended holds time back until the stream tells of its child."""

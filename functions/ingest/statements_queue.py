@@ -1,14 +1,20 @@
 """The statements queue: one SendMessageBatch at a time, with S3 for what is too large for a message."""
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from ingest.letter import Letter
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
+
+
+log = logging.getLogger(__name__)
 
 
 class StatementsQueue:
@@ -19,12 +25,20 @@ class StatementsQueue:
         self._bucket = oversize_bucket
         self._stored: WeakSet[Letter] = WeakSet()
 
-    def store_oversize(self, batch: Sequence[Letter]) -> None:
-        """Put into S3, once, what is too large for a message; to be done before `send`. Raise what the SDK raises."""
-        for letter in batch:
-            if letter.oversize and letter not in self._stored:
-                self._s3.put_object(Bucket=self._bucket, Key=letter.location, Body=letter.statement)
-                self._stored.add(letter)
+    def store_oversize(self, batch: Sequence[Letter]) -> list[Letter]:
+        """Put into S3, once, what is too large for a message; return what isn't there, which is not to be sent."""
+        return [
+            letter for letter in batch if letter.oversize and letter not in self._stored and not self._store(letter)
+        ]
+
+    def _store(self, letter: Letter) -> bool:
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=letter.location, Body=letter.statement)
+        except (BotoCoreError, ClientError) as error:
+            log.warning("statement not stored", extra={"receipt": str(letter.receipt), "error": repr(error)})
+            return False
+        self._stored.add(letter)
+        return True
 
     def send(self, batch: Sequence[Letter]) -> list[Letter]:
         """Return the letters that SQS did not take. Raise what the SDK raises; then none may count as taken."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -51,6 +52,8 @@ QUEUE_BATCH = 10
 QUEUE_LINGER_SECONDS = 0.02
 LAKE_IN_FLIGHT = 2
 LAKE_BATCH = 5_000
+UNTOLD_SHARE = 3
+"""How much more room there is for what the lake was not told than for what the queue has not taken."""
 THREADS = IN_FLIGHT + LAKE_IN_FLIGHT + 8
 LEASE_REQUEST_SECONDS = 1.0
 LOOKING_SECONDS = 0.25
@@ -96,10 +99,11 @@ class Task:
         self._candidates = Candidates()
         self._seen = Seen(settings.seen_limit)
         self._second_look = SecondLook(settings.second_look_bytes)
-        room = Room(settings.outbox_bytes)
+        self._room = Room(settings.outbox_bytes)
+        room_untold = Room(settings.outbox_bytes * UNTOLD_SHARE)
         self._untold = Outbox(
             to="lake",
-            room=room,
+            room=room_untold,
             most=LAKE_BATCH,
             linger=settings.lake_linger_seconds,
             gone=self._handled,
@@ -107,10 +111,11 @@ class Task:
         )
         self._outbox = Outbox(
             to="queue",
-            room=room,
+            room=self._room,
+            next_room=room_untold,
             most=QUEUE_BATCH,
             linger=QUEUE_LINGER_SECONDS,
-            gone=self._untold.add,
+            gone=self._sent,
             is_open=False,
         )
         self._intake = Intake(
@@ -227,24 +232,39 @@ class Task:
         """Renew the lease or stand by for it, and open or shut the outbox accordingly. Raise pynamodb's errors."""
         try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._lease_thread, self._leadership.renew, self._progress.delivered_through)
+            useful = bool(len(self._outbox)) or any(node.session for node in self._nodes)
+            renew = partial(self._leadership.renew, self._progress.delivered_through, useful=useful)
+            await loop.run_in_executor(self._lease_thread, renew)
         finally:
             leads = self._leadership.held
             if leads != self._outbox.is_open:
                 log.info("leading" if leads else "standing by", extra={"tenure": self._leadership.tenure})
             self._outbox.set_open(is_open=leads)
         if not leads:
-            passed_on = min(now_ms(), self._leadership.delivered_through)
-            for letter in self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000)):
-                self._handled(letter)
+            self._let_go(min(now_ms(), self._leadership.delivered_through))
+
+    def _let_go(self, passed_on: int) -> None:
+        """What the leader has passed on is kept for a while, as long as there is room: a full one stops the reading."""
+        dropped = self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
+        if self._room.full:
+            dropped += self._outbox.drop_before(passed_on)
+        for letter in dropped:
+            self._handled(letter)
+
+    def _sent(self, letter: Letter) -> None:
+        self.counts[Metric.STATEMENTS_FORWARDED] += 1
+        self._untold.add(letter)
 
     def _handled(self, letter: Letter) -> None:
         self._seen.handled(letter.fingerprint)
 
     def _send(self, batch: Sequence[Letter]) -> list[Letter]:
         """Send if this task still leads: it may have been paused since, and storing takes its time."""
-        self._queue.store_oversize(batch)
-        return self._queue.send(batch) if self._leadership.held else list(batch)
+        unstored = self._queue.store_oversize(batch)
+        if not self._leadership.held:
+            return list(batch)
+        sendable = [letter for letter in batch if letter not in unstored]
+        return unstored + self._queue.send(sendable) if sendable else unstored
 
     async def _drain(self) -> None:
         """Send what this task may, and tell the lake of all that it sent."""
@@ -265,7 +285,13 @@ class Task:
             log.warning("not handed over", extra={"error": repr(error)})
 
     def _knows_all(self) -> bool:
-        return self._restored or self._progress.replayed_once
+        """Whether `seen` holds all that stood at the first start."""
+        absent_after = self._settings.absent_seconds
+        return (
+            self._restored
+            or self._progress.standing_known
+            or all(node.replayed_once or node.absent(absent_after) for node in self._nodes)
+        )
 
     def _oldest_held(self) -> int | None:
         return _earliest(self._outbox.oldest, self._untold.oldest, self._second_look.oldest)
@@ -280,7 +306,7 @@ class Task:
     def _gauges(self) -> dict[Metric, int]:
         sessions = [node.session for node in self._nodes if node.session]
         return {
-            Metric.NODES_CONNECTED: len(sessions),
+            Metric.NODES_CONNECTED: len(sessions) if self._leadership.held else 0,
             Metric.REPLAY_REMAINING: sum(session.remaining for session in sessions),
             Metric.INGEST_LAG: self._lag_ms() if self._leadership.held else 0,
             Metric.STATEMENTS_HELD: len(self._outbox) + len(self._untold) + len(self._second_look),

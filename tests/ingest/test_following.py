@@ -10,6 +10,8 @@ from clarion.tables import Rule
 from ingest.settings import IngestSettings
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
 type Settings = Callable[..., IngestSettings]
@@ -32,6 +34,30 @@ async def test_a_live_statement_is_forwarded_once(
         await received.holds(2)
     assert received.statements() == [make_statement(1), make_statement(2)]
     assert len({message.receipt for message in received.messages}) == 2
+
+
+async def test_a_first_node_that_holds_nothing_does_not_make_what_stands_in_another_new(
+    node: "FakeNode",
+    make_node: Callable[..., "FakeNode"],
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    s3: "S3Client",
+) -> None:
+    late = make_node(standing=[make_statement(number) for number in range(3)])
+    async with late:
+        pass
+    async with running(make_settings(node, late)) as task:
+        await node.subscribed()
+        await asyncio.sleep(0.3)  # some savings of what was seen
+        assert "Contents" not in s3.list_objects_v2(Bucket="oversize", Prefix="ingest/seen/")
+        async with late:
+            while task.status()["seen"] != 3:
+                await asyncio.sleep(0.01)
+            node.show(make_statement(3))
+            await received.holds(1)
+    assert received.statements() == [make_statement(3)]
 
 
 @pytest.mark.parametrize("dialect", ["current", "draft"])

@@ -166,3 +166,72 @@ def test_of_two_that_reach_for_it_at_once_one_gets_it(tables: None, clock: Clock
     one, other = Slow("one", SECONDS, clock), Leadership("other", SECONDS, clock)
     one.renew(0)
     assert (one.held, other.held) == (False, True)
+
+
+def test_a_leader_whose_write_was_repeated_because_its_answer_was_late_goes_on_leading(
+    tables: None, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_twice(lease: Lease, **condition: Any) -> None:
+        save(lease, **condition)
+        save(lease, **condition)
+
+    leader = Leadership("one", SECONDS, clock)
+    leader.renew(0)
+    save = Lease.save
+    clock.now += SECONDS / 4
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "save", save_twice)
+        leader.renew(0)
+    clock.now += SECONDS * 3 / 4
+    assert (leader.held, leader.tenure, int(Lease.get("ingest").version)) == (True, 1, 2)
+
+
+def test_a_leader_without_nodes_lets_go_and_a_standby_with_nodes_takes_over_for_good(pair: Pair, clock: Clock) -> None:
+    leader, standby = pair
+    waited = 0.0
+    while not standby.held:
+        clock.now += SECONDS / 4
+        waited += SECONDS / 4
+        leader.renew(7, useful=False)
+        standby.renew(0)
+        assert not (leader.held and standby.held)
+    assert (waited, standby.delivered_through) == (2 * SECONDS, 7)
+    tenure = standby.tenure
+    for _ in range(40):
+        clock.now += SECONDS / 4
+        leader.renew(0, useful=False)
+        standby.renew(0)
+    assert (leader.held, standby.held, standby.tenure) == (False, True, tenure)
+
+
+def test_a_leader_that_is_soon_connected_again_goes_on_leading(pair: Pair, clock: Clock) -> None:
+    leader, standby = pair
+    for step in range(40):
+        clock.now += SECONDS / 4
+        leader.renew(0, useful=step % 8 == 7)
+        standby.renew(0)
+    assert (leader.held, leader.tenure) == (True, 1)
+
+
+def test_the_lease_rests_while_nobody_is_connected_and_goes_to_the_first_who_is(pair: Pair, clock: Clock) -> None:
+    leader, standby = pair
+    for _ in range(40):
+        clock.now += SECONDS / 4
+        leader.renew(0, useful=False)
+        standby.renew(0, useful=False)
+    row = Lease.get("ingest")
+    assert (leader.held, standby.held, row.holder) == (False, False, "")
+    assert int(row.version) <= 10  # nobody has written since it was let go
+    standby.renew(0)
+    leader.renew(0)
+    assert (leader.held, standby.held) == (False, True)
+
+
+def test_of_a_dead_leader_and_a_standby_without_nodes_none_leads(pair: Pair, clock: Clock) -> None:
+    leader, standby = pair
+    for _ in range(40):
+        clock.now += SECONDS / 4
+        standby.renew(0, useful=False)
+    assert (leader.held, standby.held) == (False, False)
+    standby.renew(0)
+    assert standby.held

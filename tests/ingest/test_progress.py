@@ -24,6 +24,7 @@ class Leader:
     def replays(self, at: int) -> None:
         self.now = at
         self.progress.replayed()
+        self.answered = at
 
     def is_shown(self, at: int, *, answered: int | None = None) -> None:
         """`answered`: when it asked the question to which a node has answered by now."""

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from clarion.statement import MAX_SIZE
 from clarion.tables import Lease, Rule
+from ingest.clock import now_ms
 from ingest.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
 from ingest.task import Clients, Task
@@ -158,9 +159,9 @@ async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
     make_statement: Make,
 ) -> None:
     async with make_node() as gone:
-        leader = Task(make_settings(gone), clients)
+        leader = Task(make_settings(gone, lease_seconds=2.0), clients)
         crashed = await crashing(leader)
-        await gone.subscribed()
+        await leads(leader)
     async with running(make_settings(node, overlap_seconds=0)) as standby:
         await node.subscribed()
         node.show(make_statement(1))
@@ -169,6 +170,34 @@ async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
         await crash(crashed)
         await received.holds(1)
         assert standby.status()["leading"]
+
+
+async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or_was_awaited_for_long(
+    node: "FakeNode",
+    make_node: Callable[..., "FakeNode"],
+    running: "Run",
+    make_settings: Settings,
+    make_statement: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with make_node() as lost, running(make_settings(node, lost)) as task:
+        await leads(task)
+        await node.subscribed()
+        await lost.subscribed()
+        await lost.__aexit__()
+        while len(task.status()["connected"]) > 1:  # type: ignore[arg-type] # a list
+            await asyncio.sleep(0.01)
+        lost_at = now_ms()
+        await node.hang_up()
+        while node.subscriptions < 2:
+            await asyncio.sleep(0.01)
+        await node.subscribed()
+        node.show(make_statement(1))
+        await asyncio.sleep(0.6)  # some renewals of the lease
+        assert 0 < int(Lease.get("ingest").delivered_through) <= lost_at
+        monkeypatch.setattr("ingest.node._AWAITED_SECONDS", 0.1)
+        while int(Lease.get("ingest").delivered_through) <= lost_at:
+            await asyncio.sleep(0.05)
 
 
 class UnreadableStream:

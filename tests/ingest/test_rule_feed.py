@@ -1,7 +1,8 @@
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
@@ -9,8 +10,11 @@ from botocore.exceptions import ClientError, ParamValidationError
 from clarion.tables import Rule, rule_key
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
-from ingest.rule_feed import EMPTY_PAGES, NoStreamError, RuleFeed, StreamsClient
+from ingest.rule_feed import EMPTY_PAGES, SCAN_SEGMENTS, NoStreamError, RuleFeed, StreamsClient
 from ingest.task import Clients
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 SENDER, TOPIC, OTHER = b"\x5e" * 32, b"\x70" * 32, b"\x71" * 32
 
@@ -219,3 +223,83 @@ async def test_a_lost_place_in_the_stream_makes_it_read_the_table_again(
     write_rule()  # the stream doesn't tell
     stream.troubles = [trouble]
     await follow_until(feed, lambda: names(candidates, TOPIC))
+
+
+class TroubledTable:
+    """A client of DynamoDB whose scans do first what they are told to."""
+
+    def __init__(self, client: "DynamoDBClient") -> None:
+        self.describe_table = client.describe_table
+        self.first: Callable[[int], None] = lambda _: None
+        self._scan = client.scan
+
+    def scan(self, **request: Any) -> Any:
+        self.first(request["Segment"])
+        return self._scan(**request)
+
+
+async def test_a_lost_place_in_the_stream_makes_it_read_the_table_until_it_succeeds(
+    clients: Clients, candidates: Candidates, write_rule: Write
+) -> None:
+    def refuse(segment: int) -> None:
+        if segment == 0 and refusals:
+            raise ClientError({"Error": {"Code": refusals.pop()}}, "Scan")
+
+    refusals: list[str] = []
+    table, stream = TroubledTable(clients.dynamodb), ShardedStream()
+    dynamodb: Any = table
+    feed = RuleFeed(dynamodb, stream, "test-rules", candidates)
+    await feed.start()
+    before = candidates.fresh_as_of
+    known: list[bool] = []
+
+    def fresh() -> bool:
+        if candidates.fresh_as_of > before:
+            known.append(names(candidates, TOPIC))
+        return bool(known)
+
+    table.first, refusals[:] = refuse, ["ThrottlingException"] * 2
+    for number in range(16):  # in all segments
+        write_rule(topic=number.to_bytes(32))
+    write_rule()  # the stream doesn't tell
+    stream.troubles = ["ExpiredIteratorException"]
+    await follow_until(feed, fresh, seconds=5)
+    assert refusals == []
+    assert known == [True]
+    assert all(names(candidates, number.to_bytes(32)) for number in range(16))
+
+
+async def test_of_two_readings_at_once_none_forgets_what_the_other_has_yet_to_come_to(
+    clients: Clients, candidates: Candidates, write_rule: Write
+) -> None:
+    started, first_may_end, second_may_end = 0, threading.Event(), threading.Event()
+
+    def wait(_: int) -> None:
+        nonlocal started
+        started += 1
+        if started > SCAN_SEGMENTS:
+            second_may_end.wait(10)
+        elif started == SCAN_SEGMENTS:
+            first_may_end.wait(10)
+
+    table = TroubledTable(clients.dynamodb)
+    dynamodb: Any = table
+    feed = RuleFeed(dynamodb, ShardedStream(), "test-rules", candidates)
+    topics = [number.to_bytes(32) for number in range(16)]
+    for topic in topics:
+        write_rule(topic=topic)
+    await feed.start()
+    table.first = wait
+    first = asyncio.create_task(feed.read())
+    async with asyncio.timeout(10):
+        while started < SCAN_SEGMENTS:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # the other segments come back
+        second = asyncio.create_task(feed.read())
+        await asyncio.sleep(0.1)
+        first_may_end.set()
+        await first
+        assert all(names(candidates, topic) for topic in topics)
+        second_may_end.set()
+        await second
+    assert all(names(candidates, topic) for topic in topics)

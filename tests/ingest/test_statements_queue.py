@@ -78,3 +78,11 @@ def test_a_queue_that_is_gone_raises_what_the_sdk_raises(
     sdk.sqs.delete_queue(QueueUrl=received.url)
     with pytest.raises(ClientError):
         queue.send([letter(b"x")])
+
+
+def test_a_statement_that_cannot_be_stored_is_returned_and_the_rest_may_go(
+    queue: StatementsQueue, s3: "S3Client"
+) -> None:
+    s3.delete_bucket(Bucket="oversize")
+    small, large = letter(b"small"), letter(b"\xaa" * MAX_SIZE)
+    assert queue.store_oversize([small, large]) == [large]

@@ -79,7 +79,9 @@ async def test_after_a_complete_replay_what_was_not_in_it_is_forgotten(
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("reconnections", [0, 3])
 async def test_a_node_that_lost_its_store_makes_nothing_forgotten(
+    reconnections: int,
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
@@ -91,15 +93,16 @@ async def test_a_node_that_lost_its_store_makes_nothing_forgotten(
     write_rule()
     standing = [make_statement(number) for number in range(100)]
     node.standing = list(standing)
-    async with running(make_settings(node, forget_seconds=0.01, watch_seconds=10)) as task:
+    async with running(make_settings(node, forget_seconds=0.01, watch_seconds=0.05, renew_seconds=0.1)) as task:
         while task.status()["seen"] != 100:
             await asyncio.sleep(0.01)
-        node.standing = []
+        node.standing = standing[:10]
         await node.hang_up()
-        while node.subscriptions < 2:
+        while node.subscriptions < 2 + reconnections:
             await asyncio.sleep(0.01)
         await node.subscribed()
         await asyncio.sleep(0.1)
+        node.standing.clear()
         node.show(*standing, make_statement(100))
         await received.holds(1)
     assert received.statements() == [make_statement(100)]
