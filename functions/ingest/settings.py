@@ -36,7 +36,8 @@ class IngestSettings(Settings):
     `state_bucket`, `state_prefix`: where the record of seen statements is kept; by default in the oversize bucket.
     `first_replay`: what to do with standing statements if there is no record.
     `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each.
-    `outbox_bytes`, `second_look_bytes`: statements held for queue and lake, and for a second look.
+    `outbox_bytes`, `second_look_bytes`: statements held for the queue (three times that for the lake), and for a second
+    look.
     `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
     `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
