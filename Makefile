@@ -87,7 +87,15 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 
 .PHONY: test
 test: setup lint types ## The whole gate: lint, types, unit, property, pipeline and system tests
+	@$(MAKE) --jobs=2 test-live test-pipeline
+
+# At the same time, since each waits a good deal: the system tests for the emulator, Spark's for the JVM.
+.PHONY: test-live
+test-live: setup
 	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
+
+.PHONY: test-pipeline
+test-pipeline: .venv-pipeline/.ready
 	@$(SPARK) -m pytest tests/pipeline
 
 .PHONY: lint
