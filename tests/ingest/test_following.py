@@ -2,12 +2,16 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from clarion.statement import MAX_SIZE
 from clarion.tables import Rule
 from ingest.settings import IngestSettings
+from ingest.task import Clients, Task
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -132,6 +136,46 @@ async def test_two_nodes_that_show_the_same_statement_make_one_message(
         other.show(make_statement(1), make_statement(2))
         await received.holds(2)
     assert len(received.read()) == 2
+
+
+class RefusingS3:
+    """Takes no oversize statements for as long as it `refuses`, and all else."""
+
+    def __init__(self, client: "S3Client") -> None:
+        self._client = client
+        self.refuses = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_object(self, **request: Any) -> Any:
+        if self.refuses and request["Key"].startswith("statements/"):
+            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+        return self._client.put_object(**request)
+
+
+async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_with_it(
+    node: "FakeNode",
+    clients: Clients,
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    refusing: Any = RefusingS3(clients.s3)
+    task = Task(make_settings(node), replace(clients, s3=refusing))
+    stop = asyncio.Event()
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        tasks.create_task(task.run(stop))
+        await node.subscribed()
+        node.show(make_statement(1), make_statement(2, size=MAX_SIZE - 200), make_statement(3))
+        await received.holds(2)
+        assert received.statements() == [make_statement(1), make_statement(3)]
+        while task.status()["held"] != 1:
+            await asyncio.sleep(0.01)
+        refusing.refuses = False
+        (*_, large) = await received.holds(3)
+        assert (large.statement, large.location) == (None, f"statements/{large.receipt}")
+        stop.set()
 
 
 def test_a_missing_setting_stops_the_start_and_is_named() -> None:

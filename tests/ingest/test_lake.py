@@ -15,7 +15,7 @@ from clarion.tables import Rule
 from ingest.lake import Lake
 from ingest.letter import MOST_BYTES, Letter
 from ingest.settings import IngestSettings
-from ingest.task import Clients, Task
+from ingest.task import UNTOLD_SHARE, Clients, Task
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -160,6 +160,37 @@ async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwar
             await asyncio.sleep(0.01)
         stop.set()
     assert lake.receipts() == {message.receipt for message in received.read()}
+
+
+async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds(
+    node: "FakeNode",
+    clients: Clients,
+    received: "ReceivedQueue",
+    firehose: FailingFirehose,
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    firehose.refuses = _throttled
+    told_by: Any = firehose
+    room = 2 * letter(make_statement(0)).held_size
+    full = 2 * UNTOLD_SHARE
+    task = Task(make_settings(node, outbox_bytes=room), replace(clients, firehose=told_by))
+    stop = asyncio.Event()
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        tasks.create_task(task.run(stop))
+        await node.subscribed()
+        for number in range(full):
+            node.show(make_statement(number))
+            await received.holds(number + 1)
+        while task.status()["untold"] != full:
+            await asyncio.sleep(0.01)
+        for number in range(full, full + 10):
+            node.show(make_statement(number))
+        await asyncio.sleep(0.5)
+        assert len(received.read()) == full + 1  # what is shown is taken in before it is held up
+        firehose.refuses = _none
+        await received.holds(full + 10)
+        stop.set()
 
 
 async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full(

@@ -1,0 +1,131 @@
+"""What is believed of one node's replays, and for how long not."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.candidates import Candidates
+from ingest.counts import Counts
+from ingest.intake import Intake
+from ingest.node import Node
+from ingest.outbox import Outbox, Room
+from ingest.progress import Progress
+from ingest.second_look import SecondLook
+from ingest.seen import Seen
+from ingest.session import Patience
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import FakeNode
+
+AMPLE = 1 << 30
+RESYNC_SECONDS = 600
+"""What a node is given to be told by its peers what it has lost."""
+
+type Make = Callable[..., bytes]
+
+
+class Clock:
+    """Runs on as ever, and leaps when told to."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all nodes, and of nothing else."""
+    steered = Clock()
+    monkeypatch.setattr("ingest.node.time", SimpleNamespace(monotonic=steered))
+    return steered
+
+
+class Followed:
+    """A node that is followed, with each of its replays asked for."""
+
+    def __init__(self, shown_by: "FakeNode", counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+        outbox = Outbox(to="queue", room=Room(AMPLE), most=10, linger=0, gone=lambda _: None, is_open=True)
+        intake = Intake(
+            seen=Seen(1000),
+            candidates=Candidates(),
+            second_look=SecondLook(AMPLE),
+            outbox=outbox,
+            counts=counts,
+            patience_ms=0,
+        )
+        self.node = Node(
+            url=shown_by.url,
+            intake=intake,
+            progress=Progress(oldest_held=lambda: None, shown_through=lambda: None, kept_ms=0),
+            counts=counts,
+            record_first_replay=True,
+            expected=0,
+            patience=Patience(),
+        )
+
+    @property
+    def believed(self) -> bool:
+        return self.node.incomplete_since is None
+
+    def _replays(self) -> int:
+        return [record.message for record in self._caplog.records].count("node replayed")
+
+    async def replayed(self) -> None:
+        """Wait for one more replay."""
+        before = self._replays()
+        self.node.renew("for a test")
+        while self._replays() == before:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believed_after_it(
+    node: "FakeNode", counts: Counts, make_statement: Make, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.standing = [make_statement(number) for number in range(100)]
+    followed = Followed(node, counts, caplog)
+    with caplog.at_level("INFO", "ingest"):
+        async with asyncio.timeout(20):
+            following = asyncio.create_task(followed.node.follow())
+            await followed.replayed()
+            assert followed.believed
+            del node.standing[10:]
+            await followed.replayed()
+            assert not followed.believed
+            clock.ahead += RESYNC_SECONDS - 60
+            await followed.replayed()
+            assert not followed.believed
+            clock.ahead += 60
+            await followed.replayed()
+            assert followed.believed
+            await followed.replayed()
+            assert followed.believed  # it is what is expected by now
+        following.cancel()
+
+
+async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_loses_its_store_once_more(
+    node: "FakeNode", counts: Counts, make_statement: Make, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    standing = [make_statement(number) for number in range(100)]
+    node.standing = list(standing)
+    followed = Followed(node, counts, caplog)
+    with caplog.at_level("INFO", "ingest"):
+        async with asyncio.timeout(20):
+            following = asyncio.create_task(followed.node.follow())
+            await followed.replayed()
+            node.standing = standing[:10]
+            await followed.replayed()
+            node.standing = list(standing)
+            await followed.replayed()
+            assert followed.believed
+            clock.ahead += RESYNC_SECONDS + 1
+            node.standing = standing[:10]
+            await followed.replayed()
+            assert not followed.believed
+        following.cancel()
