@@ -70,7 +70,6 @@ class Followed:
             patience=Patience(),
         )
 
-    @property
     def believed(self) -> bool:
         return self.node.incomplete_since is None
 
@@ -94,18 +93,18 @@ async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believ
         async with asyncio.timeout(20):
             following = asyncio.create_task(followed.node.follow())
             await followed.replayed()
-            assert followed.believed
+            assert followed.believed()
             del node.standing[10:]
             await followed.replayed()
-            assert not followed.believed
+            assert not followed.believed()
             clock.ahead += RESYNC_SECONDS - 60
             await followed.replayed()
-            assert not followed.believed
+            assert not followed.believed()
             clock.ahead += 60
             await followed.replayed()
-            assert followed.believed
+            assert followed.believed()
             await followed.replayed()
-            assert followed.believed  # it is what is expected by now
+            assert followed.believed()  # it is what is expected by now
         following.cancel()
 
 
@@ -123,9 +122,9 @@ async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_los
             await followed.replayed()
             node.standing = list(standing)
             await followed.replayed()
-            assert followed.believed
+            assert followed.believed()
             clock.ahead += RESYNC_SECONDS + 1
             node.standing = standing[:10]
             await followed.replayed()
-            assert not followed.believed
+            assert not followed.believed()
         following.cancel()
