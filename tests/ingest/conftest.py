@@ -337,17 +337,17 @@ def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
     return make
 
 
-type Run = Callable[[IngestSettings], AbstractAsyncContextManager[Task]]
+type Run = Callable[..., AbstractAsyncContextManager[Task]]
 
 
 @pytest.fixture
 def running(clients: Clients) -> Run:
-    """Runs the ingest task, and ends it as SIGTERM does."""
+    """Runs the ingest task, some clients replaced by name, and ends it as SIGTERM does."""
 
     @asynccontextmanager
-    async def run(settings: IngestSettings) -> AsyncIterator[Task]:
+    async def run(settings: IngestSettings, **replaced: Any) -> AsyncIterator[Task]:
         stop = asyncio.Event()
-        task = Task(settings, clients)
+        task = Task(settings, replace(clients, **replaced))
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(task.run(stop))
             try:

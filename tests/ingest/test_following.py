@@ -2,7 +2,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +10,7 @@ from botocore.exceptions import ClientError
 from clarion.statement import MAX_SIZE
 from clarion.tables import Rule
 from ingest.settings import IngestSettings
-from ingest.task import Clients, Task
+from ingest.task import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -156,16 +155,14 @@ class RefusingS3:
 
 async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_with_it(
     node: "FakeNode",
+    running: "Run",
     clients: Clients,
     received: "ReceivedQueue",
     make_settings: Settings,
     make_statement: Make,
 ) -> None:
     refusing: Any = RefusingS3(clients.s3)
-    task = Task(make_settings(node), replace(clients, s3=refusing))
-    stop = asyncio.Event()
-    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        tasks.create_task(task.run(stop))
+    async with asyncio.timeout(20), running(make_settings(node), s3=refusing) as task:
         await node.subscribed()
         node.show(make_statement(1), make_statement(2, size=MAX_SIZE - 200), make_statement(3))
         await received.holds(2)
@@ -175,7 +172,6 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
         refusing.refuses = False
         (*_, large) = await received.holds(3)
         assert (large.statement, large.location) == (None, f"statements/{large.receipt}")
-        stop.set()
 
 
 def test_a_missing_setting_stops_the_start_and_is_named() -> None:

@@ -137,7 +137,7 @@ async def test_sigterm_waits_for_the_lake_to_have_been_told(
 
 async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwards(
     node: "FakeNode",
-    clients: Clients,
+    running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
     lake: "ReadLake",
@@ -145,11 +145,7 @@ async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwar
     make_statement: Make,
 ) -> None:
     firehose.refuses = _throttled
-    told_by: Any = firehose
-    task = Task(make_settings(node), replace(clients, firehose=told_by))
-    stop = asyncio.Event()
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        tasks.create_task(task.run(stop))
+    async with running(make_settings(node), firehose=firehose) as task:
         await node.subscribed()
         for number in range(3):
             node.show(make_statement(number))
@@ -158,26 +154,21 @@ async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwar
         firehose.refuses = _none
         while task.status()["untold"]:
             await asyncio.sleep(0.01)
-        stop.set()
     assert lake.receipts() == {message.receipt for message in received.read()}
 
 
 async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds(
     node: "FakeNode",
-    clients: Clients,
+    running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
     make_settings: Settings,
     make_statement: Make,
 ) -> None:
     firehose.refuses = _throttled
-    told_by: Any = firehose
     room = 2 * letter(make_statement(0)).held_size
     full = 2 * UNTOLD_SHARE
-    task = Task(make_settings(node, outbox_bytes=room), replace(clients, firehose=told_by))
-    stop = asyncio.Event()
-    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        tasks.create_task(task.run(stop))
+    async with asyncio.timeout(20), running(make_settings(node, outbox_bytes=room), firehose=firehose) as task:
         await node.subscribed()
         for number in range(full):
             node.show(make_statement(number))
@@ -190,23 +181,18 @@ async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds
         assert len(received.read()) == full + 1  # what is shown is taken in before it is held up
         firehose.refuses = _none
         await received.holds(full + 10)
-        stop.set()
 
 
 async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full(
     node: "FakeNode",
-    clients: Clients,
+    running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
     make_settings: Settings,
     make_statement: Make,
 ) -> None:
     firehose.refuses = _throttled
-    told_by: Any = firehose
-    task = Task(make_settings(node, outbox_bytes=1), replace(clients, firehose=told_by))
-    stop = asyncio.Event()
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        tasks.create_task(task.run(stop))
+    async with running(make_settings(node, outbox_bytes=1), firehose=firehose):
         await node.subscribed()
         node.show(make_statement(1))
         await received.holds(1)
@@ -215,7 +201,6 @@ async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full
         assert len(received.read()) == 1
         firehose.refuses = _none
         await received.holds(2)
-        stop.set()
 
 
 async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(
