@@ -169,6 +169,15 @@ def test_every_field_alone_needs_an_expiry() -> None:
     assert refusal(b"\x04\x03" + bytes(32)) == (34, "expiry missing")
 
 
+@given(statement=statements)
+@settings(max_examples=300)
+def test_an_expiry_is_all_that_is_missing_where_it_is_said_to_be(statement: Statement) -> None:
+    raw = encode(statement)
+    before = len(encode(statement._replace(expiry=0, topics=(), channel=None, data=None))) - 9
+    without = bytes([raw[0] - 4]) + raw[1:before] + raw[before + 9 :]
+    assert refusal(without) == (len(without), "expiry missing")
+
+
 def test_the_size_limit_is_exact() -> None:
     overhead = len(encode(Statement(expiry=1, data=b"x" * 20_000))) - 20_000
     largest = Statement(expiry=1, data=bytes(MAX_SIZE - overhead))

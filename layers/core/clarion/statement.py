@@ -16,10 +16,11 @@ signed can be rebuilt from the fields.
 https://github.com/paritytech/polkadot-sdk/blob/master/substrate/primitives/statement-store/src/lib.rs
 """
 
+import re
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 MAX_SIZE = 1_048_575
 MAX_TOPICS = 4
@@ -33,6 +34,18 @@ _FOLLOWERS = {  # which tags may come next: any higher one, but the topics from 
     last: frozenset(tag for tag in range(last + 1, _TAGS) if not (_TOPIC_1 < tag < _DATA) or tag == last + 1)
     for last in range(-1, _TAGS)
 }
+_SHAPE = re.compile(
+    rb"""(?sx)
+    .                                                                 # how many fields follow
+    (?: \x00 ([\x00\x01]|\x02()) (.{64}(?(2).)) (.{32}(?(2).)) )?+    # proof; ECDSA's is wider by two bytes
+    (?: \x01 (.{32}) )?+                                              # decryption key
+    (?: \x02 (.{8}) )                                                 # expiry
+    (?: \x03 (.{32}) )?+                                              # channel
+    (?: \x04 (.{32}) (?: \x05 (.{32}) (?: \x06 (.{32}) (?: \x07 (.{32}) )?+ )?+ )?+ )?+
+    (?: \x08 (.+) )?+                                                 # data, after its length
+    """
+)
+"""All of the format but its two numbers. A loop over the fields would take several times as long."""
 _UNHASHED = blake2b(digest_size=32)
 _LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
 """By a compact length's low two bits: its width, and the least length that needs it. The last is always too long."""
@@ -58,12 +71,14 @@ class ProofKind(Enum):
     ECDSA = 2
 
 
+_SIGNER = 4
+"""The group of `_SHAPE`, which stands for the whole proof where fields are counted."""
+_KINDS = {bytes([kind.value]): kind for kind in ProofKind}
 _PROOF_WIDTHS = {  # of signature and signer
     ProofKind.SR25519: (64, 32),
     ProofKind.ED25519: (64, 32),
     ProofKind.ECDSA: (65, 33),
 }
-_PROOF_LAYOUTS = {bytes([kind.value]): (kind, *widths) for kind, widths in _PROOF_WIDTHS.items()}
 
 
 class Proof(NamedTuple):
@@ -120,44 +135,30 @@ def digest(raw: bytes) -> bytes:
 
 def decode(raw: bytes) -> Statement:
     """Raises `MalformedStatement`, and nothing else, for whatever is not a canonical statement."""
-    count, size = _field_count(raw), len(raw)
-    proof = data = None
-    fields = [b""] * _TAGS
-    offset, last, unsigned = 1, -1, 1
-    for _ in range(count):
-        if offset >= size:
-            raise MalformedStatement(offset, "field missing")
-        tag = raw[offset]
-        if tag not in _FOLLOWERS[last]:
-            raise MalformedStatement(offset, _tag_flaw(tag, last))
-        start, last = offset + 1, tag
-        if width := _WIDTHS[tag]:
-            offset = start + width
-            fields[tag] = raw[start:offset]
-        elif tag == _DATA:
-            data, offset = _read_data(raw, start)
-        else:
-            proof, offset = _read_proof(raw, start)
-            unsigned = offset
-        if offset > size:
-            raise MalformedStatement(start, "field truncated")
-    if offset != size:
-        raise MalformedStatement(offset, "trailing bytes")
-    if not fields[_EXPIRY]:
-        raise MalformedStatement(offset, "expiry missing")
+    shape = _SHAPE.fullmatch(raw)
+    if shape is None or len(raw) > MAX_SIZE:
+        _refuse(raw)
+    groups = shape.groups()
+    variant, _, signature, signer, decryption_key, expiry, channel, topic_1, topic_2, topic_3, topic_4, sized = groups
+    count = _TAGS - groups[_SIGNER - 1 :].count(None)
+    data = sized and _unsized(sized)
+    if raw[0] != count << 2 or (sized and data is None):
+        _refuse(raw)
+    topics = (topic_1, topic_2, topic_3, topic_4)
+    proof = variant and tuple.__new__(Proof, (_KINDS[variant], signature, signer))
     statement = tuple.__new__(  # not by its own constructor, whose detour costs as much again
         Statement,
         (
-            int.from_bytes(fields[_EXPIRY], "little"),
-            tuple(fields[_TOPIC_1 : fields.index(b"", _TOPIC_1)]),
+            int.from_bytes(expiry, "little"),
+            topics[: MAX_TOPICS - topics.count(None)],
             data,
-            fields[_CHANNEL] or None,
-            fields[_DECRYPTION_KEY] or None,
+            channel,
+            decryption_key,
             proof,
         ),
     )
     # A statement has only this one encoding, so there is no need to make it again.
-    statement.encoded, statement.signing_payload = raw, raw[unsigned:]
+    statement.encoded, statement.signing_payload = raw, raw[shape.end(_SIGNER) if proof else 1 :]
     return statement
 
 
@@ -172,13 +173,30 @@ def encode(statement: Statement) -> bytes:
     return encoded
 
 
-def _field_count(raw: bytes) -> int:
+def _unsized(sized: bytes) -> bytes | None:
+    """The data without its length; null if that is not how the length of just this data is written."""
+    size = len(sized)
+    width = 1 if size <= 1 << 6 else 2 if size <= 1 + (1 << 14) else 4
+    return sized[width:] if sized[:width] == _compact(size - width) else None
+
+
+def _refuse(raw: bytes) -> NoReturn:
+    """Read field by field what `decode` has refused, to where it goes wrong first."""
     if len(raw) > MAX_SIZE:
         raise MalformedStatement(MAX_SIZE, "too long")
-    count = _COUNTS.get(raw[:1])
-    if count is None:
+    if not raw or raw[0] & 0b11 or raw[0] >> 2 > _TAGS:
         raise MalformedStatement(0, "field count missing or out of range")
-    return count
+    offset, last = 1, -1
+    for _ in range(raw[0] >> 2):
+        if offset >= len(raw):
+            raise MalformedStatement(offset, "field missing")
+        tag, start = raw[offset], offset + 1
+        if tag not in _FOLLOWERS[last]:
+            raise MalformedStatement(offset, _tag_flaw(tag, last))
+        offset, last = start + _claimed(raw, start, tag), tag
+        if offset > len(raw):
+            raise MalformedStatement(start, "field truncated")
+    raise MalformedStatement(offset, "trailing bytes" if offset < len(raw) else "expiry missing")
 
 
 def _tag_flaw(tag: int, last: int) -> str:
@@ -187,28 +205,27 @@ def _tag_flaw(tag: int, last: int) -> str:
     return "topic gap" if tag > last else "tag repeated or out of order"
 
 
-def _read_proof(raw: bytes, start: int) -> tuple[Proof, int]:
-    layout = _PROOF_LAYOUTS.get(raw[start : start + 1])
-    if layout is None:
+def _claimed(raw: bytes, start: int, tag: int) -> int:
+    """How many bytes a field has after its tag, or says that it has."""
+    if tag == _DATA:
+        return _claimed_data(raw, start)
+    if tag != _PROOF:
+        return _WIDTHS[tag]
+    kind = _KINDS.get(raw[start : start + 1])
+    if kind is None:
         raise MalformedStatement(start, "unknown proof")
-    kind, signature_width, signer_width = layout
-    middle = start + 1 + signature_width
-    end = middle + signer_width
-    return tuple.__new__(Proof, (kind, raw[start + 1 : middle], raw[middle:end])), end
+    return 1 + sum(_PROOF_WIDTHS[kind])
 
 
-def _read_data(raw: bytes, start: int) -> tuple[bytes, int]:
-    """The data and where it claims to end; what is cut off there is for the caller to refuse."""
+def _claimed_data(raw: bytes, start: int) -> int:
     mark = raw[start] if start < len(raw) else 0
     width, minimum = _LENGTH_MODES[mark & 0b11]
-    first = start + width
-    if first > len(raw):
+    if start + width > len(raw):
         raise MalformedStatement(start, "field truncated")
-    length = (mark if width == 1 else int.from_bytes(raw[start:first], "little")) >> 2
+    length = (mark if width == 1 else int.from_bytes(raw[start : start + width], "little")) >> 2
     if length < minimum:
         raise MalformedStatement(start, "data length out of range or not minimal")
-    end = first + length
-    return raw[first:end], end
+    return width + length
 
 
 def _unsigned_fields(statement: Statement) -> list[bytes]:
