@@ -141,7 +141,10 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
 
 
 def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
-    """The lake's kind `push` for what was queued, one or two attempts each. `delay` comes on top, in milliseconds."""
+    """The lake's kind `push` for what was queued, one or two attempts each. `delay` comes on top, in milliseconds.
+
+    What is to be late is never refused: it would not be late then.
+    """
     who = ("receipt", "sub")
     latency = 60 - 250 * F.log(1 - plan.chance("latency", *who)) + F.col("delay")
     again = plan.dice("again", *who) < 300
@@ -152,7 +155,7 @@ def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
     decision = (
         F.when(gone, PushDecision.TOKEN_GONE)
         .when(retry, PushDecision.RETRY)
-        .when(plan.dice("refused", *who) < 5, PushDecision.REFUSED)
+        .when((F.col("delay") == 0) & (plan.dice("refused", *who) < 5), PushDecision.REFUSED)
         .otherwise(PushDecision.DELIVERED)
     )
     tried = queued.withColumn("attempt", F.explode(F.when(gone, F.array(F.lit(1))).otherwise(steps)))
