@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyarrow import fs
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -27,6 +27,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 VERSION = 1
@@ -130,6 +131,16 @@ PLAN = StructType([
 ])  # fmt: skip
 """What `replay` hands back: a row for each notification. Those of one statement share one message: see `replay`."""
 
+_FILE = StructType([
+    _field("path", _TEXT),
+    _field("modificationTime", TimestampType()),
+    _field("length", _LONG),
+    _field("content", _BYTES),
+    _field("day", _TEXT),
+    _field("hour", _TEXT),
+])  # fmt: skip
+"""What Spark knows of a file, whose content it only reads if that is asked for."""
+
 
 @dataclass(frozen=True)
 class Period:
@@ -171,6 +182,12 @@ class Lake:
         rows = rows if arrived is None else rows.where(arrived.has_hour())
         return rows.select(*SCHEMAS[kind].names)
 
+    def files(self, kind: Kind, arrived: Period) -> DataFrame:
+        """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
+        reader = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
+        found = self._rows(reader, kind, _FILE)
+        return found.where(arrived.has_hour()).select("path")
+
     def plans(self) -> DataFrame:
         """All that `replay` has planned to hand back, in `PLAN`."""
         return self._parquet(REPLAYS, PLAN)
@@ -193,9 +210,12 @@ class Lake:
         write_hours(rows.select(*contract, *PARTITIONS), self.path(kind))
 
     def _parquet(self, name: str, schema: StructType) -> DataFrame:
+        return self._rows(self.spark.read.format("parquet"), name, schema)
+
+    def _rows(self, reader: DataFrameReader, name: str, schema: StructType) -> DataFrame:
         """A folder's rows; none if nothing has been written there yet."""
         try:
-            return self.spark.read.schema(schema).parquet(self.path(name))
+            return reader.schema(schema).load(self.path(name))
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
@@ -226,8 +246,9 @@ def read_text(source: str) -> str | None:
 
 
 def filesystem(place: str) -> tuple[fs.FileSystem, str]:
-    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`."""
-    uri = place.replace("s3a://", "s3://", 1) if "://" in place else str(Path(place).absolute())
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it."""
+    path = place.removeprefix("file:")
+    uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
     return found
 

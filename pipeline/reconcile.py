@@ -48,8 +48,7 @@ class Terms:
 def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:
     """The differences, in the columns `DIFFERENCES`; those that `replay` has repaired are no longer any."""
     since = Period(period.start, now)
-    observed = lake.read(Kind.OBSERVED, since).where(period.has(F.col("observed_at")))
-    facts = verified(observed, lake.oversize).dropDuplicates(["receipt"])
+    facts = verified(lake.files(Kind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     statements = dated(facts, lake.read(Kind.STATEMENT, since)).persist(StorageLevel.DISK_ONLY)
     asked = wanted(possible(statements, terms), rules_as_told(lake, statements, now), grace_ms=terms.grace)
     before = Period(period.start - terms.lookback, now)

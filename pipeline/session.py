@@ -22,9 +22,11 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-    # To begin a task costs a Python worker a twentieth of a second: it should verify for a second or more after that,
-    # and yet there should be enough tasks for all cores to end together. Opening a local file costs next to nothing.
-    "spark.sql.files.maxPartitionBytes": str(16 << 20),
+    # By TCP, each task's first bytes wait 40 ms for an acknowledgement that is sent late.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # To begin a task has its price too: it should verify for some seconds after that, and yet there should be
+    # enough tasks for all cores to end together. Opening a local file costs next to nothing.
+    "spark.sql.files.maxPartitionBytes": str(32 << 20),
     "spark.sql.files.openCostInBytes": str(64 << 10),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),

@@ -26,6 +26,13 @@ def generate(lake: Lake, plan: Plan, *, compacted: bool = False) -> None:
         write_raw(lake, kinds, plan)
 
 
+def generate_observed(lake: Lake, plan: Plan) -> None:
+    """Only what was observed in such a day, without anything that came of it."""
+    made = traffic.signed(traffic.drafts(lake.spark, plan), plan)
+    rows = _observed(traffic.observations(made, plan))
+    lake.write(Kind.OBSERVED, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
+
+
 def answers(lake: Lake) -> DataFrame:
     """`receipt, subscription_id, difference`: what a reconciliation of the day should find."""
     return lake.spark.read.parquet(lake.path(f"{_MADE}/answers"))

@@ -13,7 +13,7 @@ SIGNED = sign(Statement(7 << 32, TOPICS, b"hello"), KEYS)
 
 
 def test_the_facts_of_a_true_statement_are_its_own() -> None:
-    assert facts(SIGNED.encoded) == Facts(SIGNED.hash, KEYS[0], TOPICS[:2], 7, None)
+    assert facts([SIGNED.encoded]) == Facts([SIGNED.hash], [KEYS[0]], [TOPICS[:2]], [7], [None])
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_the_facts_of_a_true_statement_are_its_own() -> None:
     ],
 )
 def test_a_flaw_is_named_as_the_live_path_names_it(raw: bytes, flaw: str) -> None:
-    assert facts(raw).flaw == flaw
+    assert facts([SIGNED.encoded, raw]).flaw == [None, flaw]
