@@ -185,7 +185,7 @@ def main() -> int:
     parser.add_argument("--statements", type=int, default=100_000)
     parser.add_argument("--rules", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
     parser.add_argument("--observed", type=int, default=400_000, help="statements through the verify stage")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=3)
     wanted = parser.parse_args()
     shutil.rmtree(WHERE, ignore_errors=True)
     results: dict[int, Reconciled] = {}

@@ -13,7 +13,7 @@ COMMON = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Statements have up to 1 MB: a batch is bounded by its bytes as well as by its rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
 }
@@ -24,9 +24,9 @@ LOCAL = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     # By TCP, each task's first bytes wait 40 ms for an acknowledgement that is sent late.
     "spark.python.unix.domain.socket.enabled": "true",
-    # To begin a task has its price too: it should verify for some seconds after that, and yet there should be
+    # To begin a task has its price too: it should verify for a second or more after that, and yet there should be
     # enough tasks for all cores to end together. Opening a local file costs next to nothing.
-    "spark.sql.files.maxPartitionBytes": str(32 << 20),
+    "spark.sql.files.maxPartitionBytes": str(16 << 20),
     "spark.sql.files.openCostInBytes": str(64 << 10),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),

@@ -42,7 +42,7 @@ _READ = pa.schema([
     ("statement", pa.binary()),
 ])  # fmt: skip
 _CARRIED = _READ.names[:-1]
-_ROWS = 2_500
+_ROWS = 1_000
 """At a time: as many as pay for a batch, and few enough to stay in the processor's cache. They are of one row group,
 which has 128 MB at most."""
 
@@ -127,6 +127,9 @@ def _statements(path: str, observed: Period, *, everything: bool) -> Iterator[pa
 
 def _affordable(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows, but each on its own whose statement has yet to be fetched: that may be a megabyte."""
+    if not rows.column("statement").null_count:
+        yield rows
+        return
     here = rows.column("statement").is_valid()
     yield rows.filter(here)
     large = rows.filter(pc.invert(here))
