@@ -91,7 +91,7 @@ test: setup lint types ## The whole gate: lint, types, unit, property, pipeline 
 
 # At the same time, since each waits a good deal: the system tests for the emulator, Spark's for the JVM.
 .PHONY: test-live
-test-live: setup
+test-live: setup .venv-pipeline/.ready
 	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline

@@ -10,9 +10,7 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,24 +18,18 @@ from typing import Any
 from clarion.decisions import SubscriptionStatus
 from clarion.tables import Rule, Subscription, bind, rule_key
 from local.emulator import ROOT, Deployment
+from local.lake_copy import Counts, LakeCopy, healthy
 from local.story import STORY, Cast
 from local.system import System, running
 
-LAKE = ROOT / ".build" / "pipeline-lake"
+LAKE = LakeCopy(ROOT / ".build" / "pipeline-lake")
 PAGE = ROOT / ".build" / "pipeline-report.html"
-PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 STATEMENTS, RULES = 800, 500
 REPAIRABLE = ("missing", "wrongly_dropped")
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java for programs that end before optimising them would pay."""
-QUIET_S, LONGEST_S = 20, 300
-"""The live system is done once its lake has grown no more for so long."""
-
-type Counts = dict[str, int]
 
 
 def main() -> int:
-    shutil.rmtree(LAKE, ignore_errors=True)
+    shutil.rmtree(LAKE.root, ignore_errors=True)
     return asyncio.run(_play())
 
 
@@ -46,23 +38,20 @@ async def _play() -> int:
     day = ("--from", (end - timedelta(hours=2)).isoformat(), "--to", end.isoformat())
     whole = ("--from", (end - timedelta(days=4)).isoformat(), "--to", (end + timedelta(days=1)).isoformat())
     size = ("--statements", str(STATEMENTS), "--rules", str(RULES))
-    planted = await _job("generate", *day, *size, "--faults")
-    await _job("compact", *whole)
-    found = await _job("reconcile", *day)
+    planted = await LAKE.job("generate", *day, *size, "--faults")
+    await LAKE.job("compact", *whole)
+    found = await LAKE.job("reconcile", *day)
     async with running("pipeline-demo", _tell) as system:
         lived = await _live(system)
-        await asyncio.to_thread(_copy_lake, system)
-        await _job("compact", *whole)
-        # Nothing lags in the emulator, so each statement is judged, however soon after its rules; but it may be slow.
-        amiss = await _job("reconcile", *lived, "--grace-seconds", "0", "--late-seconds", "300")
+        await LAKE.job("compact", *whole)
+        amiss = await healthy(LAKE, *lived)
         await asyncio.to_thread(_populate, system.deployment)
-        await _job("replay", *day, variables=_queues(system.deployment))
-        await _job("replay", *day, variables=_queues(system.deployment))
-        await _until_quiet(system)
-        await asyncio.to_thread(_copy_lake, system)
-    await _job("compact", *whole)
-    left = await _job("reconcile", *day)
-    await _job("report", *day, "--page", str(PAGE))
+        await LAKE.job("replay", *day, variables=_queues(system.deployment))
+        await LAKE.job("replay", *day, variables=_queues(system.deployment))
+        await LAKE.update(system)
+    await LAKE.job("compact", *whole)
+    left = await LAKE.job("reconcile", *day)
+    await LAKE.job("report", *day, "--page", str(PAGE))
     return _sum_up(amiss, planted, found, left)
 
 
@@ -70,23 +59,14 @@ def _tell(step: str) -> None:
     print(f"» {step}", file=sys.stderr)
 
 
-async def _live(system: System) -> tuple[str, ...]:
-    """Let the real rooms live through a healthy period; returns it as the command line takes it."""
+async def _live(system: System) -> tuple[str, str]:
+    """Let the real rooms live through a healthy period; returns its begin and end."""
     begun, cast = datetime.now(UTC), Cast()
     for scene in STORY:
         _tell(scene.title)
         await scene.play(system, cast)
-    await _until_quiet(system)
-    return "--from", begun.isoformat(), "--to", datetime.now(UTC).isoformat()
-
-
-async def _job(name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
-    """Run one job and return what it told as JSON."""
-    command = [str(PIPELINE), name, "--lake", str(LAKE), *words]
-    environment = {**os.environ, "JDK_JAVA_OPTIONS": _SHORT_LIVED, **(variables or {})}
-    run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
-    told: Counts = json.loads(run.stdout) if run.stdout else {}
-    return told
+    await LAKE.update(system)
+    return begun.isoformat(), datetime.now(UTC).isoformat()
 
 
 def _queues(deployment: Deployment) -> dict[str, str]:
@@ -137,30 +117,9 @@ def _rule(subscription_id: str, generation: int, sender: bytes, topic: bytes) ->
 
 
 def _events() -> Iterator[dict[str, Any]]:
-    for file in sorted((LAKE / "events").rglob("*.gz")):
+    for file in sorted((LAKE.root / "events").rglob("*.gz")):
         with gzip.open(file, "rt") as lines:
             yield from map(json.loads, lines)
-
-
-async def _until_quiet(system: System) -> None:
-    known, since = -1, time.monotonic()
-    async for events in system.lake.growing(LONGEST_S):
-        if len(events) != known:
-            known, since = len(events), time.monotonic()
-        elif time.monotonic() - since > QUIET_S:
-            return
-
-
-def _copy_lake(system: System) -> None:
-    """Bring what the live system has written since to the lake on this machine; the emulator's stream doesn't zip."""
-    emulator, bucket = system.deployment.emulator, system.deployment.outputs.lake_bucket
-    s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="events/"):
-        for found in page.get("Contents", []):
-            content = s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read()
-            target = LAKE / found["Key"]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
 
 
 def _sum_up(amiss: Counts, planted: Counts, found: Counts, left: Counts) -> int:

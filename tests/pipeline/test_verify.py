@@ -1,14 +1,22 @@
 from hashlib import sha256
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import sr25519
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from clarion.signature import sign
 from clarion.statement import Proof, ProofKind, Statement
-from pipeline.verify import Facts, facts
+from pipeline.lake import HOUR_MS, SCHEMAS, Kind, Lake, Period, hour_columns, hour_path
+from pipeline.verify import Facts, facts, verified
 
 KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
 TOPICS = (b"a" * 32, b"b" * 32, b"a" * 32)
+AT = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+ARRIVED = Period(AT, AT + 1)
 SIGNED = sign(Statement(7 << 32, TOPICS, b"hello"), KEYS)
 
 
@@ -27,3 +35,33 @@ def test_the_facts_of_a_true_statement_are_its_own() -> None:
 )
 def test_a_flaw_is_named_as_the_live_path_names_it(raw: bytes, flaw: str) -> None:
     assert facts([SIGNED.encoded, raw]).flaw == [None, flaw]
+
+
+def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / "a lake"))
+    times = {"before": AT - 1, "first": AT, "last": AT + 9, "after": AT + 10}
+    rows = [(AT, receipt, at, SIGNED.encoded, None) for receipt, at in times.items()]
+    observed = spark.createDataFrame(rows, SCHEMAS[Kind.OBSERVED])
+    lake.write(Kind.OBSERVED, observed.select("*", *hour_columns(F.lit(AT))))
+
+    found = verified(lake.files(Kind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
+
+    assert sorted(row.receipt for row in found) == ["first", "last"]
+    assert {(bytes(row.statement_hash), row.expires_at, row.flaw) for row in found} == {(SIGNED.hash, 7, None)}
+    assert verified(lake.files(Kind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
+
+
+def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    day, hour = hour_path(AT).split("/")
+    folder = tmp_path / "observed" / f"day={day}" / f"hour={hour}"
+    folder.mkdir(parents=True)
+    old = pa.table({"receipt": ["old"], "observed_at": [AT], "statement": [SIGNED.encoded]})
+    parquet.write_table(old, folder / "old.parquet")
+
+    [row] = verified(Lake(spark, str(tmp_path)).files(Kind.OBSERVED, ARRIVED), ARRIVED).collect()
+
+    assert (row.receipt, row.location, row.flaw) == ("old", None, None)
+
+
+def test_nothing_is_verified_where_nothing_has_been_written(spark: SparkSession, tmp_path: Path) -> None:
+    assert verified(Lake(spark, str(tmp_path)).files(Kind.OBSERVED, ARRIVED), ARRIVED).count() == 0

@@ -1,0 +1,65 @@
+"""The emulator's lake on this machine: a copy of what its stream wrote, and the pipeline's own command line over it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.emulator import ROOT
+from local.system import System
+
+PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
+QUIET_S, LONGEST_S = 20, 300
+"""The live system is done once its lake has grown no more for so long."""
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java for programs that end before optimising them would pay."""
+
+type Counts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class LakeCopy:
+    root: Path
+
+    async def job(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
+        """Run one job and return what it told as JSON."""
+        command = [str(PIPELINE), name, "--lake", str(self.root), *words]
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": _SHORT_LIVED, **(variables or {})}
+        run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
+        told: Counts = json.loads(run.stdout) if run.stdout else {}
+        return told
+
+    async def update(self, system: System) -> None:
+        """Bring what the live system has written, once it is done."""
+        await _quiet(system)
+        await asyncio.to_thread(self._copy, system)
+
+    def _copy(self, system: System) -> None:
+        bucket, s3 = system.deployment.outputs.lake_bucket, system.client("s3")
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="events/"):
+            for found in page.get("Contents", []):
+                target = self.root / found["Key"]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read())
+
+
+async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
+    """What `reconcile` finds amiss in what the deployed stack lived through: nothing, if it is right.
+
+    Nothing lags in the emulator, so each statement is judged, however soon after its rules; but it may be slow.
+    """
+    period = ("--from", begun, "--to", ended)
+    return await lake.job("reconcile", *period, "--grace-seconds", "0", "--late-seconds", "300")
+
+
+async def _quiet(system: System) -> None:
+    known, since = -1, time.monotonic()
+    async for events in system.lake.growing(LONGEST_S):
+        if len(events) != known:
+            known, since = len(events), time.monotonic()
+        elif time.monotonic() - since > QUIET_S:
+            return
