@@ -1,4 +1,4 @@
-"""The HTTP API: routes, authorizer, throttling and access logs. It is all of Clarion that the internet can reach."""
+"""The HTTP API: routes, authorizer, throttling and access logs. Beside CloudFront, all of Clarion that the internet reaches."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,13 +29,25 @@ ROUTES = {
     "/v1/subscriptions/rules": [PUT, POST, DELETE],
     "/v1/notify": [POST],
 }
+PAGE = "/docs"
 OPEN_ROUTES = {
     "/v1/auth/challenges": [POST],
     "/v1/auth/tokens": [POST],
     "/openapi.json": [GET],
-    "/docs": [GET],
+    PAGE: [GET],
 }
 """How one gets a token, and what the API is."""
+
+
+def open_routes(environment: Environment) -> dict[str, list[apigateway.HttpMethod]]:
+    """The methods by path that strangers reach."""
+    return {path: methods for path, methods in OPEN_ROUTES.items() if environment.api.serve_docs or path != PAGE}
+
+
+def public_paths(environment: Environment) -> tuple[str, ...]:
+    """Whose answers are the same for everybody."""
+    return tuple(path for path, methods in open_routes(environment).items() if methods == [GET])
+
 
 ACCESS_LOG = {
     "at": "$context.requestTimeEpoch",
@@ -114,7 +126,7 @@ class HttpApi(Construct):
         return [*self._open_routes(integration), self._elsewhere(integration, checked)]
 
     def _open_routes(self, integration: integrations.HttpLambdaIntegration) -> Iterator[apigateway.HttpRoute]:
-        for path, methods in OPEN_ROUTES.items():
+        for path, methods in open_routes(self._environment).items():
             for route in self.api.add_routes(path=path, methods=methods, integration=integration):
                 accept(route, "APIG4", "Whoever comes here has no token yet, or only wants to read")
                 yield route
@@ -158,13 +170,15 @@ class HttpApi(Construct):
             "ThrottlingRateLimit": api.open_rate,
             "ThrottlingBurstLimit": api.open_burst,
         }
-        opened = [f"{method.name} {path}" for path, methods in OPEN_ROUTES.items() for method in methods]
-        stage.route_settings = dict.fromkeys([*opened, "$default"], share)
+        opened = open_routes(self._environment).items()
+        keys = [f"{method.name} {path}" for path, methods in opened for method in methods]
+        stage.route_settings = dict.fromkeys([*keys, "$default"], share)
         self.stage.node.add_dependency(*routes)
 
     def _domain(self) -> apigateway.DomainName | None:
+        """None if it is reached under API Gateway's name, or by CloudFront, which then has the domain."""
         api = self._environment.api
-        if api.domain is None or api.certificate_arn is None:
+        if api.per_address or api.domain is None or api.certificate_arn is None:
             return None
         certificate = certificates.Certificate.from_certificate_arn(self, "Certificate", api.certificate_arn)
         return apigateway.DomainName(

@@ -122,6 +122,12 @@ class Allowance(Part):
     requests_per_minute: PositiveInt | None = None
 
 
+class PerAddress(Part):
+    """What one network address may ask for in a minute. Phones of one carrier or office may share an address."""
+
+    requests_per_minute: Annotated[int, Field(ge=10)]
+
+
 class Api(Part):
     """`rate` and `burst` count requests a second over all clients.
 
@@ -135,6 +141,9 @@ class Api(Part):
     Each of the two functions runs `reserved` times at once at most, set aside from the account's concurrency, of which
     AWS asks to leave 100: so that neither slow requests nor many starve the pushes.
 
+    `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
+    for anybody who asks.
+
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
     """
 
@@ -145,6 +154,8 @@ class Api(Part):
     open_rate: Annotated[int, Field(ge=1)]
     open_burst: Annotated[int, Field(ge=1)]
     reserved: PositiveInt | None = None
+    per_address: PerAddress | None = None
+    serve_docs: bool = True
     allowance: Allowance = Allowance()
     direct_push: bool = True
     pushes_per_minute: PositiveInt | None = None
@@ -198,7 +209,8 @@ class App(Part):
 class Ingest(Part):
     """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
 
-    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own.
+    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own. They
+    hold no key or password: whoever may read the task's definition reads them.
     """
 
     node_urls: tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss"])], ...] = ()
@@ -206,6 +218,12 @@ class Ingest(Part):
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
     following: Following = Following()
+
+    @model_validator(mode="after")
+    def _nodes_ask_for_no_key(self) -> "Ingest":
+        if any(url.username or url.password or url.query for url in self.node_urls):
+            raise ValueError("node_urls: an address must hold no key or password, for it is kept in the clear")
+        return self
 
 
 class Pipeline(Part):
@@ -270,6 +288,8 @@ class Environment(Part):
 
     `apps`: the first, which has both providers, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
+    Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
+    again what is still in force: with fewer than seven, a run that fails would come too close to that.
     """
 
     stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
@@ -293,7 +313,7 @@ class Environment(Part):
     providers: Stubs = Stubs()
 
     log_days: LogDays
-    lake_days: Annotated[int, Field(ge=1)]
+    lake_days: Annotated[int, Field(ge=7)]
     lake_buffer_s: Annotated[int, Field(ge=0, le=900)]
     lake_zipped: bool = True
     tracing: bool
@@ -305,6 +325,12 @@ class Environment(Part):
     def _the_certificate_is_of_the_region(self) -> "Environment":
         if self.api.certificate_arn and self.api.certificate_arn.split(":")[3] != self.region:
             raise ValueError(f"the API's certificate has to be one of {self.region}")
+        return self
+
+    @model_validator(mode="after")
+    def _cloudfront_is_configured_in_one_region(self) -> "Environment":
+        if self.api.per_address and self.region != "us-east-1":
+            raise ValueError("per_address needs a stack in us-east-1, where CloudFront looks for its firewall's rules")
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,19 @@ from typing import Any
 
 from constructs import Node
 
-from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Pipeline, Platform, Size, Stubs
+from infra.config import (
+    Api,
+    App,
+    Consumer,
+    Environment,
+    Ingest,
+    Lasting,
+    PerAddress,
+    Pipeline,
+    Platform,
+    Size,
+    Stubs,
+)
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -37,7 +49,8 @@ PROD = Environment(
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,
-    api=_API,
+    # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
+    api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
     pipeline=Pipeline(hour=2, workers=4),
     log_days=30,
@@ -66,7 +79,7 @@ EMULATOR = PROD.model_copy(
         "apns": PROD.apns.model_copy(update=_FEW),
         "voip": PROD.voip.model_copy(update=_FEW),
         "fcm": PROD.fcm.model_copy(update=_FEW),
-        "api": PROD.api.model_copy(update={"login_domain": "clarion.localhost", "reserved": None}),
+        "api": _API.model_copy(update={"login_domain": "clarion.localhost", "reserved": None}),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,

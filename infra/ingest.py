@@ -49,8 +49,16 @@ class IngestService(Construct):
             ),
         )
         self._add_container(settings)
-        accept(self.task, "ECS2", "The environment names queues, buckets and nodes, and holds no secret")
-        accept(self.task, "IAM5[Resource::*]", "ECR gives its login for no repository in particular")
+        accept(
+            self.task,
+            "ECS2",
+            "Names of queues and buckets, and nodes whose addresses hold no key: `Ingest` refuses others",
+        )
+        accept(
+            self.task.obtain_execution_role(),
+            "IAM5[Resource::*]",
+            "ECR gives its login for no repository in particular",
+        )
         self.service = self._service(ingest)
 
     def _network(self) -> ec2.Vpc:
@@ -95,7 +103,11 @@ class IngestService(Construct):
 
     def _service(self, ingest: Ingest) -> ecs.FargateService:
         cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc)
-        accept(cluster, "ECS4", "Ingest tells its own metrics; Insights would cost more than the tasks of a quiet day")
+        accept(
+            cluster,
+            "ECS4",
+            "Ingest emits the metrics that the alarms watch; Insights bills each of its own as a custom metric",
+        )
         return ecs.FargateService(
             self,
             "Service",

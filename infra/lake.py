@@ -1,7 +1,8 @@
 """Where data rests in S3: the lake that Firehose fills with events, and the passing things.
 
-Those are statements too large for a queue, under `statements/`, and what ingest has seen, under `ingest/seen/`, where it
-tidies up by itself.
+Those are statements too large for a queue, under `statements/`, and what ingest has seen, under `ingest/seen/`. Every
+object expires by its age. What has to last longer is written again in time: by ingest, its record once a day, and by the
+pipeline's daily run, the rules that are in force.
 """
 
 from aws_cdk import Duration, Size
@@ -17,8 +18,7 @@ from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
 EVENTS, ERRORS = "events/", "errors/"
-"""What Firehose adds, and what it could not; the pipeline sorts the former into folders beside, which keep the history of
-the rules for good."""
+"""What Firehose adds, and what it could not; the pipeline sorts the former into folders beside."""
 STATEMENTS, SEEN = "statements/", "ingest/seen/"
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
@@ -32,8 +32,8 @@ class Lake(Construct):
         self._environment = environment
         self._key = key
         self._access_logs = self._access_log_bucket()
-        self.bucket = self._bucket("Bucket", environment.lake_days, EVENTS, ERRORS)
-        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS, STATEMENTS)
+        self.bucket = self._bucket("Bucket", environment.lake_days)
+        self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
         )
@@ -76,12 +76,13 @@ class Lake(Construct):
         allow(role, "s3: GetBucketLocation ListBucket ListBucketMultipartUploads", bucket.bucket_arn)
         for folder in (EVENTS, ERRORS):
             allow(role, "s3: AbortMultipartUpload PutObject", bucket.arn_for_objects(f"{folder}*"))
-            accept(role, objects_of(bucket, folder), "It adds objects under names that only the hour decides")
+            accept(role, objects_of(bucket, folder), "Firehose names its objects: by the hour, and at random")
         allow_key(role, self._key, "s3")
         allow(role, "logs: PutLogEvents", self._log.log_group_arn)
         return role
 
-    def _bucket(self, construct_id: str, days: int, *folders: str) -> s3.Bucket:
+    def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
+        """Everything in it expires, whoever writes it: who is told of whose statements must not stay for ever."""
         return s3.Bucket(
             self,
             construct_id,
@@ -93,7 +94,7 @@ class Lake(Construct):
             enforce_ssl=self._environment.tls_only,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             lifecycle_rules=[
-                *(s3.LifecycleRule(prefix=folder, expiration=Duration.days(days)) for folder in folders),
+                s3.LifecycleRule(expiration=Duration.days(days)),
                 s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(1)),
             ],
             removal_policy=removal(self._environment),

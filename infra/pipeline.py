@@ -209,11 +209,19 @@ class PipelineStack(Stack):
         bucket = self._clarion.lake.bucket
         allow(role, "s3: ListBucket", bucket.bucket_arn)
         allow(role, "s3: GetObject", bucket.arn_for_objects("*"))
-        accept(role, objects_elsewhere(bucket), "A job may read all of the lake, and nothing else lies there")
+        accept(
+            role,
+            objects_elsewhere(bucket),
+            "Reads files whose names Spark or Firehose chose; nothing but the lake lies there",
+        )
         for folder in written:
             objects = bucket.arn_for_objects(f"{folder}/*")
             allow(role, "s3: AbortMultipartUpload DeleteObject PutObject", objects)
-            accept(role, objects_elsewhere(bucket, f"{folder}/"), "Spark names the files of its folders")
+            accept(
+                role,
+                objects_elsewhere(bucket, f"{folder}/"),
+                "Files are named as they are written: by Spark, or by the run or period that they are of",
+            )
         allow_key(role, self._clarion.key, "s3")
 
     def _allow_oversize(self, role: iam.Role) -> None:
@@ -257,7 +265,7 @@ class PipelineStack(Stack):
             "JobDriver": {
                 "SparkSubmit": {
                     "EntryPoint": self.code.entry.s3_object_url,
-                    "EntryPointArguments": ["daily", "--strict", "--lake", self._lake, "--oversize", self._oversize],
+                    "EntryPointArguments": self._daily_words(),
                     "SparkSubmitParameters": self.daily.parameters,
                 }
             },
@@ -281,6 +289,11 @@ class PipelineStack(Stack):
             target=target,
         )
         schedule.node.add_dependency(role)
+
+    def _daily_words(self) -> list[str]:
+        keep_days = str(self._environment.lake_days)
+        places = ["--lake", self._lake, "--oversize", self._oversize]
+        return ["daily", "--strict", "--keep-days", keep_days, *places]
 
     def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

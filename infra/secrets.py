@@ -17,6 +17,8 @@ MADE = secretsmanager.SecretStringGenerator(
     exclude_punctuation=True,
 )
 """A secret that nobody outside has to know, in the form that the API reads."""
+WHY_MADE_HERE = "Another value at once ends what was begun with the old one: sign-ins, or the way through CloudFront"
+WHY_MADE_ELSEWHERE = "Apple, Google or the tokens' issuer make it: an operator puts another one here by hand"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class ProviderSecrets:
 class Secrets(Construct):
     """Their ARNs. Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
 
-    Only that of the standalone login is ready as it is.
+    Those of the standalone login and of CloudFront are ready as they are: nobody outside has to know them.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
@@ -42,6 +44,7 @@ class Secrets(Construct):
         api = environment.api
         self.jwt = self._secret("jwt", "What client tokens are checked with") if api.jwt_issuer else None
         self.login = self._secret("login", "The key of the standalone login", made=MADE) if api.login_domain else None
+        self.origin = self._secret("origin", "What CloudFront tells the API", made=MADE) if api.per_address else None
 
     def _apns(self, app: App) -> ProviderSecrets:
         name = self._named("apns", app)
@@ -66,7 +69,7 @@ class Secrets(Construct):
             generate_secret_string=made,
             removal_policy=removal(self._environment),
         )
-        accept(secret, "SMG4", "Apple, Google and the tokens' issuer make these: an operator rotates them by hand")
+        accept(secret, "SMG4", WHY_MADE_HERE if made else WHY_MADE_ELSEWHERE)
         resource = secret.node.default_child
         if not isinstance(resource, secretsmanager.CfnSecret):
             raise TypeError(f"CDK has made {name} of something else")

@@ -11,9 +11,10 @@ from constructs import Construct
 
 from clarion.decisions import NotifyType
 from infra.alarms import Alarms
-from infra.api import HttpApi
+from infra.api import HttpApi, public_paths
 from infra.config import App, Consumer, Environment, Ingest, Lasting, Size
 from infra.dashboard import Dashboard
+from infra.edge import Edge
 from infra.findings import accept, objects_of
 from infra.functions import RoomFunction
 from infra.ingest import IngestService
@@ -50,6 +51,7 @@ class ClarionStack(Stack):
         self.authorizer = self._authorizer()
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
+        self.edge = self._edge()
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
         if environment.monitored:
             self._watch()
@@ -141,7 +143,13 @@ class ClarionStack(Stack):
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
         api = self._environment.api
-        settings = {**self._common, **api.allowance.as_settings(), **self._login, **self._direct_push}
+        settings = {
+            **self._common,
+            **api.allowance.as_settings(),
+            **self._login,
+            **self._direct_push,
+            **_set(origin_secret_id=self.secrets.origin, serve_docs=None if api.serve_docs else "false"),
+        }
         function = self._function("Api", "api.handler.handler", api.size, settings, reserved=api.reserved)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
@@ -151,8 +159,22 @@ class ClarionStack(Stack):
         allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         providers = self._secrets_of_first_app if self._direct_push else ()
-        self._allow_secrets(function, *_arns(providers), self.secrets.login)
+        self._allow_secrets(function, *_arns(providers), self.secrets.login, self.secrets.origin)
         return function
+
+    def _edge(self) -> Edge | None:
+        per_address, secret = self._environment.api.per_address, self.secrets.origin
+        if not (per_address and secret):
+            return None
+        return Edge(
+            self,
+            "Edge",
+            environment=self._environment,
+            per_address=per_address,
+            api_id=self.http.api.api_id,
+            origin_secret=secret,
+            public=public_paths(self._environment),
+        )
 
     @property
     def _login(self) -> dict[str, str]:
@@ -280,11 +302,18 @@ class ClarionStack(Stack):
             "events_stream": f"{self._environment.prefix}events",
         }
 
+    @property
+    def _address(self) -> str | None:
+        """What the domain's name has to lead to, as an alias or CNAME record."""
+        if self.edge and self._environment.api.domain:
+            return self.edge.distribution.distribution_domain_name
+        return self.http.address
+
     def _tell(self) -> None:
         apns, fcm = self._secrets_of_first_app
         outputs = {
             "ApiId": self.http.api.api_id,
-            "ApiUrl": self.http.url,
+            "ApiUrl": self.edge.url if self.edge else self.http.url,
             "TablePrefix": self._environment.prefix,
             "StatementsQueueUrl": self.queues.statements.queue.queue_url,
             "ApnsQueueUrl": self.queues.apns.queue.queue_url,
@@ -295,7 +324,7 @@ class ClarionStack(Stack):
             "EventsStream": self.lake.events.delivery_stream_name,
             "ApnsSecretId": apns.key,
             "FcmSecretId": fcm.key,
-            **_set(JwtSecretId=self.secrets.jwt, ApiAddress=self.http.address),
+            **_set(JwtSecretId=self.secrets.jwt, ApiAddress=self._address),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

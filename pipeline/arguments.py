@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pipeline.differences import Difference
-from pipeline.lake import HOUR_MS, Period
+from pipeline.lake import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
-
-DAY_MS = 24 * HOUR_MS
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -64,6 +62,12 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
 
 
+def _keeping(job: Parser) -> None:
+    job.add_argument(
+        "--keep-days", type=int, help="objects of the lake expire at this age: carry forward what is still in force"
+    )
+
+
 def _paged(job: Parser) -> None:
     job.add_argument("--page", help="where to write the page; default: beside the tables")
 
@@ -92,7 +96,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "reconcile": ("compare what was done with what should have been", _judging, _strict),
     "replay": ("hand back to the live system what it has lost", _judging, _replaying),
     "report": ("tables and a page about a period", _paged),
-    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _paged),
+    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _keeping, _paged),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),
 }

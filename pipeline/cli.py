@@ -19,11 +19,12 @@ from clarion.events import EventLog
 from clarion.settings import Settings
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
+from pipeline.carry import carry_forward
 from pipeline.compact import compact
 from pipeline.differences import Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, Lake, Period, write_text
+from pipeline.lake import DAY_MS, HOUR_MS, Lake, Period, write_text
 from pipeline.page import page
 from pipeline.reconcile import Terms, reconcile
 from pipeline.report import report
@@ -115,8 +116,11 @@ def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
 
 def run_daily(lake: Lake, wanted: argparse.Namespace) -> int:
     """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
-    arrived = Period(wanted.period.start - arguments.DAY_MS, wanted.now)
+    arrived = Period(wanted.period.start - DAY_MS, wanted.now)
     compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
+    if wanted.keep_days:
+        for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
+            _tell(f"{count:>12,} {kind} carried forward")
     return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
 
 

@@ -2,6 +2,7 @@
 
     events/day=2026-11-20/hour=16/…gz   what Firehose wrote, by the hour of its arrival: JSON lines of every kind
     <kind>/day=2026-11-20/hour=16/…     the same hour's lines of one kind as Parquet, made by `compact`
+    <kind>/day=2026-11-20/hour=carried/… older lines that are still in force, written again: see `pipeline.carry`
     unreadable/day=…/hour=…/…            lines that are of no kind and version known here
     replays/run=<id>/…                  what `replay` has handed back to the live system
 
@@ -32,6 +33,7 @@ from pyspark.sql.types import (
 
 VERSION = 1
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 PARTITIONS = ("day", "hour")
 RAW = "events"
 UNREADABLE = "unreadable"
@@ -177,10 +179,14 @@ class Lake:
 
     def read(self, kind: Kind, arrived: Period | None = None) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
-        schema = StructType([*SCHEMAS[kind].fields, _field("day", _TEXT), _field("hour", _TEXT)])
-        rows = self._parquet(kind, schema)
+        rows = self.read_dated(kind)
         rows = rows if arrived is None else rows.where(arrived.has_hour())
         return rows.select(*SCHEMAS[kind].names)
+
+    def read_dated(self, kind: Kind) -> DataFrame:
+        """All rows of a kind, with the `day` and `hour` that they lie under."""
+        schema = StructType([*SCHEMAS[kind].fields, _field("day", _TEXT), _field("hour", _TEXT)])
+        return self._parquet(kind, schema)
 
     def files(self, kind: Kind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
@@ -222,9 +228,9 @@ class Lake:
             return self.spark.createDataFrame([], schema)
 
 
-def write_hours(rows: DataFrame, path: str) -> None:
+def write_hours(rows: DataFrame, path: str, mode: str = "overwrite") -> None:
     """Write by hour, in files of the size that adaptive execution aims at, instead of one for each task and hour."""
-    rows.hint("rebalance", *PARTITIONS).write.mode("overwrite").partitionBy(*PARTITIONS).parquet(path)
+    rows.hint("rebalance", *PARTITIONS).write.mode(mode).partitionBy(*PARTITIONS).parquet(path)
 
 
 def write_text(target: str, text: str) -> None:

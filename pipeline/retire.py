@@ -17,10 +17,9 @@ from clarion.events import EventLog, SubscriptionChanged
 from clarion.rulesets import Unchanged, erase
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription
-from pipeline.lake import Kind, Lake, Period
+from pipeline.lake import DAY_MS, Kind, Lake, Period
 from pipeline.rules import REMOVED, latest_subscriptions
 
-DAY_MS = 86_400_000
 SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it tells of."""
 

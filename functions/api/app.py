@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from api import auth, notify, openapi, quotas, rules, subscriptions
+from api import auth, notify, openapi, origin, quotas, rules, subscriptions
 from api.problems import Kind, Problem
 from api.room import REQUEST_SECONDS, Room
 from clarion.metrics import Metric, metrics_of
@@ -60,13 +60,14 @@ def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict
     """Answer one request of API Gateway (payload 2.0)."""
     until = time.monotonic() + REQUEST_SECONDS
     try:
+        origin.check(event, room.origin)
         client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
         event = _admissible(event, room.settings.body_bytes)
         if client_id:
             _within_allowance(client_id, room)
     except Problem as problem:
         return _built(problem)
-    except PynamoDBException as error:
+    except (PynamoDBException, BotoCoreError, ClientError, SecretError) as error:
         return _built(_not_now(error))
     app.append_context(room=room, client_id=client_id, until=until)
     answer = app.resolve(event, context)

@@ -10,6 +10,8 @@ import aws_lambda_powertools.event_handler.openapi.swagger_ui as swagger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server
 
+from api.problems import Kind, Problem
+
 TITLE = "Clarion"
 VERSION = "1"
 DESCRIPTION = (
@@ -18,6 +20,8 @@ DESCRIPTION = (
     "problem details (RFC 9457)."
 )
 PATHS = ("/docs", "/openapi.json")
+KEPT = "public, max-age=3600"
+"""Both are the same for everybody, until the next deployment."""
 
 
 def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
@@ -39,12 +43,14 @@ def serve(app: APIGatewayHttpResolver) -> None:
     def spec() -> str:
         return json.dumps(document(app))
 
-    @app.get("/openapi.json", include_in_schema=False)
+    @app.get("/openapi.json", include_in_schema=False, compress=True, cache_control=KEPT)
     def described() -> Response[str]:
         return Response(status_code=HTTPStatus.OK, content_type="application/json", body=spec())
 
-    @app.get("/docs", include_in_schema=False, compress=True)
+    @app.get("/docs", include_in_schema=False, compress=True, cache_control=KEPT)
     def page() -> Response[str]:
+        if not app.context["room"].settings.serve_docs:
+            raise Problem(Kind.NO_ROUTE)
         return Response(status_code=HTTPStatus.OK, content_type="text/html", body=_page(spec()))
 
 

@@ -48,6 +48,7 @@ class Room:
     events: EventLog
     login: Login | None
     direct_push: DirectPush | None
+    origin: Secret[SharedSecret] | None = None
     now: Callable[[], int] = field(default=milliseconds)
 
     @classmethod
@@ -60,6 +61,7 @@ class Room:
             events=EventLog(boto3.client("firehose"), settings.events_stream),
             login=_login(settings),
             direct_push=_direct_push(settings),
+            origin=_origin(settings),
         )
 
 
@@ -68,6 +70,12 @@ def _login(settings: ApiSettings) -> Login | None:
         return None
     secret = Secret(boto3.client("secretsmanager"), settings.login_secret_id, SharedSecret)
     return Login(settings.login_domain, secret)
+
+
+def _origin(settings: ApiSettings) -> Secret[SharedSecret] | None:
+    if settings.origin_secret_id is None:
+        return None
+    return Secret(boto3.client("secretsmanager"), settings.origin_secret_id, SharedSecret)
 
 
 def _direct_push(settings: ApiSettings) -> DirectPush | None:

@@ -56,6 +56,11 @@ class ApiSettings(Settings):
 
     direct_push: Json[DirectPushSettings | None] = None
 
+    origin_secret_id: str | None = None
+    """What CloudFront sends with each request; what comes around it is then refused."""
+    serve_docs: bool = True
+    """Whether `/docs` is there: a page of 1.7 MB, for anybody."""
+
     @model_validator(mode="after")
     def _login_is_whole(self) -> Self:
         if (self.login_secret_id is None) != (self.login_domain is None):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -103,3 +104,17 @@ def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html")
     assert not re.search(r"<(script|link)[^>]+(src|href)=", page.text)
     assert client("GET", "/openapi.json").json == document(app)
+
+
+def test_what_is_the_same_for_everybody_may_be_kept_by_whoever_passes_it_on(client: Any) -> None:
+    client.headers = {}
+    for path in ("/docs", "/openapi.json"):
+        assert client("GET", path).headers["Cache-Control"] == "public, max-age=3600"
+    assert "Cache-Control" not in client("GET", "/v1/subscriptions").headers
+
+
+def test_the_page_can_be_left_out(client: Any) -> None:
+    settings = client.room.settings.model_copy(update={"serve_docs": False})
+    client.room = replace(client.room, settings=settings)
+    assert client("GET", "/docs").json["type"].endswith("no-route")
+    assert client("GET", "/openapi.json").status == 200

@@ -106,6 +106,12 @@ def test_a_node_that_is_no_websocket_over_tls_is_refused(url: str) -> None:
         chosen(node(environment="prod", node_urls=url))
 
 
+@pytest.mark.parametrize("url", ["wss://user:word@one.example", "wss://key@one.example", "wss://one.example/?key=word"])
+def test_a_node_whose_address_holds_a_key_is_refused_for_the_task_shows_it(url: str) -> None:
+    with pytest.raises(ValidationError, match="no key"):
+        chosen(node(environment="prod", node_urls=url))
+
+
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
     told = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
     api = chosen(node(**told, certificate_arn=CERTIFICATE)).api
@@ -124,6 +130,11 @@ def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
 
 def test_a_message_stays_invisible_for_six_timeouts_and_the_window() -> None:
     assert Consumer(size=SIZE, concurrency=2, receives=5, batch=100, window_s=1).visibility_s == 181
+
+
+def test_a_lake_that_forgets_within_days_is_refused() -> None:
+    with pytest.raises(ValidationError, match="lake_days"):
+        PROD.model_validate({**dict(PROD), "lake_days": 6})
 
 
 def test_a_large_batch_needs_a_window() -> None:

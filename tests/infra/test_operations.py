@@ -51,6 +51,8 @@ def idle_dollars(prod: Template) -> list[float]:
     alarms = prod.find_resources("AWS::CloudWatch::Alarm").values()
     metrics = sum(len(each["Properties"].get("Metrics", [None, None])) - 1 for each in alarms)
     secrets, keys = (len(prod.find_resources(kind)) for kind in ("AWS::SecretsManager::Secret", "AWS::KMS::Key"))
+    firewalls = prod.find_resources("AWS::WAFv2::WebACL").values()
+    in_front = sum(5.00 + 1.00 * len(each["Properties"]["Rules"]) + 0.40 for each in firewalls)
     queues = len(prod.find_resources("AWS::Lambda::EventSourceMapping"))
     assert PROD.ingest
     assert PROD.pipeline
@@ -65,7 +67,8 @@ def idle_dollars(prod: Template) -> list[float]:
         PROD.ingest.tasks * times(10) * told_bytes() * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
         PROD.pipeline.workers * WORKER_DOLLARS * HOURS / 24 * RUN_MINUTES / 60,
-        secrets * 0.40,
+        (secrets - len(firewalls)) * 0.40,
+        in_front,
         keys * 3.00,
         0.15,
     ]

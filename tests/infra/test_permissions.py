@@ -82,7 +82,7 @@ PERMITTED: Mapping[str, Permissions] = {
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
         "dynamodb:PutItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
         "dynamodb:UpdateItem": {"clarion-prod-subscriptions", "clarion-prod-quotas"},
-        "secretsmanager:GetSecretValue": {"clarion-prod-apns", "clarion-prod-fcm"},
+        "secretsmanager:GetSecretValue": {"clarion-prod-apns", "clarion-prod-fcm", "clarion-prod-origin"},
         "dynamodb:DeleteItem": {"clarion-prod-subscriptions", "clarion-prod-tokens", "clarion-prod-rules"},
         "dynamodb:BatchWriteItem": {"clarion-prod-rules"},
         "firehose:PutRecordBatch": {"clarion-prod-events"},
@@ -226,7 +226,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
         "apns": {*of_first, "clarion-prod-apns-tablet"},
         "voip": {*of_first, "clarion-prod-apns-tablet"},
         "fcm": {"clarion-prod-fcm", "clarion-prod-fcm-robot"},
-        "api": {*of_first, "clarion-prod-fcm"},
+        "api": {*of_first, "clarion-prod-fcm", "clarion-prod-origin"},
         "authorizer": {"clarion-prod-jwt"},
         "filling the lake": set(),
     }

@@ -213,6 +213,8 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
     assert asked["jobDriver"]["sparkSubmit"]["entryPointArguments"] == [
         "daily",
         "--strict",
+        "--keep-days",
+        "400",
         "--lake",
         "s3://LakeBucket",
         "--oversize",

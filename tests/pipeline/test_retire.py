@@ -11,8 +11,8 @@ from clarion.decisions import NotifyType
 from clarion.events import EventLog
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
-from pipeline.lake import SCHEMAS, Kind, Lake, hour_columns
-from pipeline.retire import DAY_MS, Patience, listed, retire
+from pipeline.lake import DAY_MS, SCHEMAS, Kind, Lake, hour_columns
+from pipeline.retire import Patience, listed, retire
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)

@@ -1,0 +1,43 @@
+"""Behind CloudFront, what comes around it is refused before anything else is looked at."""
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from api.identity import SharedSecret
+from api.origin import HEADER
+from clarion.secrets import Secret
+
+VALUE = "what CloudFront and the API alone know, of 64 letters in a real deployment"
+PATHS = ("/openapi.json", "/docs", "/v1/subscriptions", "/v1/auth/challenges", "/nowhere")
+
+
+@pytest.fixture
+def fronted(client: Any) -> Any:
+    """A client of an API behind CloudFront."""
+    secrets = boto3.client("secretsmanager")
+    name = secrets.create_secret(Name=f"origin-{uuid4()}", SecretString=json.dumps({"secret": VALUE}))["Name"]
+    client.room = replace(client.room, origin=Secret(secrets, name, SharedSecret))
+    return client
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("forged", [{}, {HEADER: ""}, {HEADER: VALUE[:-1]}, {HEADER: "é"}], ids=str)
+def test_around_cloudfront_there_is_nothing(fronted: Any, path: str, forged: dict[str, str]) -> None:
+    answer = fronted("GET", path, **forged)
+    assert (answer.status, answer.json["type"]) == (404, "urn:clarion:problem:no-route")
+
+
+def test_by_way_of_cloudfront_all_is_as_ever(fronted: Any) -> None:
+    assert fronted("GET", "/openapi.json", **{HEADER: VALUE}).status == 200
+    assert fronted("GET", "/v1/subscriptions", **{HEADER: VALUE}).status == 200
+
+
+def test_while_the_secret_can_not_be_read_nobody_is_let_in(client: Any) -> None:
+    client.room = replace(client.room, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
+    answer = client("GET", "/openapi.json", **{HEADER: VALUE})
+    assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
