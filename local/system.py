@@ -35,6 +35,7 @@ API_TIMEOUT = 60.0
 START_TIMEOUT = 60.0
 PATIENCE = 30.0
 """Seconds until something that should happen is given up on."""
+QUEUES = ("statements", "apns", "voip", "fcm")
 INGEST_LOG = "ingest.log"
 STOP_S = 60
 
@@ -68,6 +69,19 @@ class System:
         """Boto3's client of an AWS service, here the emulator's."""
         emulator = self.deployment.emulator
         return emulator.session.client(service, endpoint_url=emulator.endpoint)  # type: ignore[call-overload] # by literals
+
+    @property
+    def queue_urls(self) -> dict[str, str]:
+        """By the queue's bare name, such as `apns`, or `apns-dead` for its dead letters."""
+        outputs = self.deployment.outputs
+        urls = {name: getattr(outputs, f"{name}_queue_url") for name in QUEUES}
+        return urls | {f"{name}-dead": f"{url}-dead" for name, url in urls.items()}
+
+    def messages(self) -> dict[str, int]:
+        """How many there are, visible or not, in each queue that is not empty."""
+        sqs = self.client("sqs")
+        counts = {name: _count(sqs, url) for name, url in self.queue_urls.items()}
+        return {name: count for name, count in counts.items() if count}
 
     def counted_by_ingest(self, metric: str) -> int:
         """How often the ingest task has counted this so far, as its metrics tell every ten seconds."""
@@ -104,6 +118,11 @@ class System:
         """Past ingest, as a second ingest task would."""
         queue = self.deployment.outputs.statements_queue_url
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
+
+
+def _count(sqs: Any, queue_url: str) -> int:
+    told = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    return sum(int(value) for name, value in told.items() if name.startswith("ApproximateNumberOfMessages"))
 
 
 @asynccontextmanager
