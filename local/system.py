@@ -31,10 +31,8 @@ from local.tls import Localhost
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
-API_TIMEOUT = 60.0
-START_TIMEOUT = 60.0
-PATIENCE = 30.0
-"""Seconds until something that should happen is given up on."""
+PATIENCE = 120.0
+"""Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 QUEUES = ("statements", "apns", "voip", "fcm")
 INGEST_LOG = "ingest.log"
 STOP_S = 60
@@ -59,7 +57,7 @@ class System:
         deployment = await asyncio.to_thread(deploy, self.deployment.emulator, assembly)
         predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
         self.ingest.enter_context(ingesting(deployment, self.store.url, log="ingest-after.log"))
-        async with asyncio.timeout(START_TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             while self.store.subscribers == subscribers:  # noqa: ASYNC110 - it is another process that comes
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(predecessor.close)
@@ -94,7 +92,7 @@ class System:
         """The API as `device` sees it, signed in."""
         headers = {"Host": self.deployment.api_host, "Authorization": f"Bearer {device.api_token(API_SECRET)}"}
         url = self.deployment.api_url
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=API_TIMEOUT) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
             yield Api(client)
 
     async def register(self, device: Device, notify_type: str, token: str, *rules: Rule) -> str:
@@ -147,7 +145,7 @@ async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIter
         tell("the ingest task, and its subscription to the statement store")
         ingest = stack.enter_context(ExitStack())
         ingest.enter_context(ingesting(deployment, store.url, checkout=checkout))
-        await asyncio.wait_for(store.until_watched(), START_TIMEOUT)
+        await asyncio.wait_for(store.until_watched(), PATIENCE)
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         yield System(store, apns, fcm, stubs, deployment, Lake(s3, deployment.outputs.lake_bucket), ingest)
 

@@ -19,7 +19,7 @@ from local.device import Device, topic_of
 from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, template_of
 from local.lake import trails
 from local.provider import Push
-from local.system import System, running
+from local.system import PATIENCE, System, running
 from tests import previous
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio]
@@ -32,7 +32,6 @@ SENDERS = 100
 """So many that none comes near the limit of a pair, however long the deployment takes."""
 VISIBILITY_S = 20
 """The emulator kills what a changed function is at: its messages come again as after a crash, but within the test."""
-PATIENCE = 120.0
 LAKE_S = 10.0
 """As long as the lake may lag behind, when it is asked for what got lost."""
 CHAT = topic_of("a chat that outlasts a version")
