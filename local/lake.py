@@ -3,8 +3,12 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
+from base64 import urlsafe_b64decode
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
+
+from clarion import statement
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -40,6 +44,22 @@ class Lake:
                 if found["Key"] not in self._read:
                     self._events += _lines(self._s3.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read())
                     self._read.add(found["Key"])
+
+
+def trails(events: Iterable[Told]) -> dict[str, list[str]]:
+    """By statement hash, in hex: what the lake knows of the statement, in the order of the events' times."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for event in sorted(events, key=lambda event: int(event["at"])):
+        if digits := _hash_of(event):
+            known = (event.get(name) for name in ("notify_type", "decision", "attempt", "status", "reason", "receipt"))
+            found[digits].append(" ".join(map(str, (event["at"], event["event"], *filter(None, known)))))
+    return found
+
+
+def _hash_of(event: Told) -> str | None:
+    if event["event"] == "observed" and "statement" in event:
+        return statement.digest(urlsafe_b64decode(event["statement"])).hex()
+    return event.get("statement_hash")
 
 
 def _lines(content: bytes) -> list[Told]:

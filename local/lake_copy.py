@@ -13,8 +13,8 @@ from local.emulator import ROOT
 from local.system import System
 
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
-QUIET_S, LONGEST_S = 20, 300
-"""The live system is done once its lake has grown no more for so long."""
+QUIET_S, LONGEST_S = 10, 300
+"""The live system is done once no queue holds a message and the lake has grown no more for so long."""
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for programs that end before optimising them would pay."""
 
@@ -62,4 +62,11 @@ async def _quiet(system: System) -> None:
         if len(events) != known:
             known, since = len(events), time.monotonic()
         elif time.monotonic() - since > QUIET_S:
-            return
+            if not await asyncio.to_thread(_in_flight, system):
+                return
+            since = time.monotonic()
+    raise TimeoutError("the live system does not come to rest")
+
+
+def _in_flight(system: System) -> bool:
+    return any(not queue.endswith("-dead") for queue in system.messages())

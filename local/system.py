@@ -31,10 +31,9 @@ from local.tls import Localhost
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
-API_TIMEOUT = 60.0
-START_TIMEOUT = 60.0
-PATIENCE = 30.0
-"""Seconds until something that should happen is given up on."""
+PATIENCE = 120.0
+"""Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
+QUEUES = ("statements", "apns", "voip", "fcm")
 INGEST_LOG = "ingest.log"
 STOP_S = 60
 
@@ -58,7 +57,7 @@ class System:
         deployment = await asyncio.to_thread(deploy, self.deployment.emulator, assembly)
         predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
         self.ingest.enter_context(ingesting(deployment, self.store.url, log="ingest-after.log"))
-        async with asyncio.timeout(START_TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             while self.store.subscribers == subscribers:  # noqa: ASYNC110 - it is another process that comes
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(predecessor.close)
@@ -68,6 +67,19 @@ class System:
         """Boto3's client of an AWS service, here the emulator's."""
         emulator = self.deployment.emulator
         return emulator.session.client(service, endpoint_url=emulator.endpoint)  # type: ignore[call-overload] # by literals
+
+    @property
+    def queue_urls(self) -> dict[str, str]:
+        """By the queue's bare name, such as `apns`, or `apns-dead` for its dead letters."""
+        outputs = self.deployment.outputs
+        urls = {name: getattr(outputs, f"{name}_queue_url") for name in QUEUES}
+        return urls | {f"{name}-dead": f"{url}-dead" for name, url in urls.items()}
+
+    def messages(self) -> dict[str, int]:
+        """How many there are, visible or not, in each queue that is not empty."""
+        sqs = self.client("sqs")
+        counts = {name: _count(sqs, url) for name, url in self.queue_urls.items()}
+        return {name: count for name, count in counts.items() if count}
 
     def counted_by_ingest(self, metric: str) -> int:
         """How often the ingest task has counted this so far, as its metrics tell every ten seconds."""
@@ -80,7 +92,7 @@ class System:
         """The API as `device` sees it, signed in."""
         headers = {"Host": self.deployment.api_host, "Authorization": f"Bearer {device.api_token(API_SECRET)}"}
         url = self.deployment.api_url
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=API_TIMEOUT) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
             yield Api(client)
 
     async def register(self, device: Device, notify_type: str, token: str, *rules: Rule) -> str:
@@ -106,6 +118,11 @@ class System:
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
 
 
+def _count(sqs: Any, queue_url: str) -> int:
+    told = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    return sum(int(value) for name, value in told.items() if name.startswith("ApproximateNumberOfMessages"))
+
+
 @asynccontextmanager
 async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIterator[System]:
     """Start everything, in the order in which it needs each other. What it writes lies in `.build/<name>`."""
@@ -128,7 +145,7 @@ async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIter
         tell("the ingest task, and its subscription to the statement store")
         ingest = stack.enter_context(ExitStack())
         ingest.enter_context(ingesting(deployment, store.url, checkout=checkout))
-        await asyncio.wait_for(store.until_watched(), START_TIMEOUT)
+        await asyncio.wait_for(store.until_watched(), PATIENCE)
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         yield System(store, apns, fcm, stubs, deployment, Lake(s3, deployment.outputs.lake_bucket), ingest)
 

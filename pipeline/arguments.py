@@ -44,7 +44,9 @@ def _everywhere(job: Parser) -> None:
 
 
 def _strict(job: Parser) -> None:
-    job.add_argument("--strict", action="store_true", help="end with 1 if something differs or can't be read")
+    job.add_argument(
+        "--strict", action="store_true", help="end with 1 if something differs, is missing or can't be read"
+    )
 
 
 def _judging(job: Parser) -> None:

@@ -22,9 +22,10 @@ from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
 from pipeline.compact import compact
 from pipeline.differences import Difference
+from pipeline.gaps import find_gaps
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, Lake, Period, write_text
+from pipeline.lake import DAY_MS, HOUR_MS, Lake, Period, exists, write_text
 from pipeline.page import page
 from pipeline.reconcile import Terms, reconcile
 from pipeline.report import report
@@ -54,8 +55,14 @@ class RetireSettings(Settings):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 if all is well; 1 if `--strict` was asked for and something differs or couldn't be read; 2 for bad usage."""
+    """0 if all is well; 1 without a lake, or if `--strict` finds that something differs, is missing or can't be read.
+
+    2 is for bad usage.
+    """
     wanted = arguments.parse(words)
+    if wanted.job != "generate" and not exists(wanted.lake):
+        _tell(f"there is no lake at {wanted.lake}")
+        return 1
     started = time.monotonic()
     _tell(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
@@ -75,7 +82,12 @@ def run_compact(lake: Lake, wanted: argparse.Namespace) -> int:
 
 
 def run_reconcile(lake: Lake, wanted: argparse.Namespace) -> int:
-    """Writes the differences to the lake, and says how many there are of each kind."""
+    """Writes the differences to the lake, and says how many there are of each kind, and which hours are missing."""
+    gaps = find_gaps(lake.root, Period(wanted.period.start, min(wanted.period.end, wanted.now)))
+    for hour in gaps.uncompacted:
+        _tell(f"missing: {hour} has not been compacted")
+    for hour in gaps.empty:
+        _tell(f"missing: nothing has arrived in {hour}")
     found = _differences(lake, wanted).persist()
     path = lake.differences_path(wanted.period)
     found.write.mode("overwrite").parquet(path)
@@ -84,7 +96,7 @@ def run_reconcile(lake: Lake, wanted: argparse.Namespace) -> int:
         _tell(f"{counts.get(difference, 0):>12,} {difference}")
     _tell(f"written to {path}")
     print(json.dumps(counts))
-    return int(wanted.strict and bool(counts))
+    return int(wanted.strict and (bool(counts) or gaps.unjudged))
 
 
 def run_replay(lake: Lake, wanted: argparse.Namespace) -> int:

@@ -251,6 +251,12 @@ def read_text(source: str) -> str | None:
         return None
 
 
+def exists(place: str) -> bool:
+    """Whether there is anything at a path or URI; an empty bucket is something."""
+    files, path = filesystem(place)
+    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+
+
 def filesystem(place: str) -> tuple[fs.FileSystem, str]:
     """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it."""
     path = place.removeprefix("file:")

@@ -1,8 +1,16 @@
-"""How the suite is shared out among pytest-xdist's workers: by file, but for what has one deployment in common."""
+"""How the suite is shared out among pytest-xdist's workers: by file, but for what has one deployment in common.
+
+Also the settings of the property tests.
+"""
 
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The gate runs on busy machines and must say the same twice: no deadlines, no dice.
+settings.register_profile("gate", deadline=None, derandomize=True)
+settings.load_profile("gate")
 
 DEPLOYED = "tests/system/"
 ON_THEIR_OWN = {"tests/system/test_upgrade.py"}

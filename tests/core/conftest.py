@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 import sr25519
-from hypothesis import settings
 from scalecodec.base import RuntimeConfigurationObject, ScaleBytes
 
 from clarion.signature import Keypair
 from clarion.statement import Proof, ProofKind, Statement
-
-# The gate runs on busy machines and must say the same twice: no deadlines, no dice.
-settings.register_profile("gate", deadline=None, derandomize=True)
-settings.load_profile("gate")
 
 _VECTORS = Path(__file__).parent.parent / "data" / "statement-store.json"
 _PROOFS = {ProofKind.SR25519: "Sr25519", ProofKind.ED25519: "Ed25519", ProofKind.ECDSA: "Ecdsa"}

@@ -1,10 +1,18 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline import arguments
+from pipeline.cli import JOBS, main
 from pipeline.differences import Difference
+from pipeline.gaps import Gaps, find_gaps
 from pipeline.generator.day import answers
-from pipeline.lake import Lake
+from pipeline.lake import HOUR_MS, RAW, UNREADABLE, Kind, Lake, Period, hour_path, instant_text
 
+START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 SAME = ("receipt", "subscription_id", "difference")
 
 
@@ -22,3 +30,56 @@ def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> Non
 
 def test_no_difference_is_told_twice(differences: DataFrame) -> None:
     assert differences.groupBy(*SAME).count().where(F.col("count") > 1).count() == 0
+
+
+@pytest.mark.parametrize("job", sorted(JOBS.keys() - {"generate"}))
+def test_a_lake_that_does_not_exist_is_named_and_not_made(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "misspelt"
+    assert main([job, "--lake", str(nowhere)]) == 1
+    assert f"there is no lake at {nowhere}" in capsys.readouterr().err
+    assert not nowhere.exists()
+
+
+@pytest.fixture
+def hours(lake: Lake) -> Callable[[str, int], Path]:
+    """Makes the folder of an hour, counted from START, as it is once something has been written there."""
+
+    def hour(folder: str, number: int) -> Path:
+        day, of_day = hour_path(START + number * HOUR_MS).split("/")
+        path = Path(lake.root) / folder / f"day={day}" / f"hour={of_day}"
+        path.mkdir(parents=True)
+        return path
+
+    return hour
+
+
+def test_hours_in_which_nothing_arrived_and_hours_not_compacted_are_told_apart(
+    lake: Lake, hours: Callable[[str, int], Path]
+) -> None:
+    for folder, number in ((RAW, 0), (Kind.RULES, 0), (RAW, 1), (UNREADABLE, 3), (RAW, 4)):
+        hours(folder, number)
+    second, third = (hour_path(START + number * HOUR_MS) for number in (1, 2))
+
+    gaps = find_gaps(lake.root, Period(START + 1, START + 3 * HOUR_MS + 1))
+
+    assert gaps == Gaps(uncompacted=[second], empty=[third], nothing=False)
+    assert gaps.unjudged
+    assert not find_gaps(lake.root, Period(START + 2 * HOUR_MS, START + 4 * HOUR_MS)).unjudged
+    assert find_gaps(lake.root, Period(START + 2 * HOUR_MS, START + 3 * HOUR_MS)).unjudged
+
+
+def test_a_period_of_which_the_lake_has_nothing_is_not_healthy(
+    lake: Lake, hours: Callable[[str, int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours(Kind.SUBSCRIPTION, 0)
+    empty, now = START + HOUR_MS, instant_text(START + 2 * HOUR_MS)
+    period = ["--from", instant_text(empty), "--to", now, "--now", now]
+
+    wanted = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *period])
+
+    assert JOBS["reconcile"](lake, wanted) == 1
+    told = capsys.readouterr()
+    assert f"missing: nothing has arrived in {hour_path(empty)}" in told.err
+    assert told.out == "{}\n"

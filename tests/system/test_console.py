@@ -16,7 +16,7 @@ from clarion import statement
 from clarion.decisions import NotifyType
 from clarion.messages import PushMessage
 from local.device import Device, topic_of
-from local.system import System
+from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -24,7 +24,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 CLARION = Path(sys.executable).with_name("clarion")
 TOPIC = topic_of("asked about by an operator")
 TOKEN = "c0" * 32
-SECONDS = 60.0
 
 
 class Ended(NamedTuple):
@@ -53,7 +52,7 @@ def clarion(system: System) -> Operator:
 
 
 def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def _keys(system: System, command: str) -> dict[str, str]:
@@ -92,7 +91,7 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     await system.push_of(raw)
 
     whats: list[str] = []
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while "delivered" not in whats:
             digits = statement.digest(raw).hex()
             ended = await clarion("why", "--statement", digits, "--client", bob.public_key.hex())
@@ -158,7 +157,7 @@ async def test_the_rules_are_exported(system: System, clarion: Operator) -> None
 
 async def decided(system: System, push: PushMessage) -> str | None:
     """What the lake says of the push."""
-    async for events in system.lake.growing(SECONDS):
+    async for events in system.lake.growing(PATIENCE):
         for event in events:
             if event["event"] == "push" and event["receipt"] == str(push.receipt):
                 return str(event["decision"])

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from clarion.tables import MODELS, table_name
 from local.device import Device
 from local.emulator import REGION, difference, synthesise
-from local.system import API_SECRET, API_TIMEOUT, System
+from local.system import API_SECRET, PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -45,7 +45,7 @@ async def test_a_function_can_do_no_more_than_its_role_may(system: System) -> No
 async def problem(system: System, method: str, path: str, bearer: str) -> str:
     """The problem that the API answers with."""
     headers = {"Host": system.deployment.api_host, "Authorization": bearer}
-    async with httpx.AsyncClient(base_url=system.deployment.api_url, timeout=API_TIMEOUT) as client:
+    async with httpx.AsyncClient(base_url=system.deployment.api_url, timeout=PATIENCE) as client:
         answer = await client.request(method, path, headers=headers)
     assert answer.headers["content-type"] == "application/problem+json"
     return str(answer.json()["type"]).removeprefix("urn:clarion:problem:")

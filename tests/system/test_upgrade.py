@@ -17,8 +17,9 @@ from clarion import statement
 from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, template_of
+from local.lake import trails
 from local.provider import Push
-from local.system import System, running
+from local.system import PATIENCE, System, running
 from tests import previous
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio]
@@ -31,9 +32,9 @@ SENDERS = 100
 """So many that none comes near the limit of a pair, however long the deployment takes."""
 VISIBILITY_S = 20
 """The emulator kills what a changed function is at: its messages come again as after a crash, but within the test."""
-PATIENCE = 120.0
+LAKE_S = 10.0
+"""As long as the lake may lag behind, when it is asked for what got lost."""
 CHAT = topic_of("a chat that outlasts a version")
-QUEUES = ("statements", "apns", "voip", "fcm")
 IN_HAND = sum(room.concurrency * room.batch for room in (EMULATOR.match, EMULATOR.apns))
 """So many messages match and a channel's dispatch can be at when the deployment ends them: no more come again."""
 
@@ -57,8 +58,9 @@ async def flowing(system: System, senders: list[Device]) -> AsyncIterator[list[b
     async def publish() -> None:
         for number in count():
             raw = senders[number % len(senders)].statement(CHAT, data=f"message {number}".encode())
-            await system.store.inject(raw)
+            # Before `inject`, which can be cancelled after it has shown the statement.
             published.append(raw)
+            await system.store.inject(raw)
             await asyncio.sleep(1 / RATE)
 
     publishing = asyncio.create_task(publish())
@@ -102,23 +104,10 @@ def resources(assembly: Path) -> dict[str, Any]:
     return {name: resource.get("Properties") for name, resource in told.items()}
 
 
-class Queues:
-    def __init__(self, system: System) -> None:
-        self._sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
-        names = [f"{prefix}{name}{kind}" for name in QUEUES for kind in ("", "-dead")]
-        self._urls = {name: self._sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names}
-
-    def hasten(self) -> None:
-        for url in self._urls.values():
-            self._sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(VISIBILITY_S)})
-
-    def messages(self) -> dict[str, int]:
-        """How many there are, in whatever state, in the queues that are not empty."""
-        return {name: messages for name, url in self._urls.items() if (messages := self._count(url))}
-
-    def _count(self, url: str) -> int:
-        told = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        return sum(int(value) for name, value in told.items() if name.startswith("ApproximateNumberOfMessages"))
+def hasten_deployed(system: System) -> None:
+    sqs = system.client("sqs")
+    for url in system.queue_urls.values():
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(VISIBILITY_S)})
 
 
 def pushed(system: System) -> tuple[set[str], set[str]]:
@@ -126,16 +115,34 @@ def pushed(system: System) -> tuple[set[str], set[str]]:
     return set(by_content(system.apns.received)), set(by_content(system.fcm.received))
 
 
+async def explained(system: System, published: Iterable[bytes]) -> str:
+    """What the lake knows of each statement that a provider did not accept; and what was accepted, but not published."""
+    known: dict[str, list[str]] = {}
+    async for events in system.lake.growing(LAKE_S):
+        known = trails(events)
+    by_data = {data_of(raw): statement.digest(raw).hex() for raw in published}
+    lines = []
+    for name, accepted in zip(("APNs", "FCM"), pushed(system), strict=True):
+        lines += [f"accepted by {name}, but not published: {data}" for data in sorted(accepted - by_data.keys())]
+        for data in by_data.keys() - accepted:
+            lines += [f"not accepted by {name}: {data} {by_data[data]}", *known.get(by_data[data], ["not in the lake"])]
+    return "\n".join(lines)
+
+
+def data_of(raw: bytes) -> str:
+    return (statement.decode(raw).data or b"").hex()
+
+
 async def test_an_upgrade_while_statements_flow_loses_none_and_shows_none_twice(before: Path) -> None:
     senders = [Device(f"sender {number}") for number in range(SENDERS)]
     rules = [(sender.public_key, CHAT) for sender in senders]
     async with running("upgrade-test", lambda _: None, checkout=before) as system:
-        emulator, queues = system.deployment.emulator, await asyncio.to_thread(Queues, system)
+        emulator = system.deployment.emulator
         assembly, *_ = await asyncio.gather(
             asyncio.to_thread(synthesise, emulator, system.stubs, name="cdk-after.out"),
             system.register(Device("Bob"), "apns", "b0b1" * 16, *rules),
             system.register(Device("Carol"), "fcm", "carol-" + "G" * 140, *rules),
-            asyncio.to_thread(queues.hasten),
+            asyncio.to_thread(hasten_deployed, system),
         )
         assert resources(assembly) != resources(emulator.folder / ASSEMBLY), "a version would be deployed over itself"
         edit(assembly, hasten)
@@ -144,13 +151,13 @@ async def test_an_upgrade_while_statements_flow_loses_none_and_shows_none_twice(
             await system.upgraded(assembly)
             await asyncio.sleep(AFTER)
 
-        everything = {(statement.decode(raw).data or b"").hex() for raw in published}
-        left, deadline = await asyncio.to_thread(queues.messages), time.monotonic() + PATIENCE
+        everything = {data_of(raw) for raw in published}
+        left, deadline = await asyncio.to_thread(system.messages), time.monotonic() + PATIENCE
         while (left or pushed(system) != (everything, everything)) and time.monotonic() < deadline:
             await asyncio.sleep(0.5)
-            left = await asyncio.to_thread(queues.messages)
+            left = await asyncio.to_thread(system.messages)
         assert not left
-        assert pushed(system) == (everything, everything)
+        assert pushed(system) == (everything, everything), await explained(system, published)
         check_repeats(system.apns.received)
         check_repeats(system.fcm.received)
         left_over = await asyncio.to_thread(difference, emulator, assembly)

@@ -1,0 +1,23 @@
+import json
+from uuid import UUID
+
+from clarion import statement
+from clarion.decisions import StatementDecision
+from clarion.events import StatementDecided, StatementObserved
+from local.device import Device, topic_of
+from local.lake import trails
+
+
+def test_a_statements_trail_goes_from_its_observation_to_what_came_of_it() -> None:
+    raw = Device("Alice").statement(topic_of("a chat"), data=bytes(range(256)))
+    digest, receipt = statement.digest(raw), UUID(int=1)
+    decided = StatementDecided(
+        at=2, receipt=receipt, statement_hash=digest, decision=StatementDecision.UNMATCHED, observed_at=1
+    )
+    observed = StatementObserved(at=1, receipt=receipt, observed_at=1, statement=raw)
+    other = StatementDecided(
+        at=3, receipt=UUID(int=2), statement_hash=None, decision=StatementDecision.MALFORMED, observed_at=3
+    )
+    events = [json.loads(event.to_line()) for event in (decided, observed, other)]
+
+    assert trails(events) == {digest.hex(): [f"1 observed {receipt}", f"2 statement unmatched {receipt}"]}
