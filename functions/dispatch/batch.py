@@ -1,4 +1,4 @@
-"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed or buried."""
+"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed, held or buried."""
 
 import time
 from collections import Counter, defaultdict, deque
@@ -13,12 +13,12 @@ from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
-from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, heed, settle, tried
 from dispatch.gate import Gate
+from dispatch.probes import send_and_probe
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
 
@@ -53,13 +53,23 @@ class Dispatcher:
         self._send(self._sendable(attempts))
         self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
         self._conclude(attempts, report)
-        postponed = [(attempt.delivery, attempt.rest) for attempt in attempts if attempt.rest is not None]
+        left = [*self._delay(attempts), *self._bury(attempts, deliveries)]
+        report.unfinished = [delivery.message_id for delivery in left]
+        return report
+
+    def _delay(self, attempts: Iterable[Attempt]) -> list[Delivery]:
+        """Returns the messages that stay in the queue they came from."""
+        resting = [(attempt, attempt.rest) for attempt in attempts if attempt.rest is not None]
+        unheld = self.queue.hold([(attempt.delivery, rest) for attempt, rest in resting if attempt.held])
+        postponed = [(attempt.delivery, rest) for attempt, rest in resting if not attempt.held]
         self.queue.postpone(postponed)
+        return [*unheld, *(delivery for delivery, _ in postponed)]
+
+    def _bury(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Returns the messages that stay in the queue they came from."""
         refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
         unreadable = [delivery for delivery in deliveries if delivery.message is None]
-        unburied = self.queue.bury(refused + unreadable)
-        report.unfinished = [delivery.message_id for delivery in [*(late for late, _ in postponed), *unburied]]
-        return report
+        return self.queue.bury(refused + unreadable)
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription as it is now, and what stands in its way."""
@@ -108,19 +118,13 @@ class Dispatcher:
     def _try(self, gate: Gate, sendables: Sequence[Sendable]) -> None:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        fault = None
-        for one, outcome in zip(sendables, send(self.transport, pushes), strict=True):
+        outcomes = gate.judge(send_and_probe(self.transport, pushes))
+        for one, outcome in zip(sendables, outcomes, strict=True):
             one.attempt.verdict = heed(outcome, one.row)
-            if isinstance(outcome, Misconfigured) and outcome.whole_app:
-                fault = outcome
-            elif outcome.status is not None:
-                gate.passed()
-        if fault is not None:
-            gate.shut(fault)
 
     def _gate(self, app: App) -> Gate:
         if app not in self.gates:
-            self.gates[app] = Gate(app.credential, self.clock)
+            self.gates[app] = Gate(app.credential, self.clock, app.presumed_gone)
         return self.gates[app]
 
     def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
