@@ -12,7 +12,7 @@ from pynamodb.exceptions import PynamoDBException
 from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
-from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
+from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
@@ -109,18 +109,21 @@ class Dispatcher:
         """An app that is known to work sends all at once; another sends a scout ahead."""
         gate = self._gate(app)
         scouts = 1 if not gate.open and gate.wants_scout() else 0
-        self._try(gate, sendables[:scouts])
+        outcomes = self._answers(gate, sendables[:scouts])
         if gate.fault is None:
-            self._try(gate, sendables[scouts:])
-        else:
-            _hold(sendables[scouts:], gate.fault)
+            outcomes += self._answers(gate, sendables[scouts:])
+        sent, unsent = sendables[: len(outcomes)], sendables[len(outcomes) :]
+        for one, verdict in zip(sent, gate.verdicts(outcomes), strict=True):
+            one.attempt.verdict = heed(verdict, one.row)
+        if gate.fault is not None:
+            _hold(unsent, gate.fault)
 
-    def _try(self, gate: Gate, sendables: Sequence[Sendable]) -> None:
+    def _answers(self, gate: Gate, sendables: Sequence[Sendable]) -> list[Outcome]:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        outcomes = gate.judge(send_and_probe(self.transport, pushes))
-        for one, outcome in zip(sendables, outcomes, strict=True):
-            one.attempt.verdict = heed(outcome, one.row)
+        outcomes = send_and_probe(self.transport, pushes)
+        gate.observe(outcomes)
+        return outcomes
 
     def _gate(self, app: App) -> Gate:
         if app not in self.gates:

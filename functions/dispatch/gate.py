@@ -66,8 +66,8 @@ class Gate:
         self.credential.renew()
         return self.credential.key_version != self._refused_key
 
-    def judge(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """What the answers to pushes that were sent together mean, each in the light of the others."""
+    def observe(self, outcomes: Sequence[Outcome]) -> None:
+        """Open or shut by the answers to pushes that were sent together; one that was accepted refutes any fault."""
         accepted = sum(isinstance(outcome, Delivered) for outcome in outcomes)
         faults = [outcome for outcome in outcomes if isinstance(outcome, Misconfigured) and outcome.whole_app]
         if faults and not accepted:
@@ -75,9 +75,13 @@ class Gate:
         elif any(outcome.status is not None for outcome in outcomes):
             self.passed()
         self._note(accepted)
-        return [self._verdict(outcome, accepted) for outcome in outcomes]
 
-    def _verdict(self, outcome: Outcome, accepted: int) -> Outcome:
+    def verdicts(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """What each answer means beside all others that have been observed."""
+        accepted = any(isinstance(outcome, Delivered) for outcome in outcomes)
+        return [self._verdict(outcome, accepted=accepted) for outcome in outcomes]
+
+    def _verdict(self, outcome: Outcome, *, accepted: bool) -> Outcome:
         match outcome:
             case TokenOrApp(status=status, reason=reason):
                 self._trust = max(self._trust - 1, -MOST_TRUST)

@@ -123,13 +123,17 @@ class ApnsPush:
 
 def refusal(answer: Answer) -> FirstOutcome:
     """What an answer other than 200 means; one that Apple doesn't document never kills a token."""
-    status = answer.status
     reason, timestamp = _read(answer)
+    if (answer.status, reason) in TOKEN_GONE:
+        return TokenGone(status=answer.status, reason=reason, since=timestamp)
+    if (answer.status, reason) in TOKEN_OR_APP:
+        return TokenOrApp(status=answer.status, reason=reason)
+    return _no_fault_of_the_token(answer, reason)
+
+
+def _no_fault_of_the_token(answer: Answer, reason: str) -> FirstOutcome:
+    status = answer.status
     told = (status, reason)
-    if told in TOKEN_GONE:
-        return TokenGone(status=status, reason=reason, since=timestamp)
-    if told in TOKEN_OR_APP:
-        return TokenOrApp(status=status, reason=reason)
     if told in REJECTED:
         return CredentialRejected(status=status, reason=reason)
     if told in TOO_NEW:

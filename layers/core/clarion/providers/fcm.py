@@ -112,6 +112,10 @@ def refusal(answer: Answer) -> FirstOutcome:
         return TokenOrPayload(status=status, reason=error.code)
     if error.code == FOREIGN:
         return TokenOrApp(status=status, reason=error.code)
+    return _no_fault_of_the_token(status, error)
+
+
+def _no_fault_of_the_token(status: int, error: "_FcmError") -> FirstOutcome:
     if error.code == OF_AN_IPHONE:
         return Misconfigured(status=status, reason=error.code, whole_app=False)
     if status == 401:
