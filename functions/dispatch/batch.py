@@ -53,20 +53,19 @@ class Dispatcher:
         self._send(self._sendable(attempts))
         self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
         self._conclude(attempts, report)
-        left = [*self._delay(attempts), *self._bury(attempts, deliveries)]
-        report.unfinished = [delivery.message_id for delivery in left]
+        report.unfinished = [*self._delay(attempts), *self._bury(attempts, deliveries)]
         return report
 
-    def _delay(self, attempts: Iterable[Attempt]) -> list[Delivery]:
-        """Returns the messages that stay in the queue they came from."""
+    def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
         resting = [(attempt, attempt.rest) for attempt in attempts if attempt.rest is not None]
         unheld = self.queue.hold([(attempt.delivery, rest) for attempt, rest in resting if attempt.held])
         postponed = [(attempt.delivery, rest) for attempt, rest in resting if not attempt.held]
         self.queue.postpone(postponed)
-        return [*unheld, *(delivery for delivery, _ in postponed)]
+        return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
 
-    def _bury(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Returns the messages that stay in the queue they came from."""
+    def _bury(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
         refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
         unreadable = [delivery for delivery in deliveries if delivery.message is None]
         return self.queue.bury(refused + unreadable)
@@ -109,21 +108,21 @@ class Dispatcher:
         """An app that is known to work sends all at once; another sends a scout ahead."""
         gate = self._gate(app)
         scouts = 1 if not gate.open and gate.wants_scout() else 0
-        outcomes = self._answers(gate, sendables[:scouts])
+        outcomes = self._answers(sendables[:scouts])
+        gate.observe(outcomes)
         if gate.fault is None:
-            outcomes += self._answers(gate, sendables[scouts:])
+            outcomes += self._answers(sendables[scouts:])
+            gate.observe(outcomes)
         sent, unsent = sendables[: len(outcomes)], sendables[len(outcomes) :]
         for one, verdict in zip(sent, gate.verdicts(outcomes), strict=True):
             one.attempt.verdict = heed(verdict, one.row)
         if gate.fault is not None:
             _hold(unsent, gate.fault)
 
-    def _answers(self, gate: Gate, sendables: Sequence[Sendable]) -> list[Outcome]:
+    def _answers(self, sendables: Sequence[Sendable]) -> list[Outcome]:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        outcomes = send_and_probe(self.transport, pushes)
-        gate.observe(outcomes)
-        return outcomes
+        return send_and_probe(self.transport, pushes)
 
     def _gate(self, app: App) -> Gate:
         if app not in self.gates:

@@ -67,28 +67,28 @@ class Gate:
         return self.credential.key_version != self._refused_key
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
-        """Open or shut by the answers to pushes that were sent together; one that was accepted refutes any fault."""
-        accepted = sum(isinstance(outcome, Delivered) for outcome in outcomes)
+        """Open or shut by the answers of one batch so far; a push that was accepted refutes any fault."""
+        accepted = any(isinstance(outcome, Delivered) for outcome in outcomes)
         faults = [outcome for outcome in outcomes if isinstance(outcome, Misconfigured) and outcome.whole_app]
         if faults and not accepted:
             self.shut(faults[-1])
         elif any(outcome.status is not None for outcome in outcomes):
             self.passed()
-        self._note(accepted)
 
     def verdicts(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """What each answer means beside all others that have been observed."""
-        accepted = any(isinstance(outcome, Delivered) for outcome in outcomes)
-        return [self._verdict(outcome, accepted=accepted) for outcome in outcomes]
+        """What each answer of a batch means beside the others, and those of the batches before."""
+        accepted = sum(isinstance(outcome, Delivered) for outcome in outcomes)
+        self._note(accepted)
+        return [self._verdict(outcome, refuted=accepted > 0) for outcome in outcomes]
 
-    def _verdict(self, outcome: Outcome, *, accepted: bool) -> Outcome:
+    def _verdict(self, outcome: Outcome, *, refuted: bool) -> Outcome:
         match outcome:
             case TokenOrApp(status=status, reason=reason):
                 self._trust = max(self._trust - 1, -MOST_TRUST)
                 if self._trust >= 0:
                     return TokenGone(status=status, reason=reason)
                 return Misconfigured(status=status, reason=reason, whole_app=False)
-            case Misconfigured(whole_app=True) if accepted:
+            case Misconfigured(whole_app=True) if refuted:
                 return replace(outcome, whole_app=False)
         return outcome
 

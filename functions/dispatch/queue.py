@@ -86,34 +86,31 @@ class PushQueue:
                     ],
                 )
 
-    def hold(self, delays: Iterable[tuple[Delivery, float]]) -> list[Delivery]:
-        """Move each message to the held queue, delayed by so many seconds; returns those that stay where they are."""
-        return self._send(self._held_url, [(delivery, _held(delivery, seconds)) for delivery, seconds in delays])
+    def hold(self, delays: Iterable[tuple[Delivery, float]]) -> list[str]:
+        """Move each message to the held queue, delayed by so many seconds; returns the ids of those left behind."""
+        return self._send(self._held_url, [_held(delivery, seconds) for delivery, seconds in delays])
 
-    def bury(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Move messages to the dead-letter queue; returns those that must go the queue's own way to it."""
+    def bury(self, deliveries: Sequence[Delivery]) -> list[str]:
+        """Move messages to the dead-letter queue; returns the ids of those that must go the queue's own way to it."""
         return self._send(
-            self._dead_letter_url, [(delivery, {"Id": "", "MessageBody": delivery.body}) for delivery in deliveries]
+            self._dead_letter_url,
+            [{"Id": delivery.message_id, "MessageBody": delivery.body} for delivery in deliveries],
         )
 
-    def _send(
-        self, url: str | None, entries: "Sequence[tuple[Delivery, SendMessageBatchRequestEntryTypeDef]]"
-    ) -> list[Delivery]:
-        """Returns those that were not sent."""
-        left = [delivery for delivery, _ in entries]
-        if url is None:
-            return left
-        for some in batched(entries, ENTRIES, strict=False):
-            with suppress(BotoCoreError, ClientError):
-                numbered = [{**entry, "Id": str(at)} for at, (_, entry) in enumerate(some)]
-                for sent in self._sqs.send_message_batch(QueueUrl=url, Entries=numbered).get("Successful", []):
-                    left.remove(some[int(sent["Id"])][0])
-        return left
+    def _send(self, url: str | None, entries: "Sequence[SendMessageBatchRequestEntryTypeDef]") -> list[str]:
+        """Returns the ids of those that were not sent."""
+        sent: set[str] = set()
+        if url is not None:
+            for some in batched(entries, ENTRIES, strict=False):
+                with suppress(BotoCoreError, ClientError):
+                    answer = self._sqs.send_message_batch(QueueUrl=url, Entries=some)
+                    sent.update(one["Id"] for one in answer.get("Successful", []))
+        return [entry["Id"] for entry in entries if entry["Id"] not in sent]
 
 
 def _held(delivery: Delivery, seconds: float) -> "SendMessageBatchRequestEntryTypeDef":
     return {
-        "Id": "",
+        "Id": delivery.message_id,
         "MessageBody": delivery.body,
         "DelaySeconds": min(ceil(seconds), LONGEST_DELAY),
         "MessageAttributes": {ATTEMPTS: {"DataType": "Number", "StringValue": str(delivery.attempt)}},
