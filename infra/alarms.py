@@ -128,6 +128,9 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
     for queue, seconds in ages.items():
         name = f"{environment.prefix}{queue}"
         yield Watch("queue-old", of_queue(name, "ApproximateAgeOfOldestMessage"), seconds, 3, queue)
+        yield Watch(
+            "queue-in-flight", of_queue(name, "ApproximateNumberOfMessagesNotVisible"), limits.in_flight, 3, queue
+        )
         yield Watch("dead-letters", of_queue(f"{name}-dead", "ApproximateNumberOfMessagesVisible"), 1, 1, queue)
 
 

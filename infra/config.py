@@ -66,6 +66,11 @@ class Consumer(Part):
         return self
 
     @property
+    def of_held(self) -> "Consumer":
+        """The same function, fed from the queue of its held messages: few at once and many at a time, for none is urgent."""
+        return self.model_copy(update={"concurrency": 2, "batch": 100, "window_s": 5})
+
+    @property
     def visibility_s(self) -> int:
         """Six times the timeout and the window; https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
         return 6 * self.size.timeout_s + self.window_s
@@ -242,7 +247,9 @@ class Pipeline(Part):
 class Limits(Part):
     """Where alarms go off. Counts are over five minutes if not said otherwise.
 
-    `call_age_s` holds for each queue that calls go through. `above_ledger` is how often a push may cost what
+    `call_age_s` holds for each queue that calls go through. `in_flight` counts the messages of one queue, of which SQS
+    allows 120,000: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+    `above_ledger` is how often a push may cost what
     docs/cost.md says.
     """
 
@@ -256,6 +263,7 @@ class Limits(Part):
     node_faults: Annotated[int, Field(ge=1)] = 4
     failed_statements: Annotated[int, Field(ge=1)] = 10
     delayed_pushes: Annotated[int, Field(ge=1)] = 10
+    in_flight: Annotated[int, Field(ge=1, le=120_000)] = 60_000
     stale_pushes: Annotated[int, Field(ge=1)] = 5
     refused_pushes: Annotated[int, Field(ge=1)] = 10
     dead_tokens_an_hour: Annotated[int, Field(ge=1)] = 100

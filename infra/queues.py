@@ -1,4 +1,7 @@
-"""The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch."""
+"""The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch.
+
+What waits for a misconfigured app waits in a queue of held messages beside the hot one, which it must not fill.
+"""
 
 from dataclasses import dataclass
 
@@ -14,10 +17,11 @@ KEPT = Duration.days(14)
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue and where the messages go that could not be handled."""
+    """A queue and where the messages go that could not be handled; `held` is where they wait for an app to be mended."""
 
     queue: sqs.Queue
     dead: sqs.Queue
+    held: sqs.Queue | None = None
 
 
 class Queues(Construct):
@@ -27,18 +31,22 @@ class Queues(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self.statements = self._pair("statements", environment.match)
-        self.apns = self._pair("apns", environment.apns)
+        self.apns = self._pair("apns", environment.apns, held=True)
+        # A call is stale before anything can be mended.
         self.voip = self._pair("voip", environment.voip)
-        self.fcm = self._pair("fcm", environment.fcm)
+        self.fcm = self._pair("fcm", environment.fcm, held=True)
 
-    def _pair(self, name: str, consumer: Consumer) -> Pair:
+    def _pair(self, name: str, consumer: Consumer, *, held: bool = False) -> Pair:
         dead = self._queue(f"{name}-dead")
-        queue = self._queue(
+        queue = self._consumed(name, consumer, dead)
+        return Pair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
+
+    def _consumed(self, name: str, consumer: Consumer, dead: sqs.Queue) -> sqs.Queue:
+        return self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
         )
-        return Pair(queue, dead)
 
     def _queue(
         self,

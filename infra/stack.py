@@ -115,11 +115,16 @@ class ClarionStack(Stack):
                 **environment.providers.as_settings(),
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
+                **({"held_url": pair.held.queue_url} if pair.held else {}),
                 "notify_type": notify_type,
                 **self._apps(apps),
             },
+            feeds_itself=pair.held is not None,
         )
         function.consume(pair.queue, consumer)
+        if pair.held:
+            function.consume(pair.held, consumer.of_held)
+            allow(function, "sqs: SendMessage", pair.held.queue_arn)
         allow(function, "sqs: SendMessage", pair.dead.queue_arn)
         allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)

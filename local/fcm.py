@@ -12,6 +12,9 @@ It writes FOLDER/service-account.json, which names its token endpoint. Fields of
 
 So `UNAVAILABLE-AFTER30-TIMES1-…` is once UNAVAILABLE with Retry-After: 30, then fine.
 
+`INVALID_ARGUMENT-` is answered as Google answers a malformed token. What is sent with `validateOnly` is judged like the
+rest, and is not among the pushes that were received.
+
 https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode
 https://developers.google.com/identity/protocols/oauth2/service-account#httprest
@@ -57,6 +60,13 @@ ERRORS = {
     "INTERNAL": (500, "INTERNAL"),
 }
 """FCM's error codes: HTTP status and canonical status."""
+
+MESSAGES = {
+    "UNREGISTERED": "Requested entity was not found.",
+    "INVALID_ARGUMENT": "The registration token is not a valid FCM registration token",
+    "SENDER_ID_MISMATCH": "SenderId mismatch",
+}
+"""What Google says beside the code, where that is known."""
 
 MISBEHAVIOURS = {
     "RESET": Misbehaviour.RESET_CONNECTION,
@@ -209,6 +219,11 @@ class Fcm(StandIn):
         refusal = self._refusal(request, found[1], body)
         return self.after(trouble, refusal or self._outcome(request, device, body, trouble))
 
+    @override
+    def note(self, request: Request, token: str, payload: Any, ruling: Ruling) -> None:
+        if not _validates_only(payload):
+            super().note(request, token, payload, ruling)
+
     def _refusal(self, request: Request, project: str, body: Any) -> Response | None:
         if not self._access_tokens.valid(request.header("authorization")):
             return self._refuse(request, body, 401, "UNAUTHENTICATED", [_error_info("ACCESS_TOKEN_EXPIRED")])
@@ -235,7 +250,8 @@ class Fcm(StandIn):
         if failure is not None:
             status, canonical = ERRORS[failure]
             self.note(request, device, body, Ruling(status, failure))
-            return _error(status, canonical, failure, [_fcm_error(failure)], trouble.retry_after)
+            message = MESSAGES.get(failure, failure)
+            return _error(status, canonical, message, [_fcm_error(failure)], trouble.retry_after)
         name = f"projects/{self._project}/messages/{secrets.token_hex(8)}"
         self.note(request, device, body, Ruling(200, push_id=name))
         return json_response(200, {"name": name})
@@ -260,6 +276,10 @@ def _device(body: Any) -> str:
         case {"message": {"token": str(device)}} | {"message": {"fid": str(device)}}:
             return device
     return ""
+
+
+def _validates_only(body: Any) -> bool:
+    return isinstance(body, dict) and (body.get("validateOnly") is True or body.get("validate_only") is True)
 
 
 def _error(

@@ -6,7 +6,8 @@ it already, and nowhere else.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 from uuid import uuid4
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 APPLE_TOKEN = re.compile(r"[0-9a-fA-F]{64}")
 CALL_TTL_SECONDS = 60
+ALERT_TTL_SECONDS = MAX_TTL
+"""Four weeks at both providers: what FCM keeps at most, and less than APNs' thirty days."""
 WRONG_ENVIRONMENT = "BadDeviceToken"
 """Apple's word for a token of its other environment."""
 
@@ -54,10 +57,19 @@ def platform_of(token: str) -> Platform:
 
 
 class DirectPush:
-    def __init__(self, apple: Mapping[Environment, ApnsApp], google: FcmApp, transport: Transport) -> None:
+    """`clock` is in UNIX seconds."""
+
+    def __init__(
+        self,
+        apple: Mapping[Environment, ApnsApp],
+        google: FcmApp,
+        transport: Transport,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._apple = apple
         self._google = google
         self._transport = transport
+        self._clock = clock
 
     @classmethod
     def open(cls, settings: DirectPushSettings, secrets: "SecretsManagerClient") -> Self:
@@ -86,6 +98,7 @@ class DirectPush:
             body=_apns_body(message, app.title),
             push_type=PushType.VOIP if message.voip else PushType.ALERT,
             push_id=str(uuid4()),
+            expiration=0 if message.voip else int(self._clock()) + ALERT_TTL_SECONDS,
             topic=message.bundle_id,
         )
 
@@ -95,7 +108,7 @@ class DirectPush:
             app=self._google,
             token=message.token,
             message=FcmMessage(data=data, android={"priority": "high"}),
-            ttl=CALL_TTL_SECONDS if message.voip else MAX_TTL,
+            ttl=CALL_TTL_SECONDS if message.voip else ALERT_TTL_SECONDS,
         )
 
 

@@ -1,4 +1,4 @@
-"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed or buried."""
+"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed, held or buried."""
 
 import time
 from collections import Counter, defaultdict, deque
@@ -12,13 +12,13 @@ from pynamodb.exceptions import PynamoDBException
 from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
-from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
-from clarion.providers.sender import send
+from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, heed, settle, tried
 from dispatch.gate import Gate
+from dispatch.probes import send_and_probe
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
 
@@ -53,13 +53,22 @@ class Dispatcher:
         self._send(self._sendable(attempts))
         self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
         self._conclude(attempts, report)
-        postponed = [(attempt.delivery, attempt.rest) for attempt in attempts if attempt.rest is not None]
+        report.unfinished = [*self._delay(attempts), *self._bury(attempts, deliveries)]
+        return report
+
+    def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
+        resting = [(attempt, attempt.rest) for attempt in attempts if attempt.rest is not None]
+        unheld = self.queue.hold([(attempt.delivery, rest) for attempt, rest in resting if attempt.held])
+        postponed = [(attempt.delivery, rest) for attempt, rest in resting if not attempt.held]
         self.queue.postpone(postponed)
+        return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
+
+    def _bury(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
         refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
         unreadable = [delivery for delivery in deliveries if delivery.message is None]
-        unburied = self.queue.bury(refused + unreadable)
-        report.unfinished = [delivery.message_id for delivery in [*(late for late, _ in postponed), *unburied]]
-        return report
+        return self.queue.bury(refused + unreadable)
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription as it is now, and what stands in its way."""
@@ -99,28 +108,25 @@ class Dispatcher:
         """An app that is known to work sends all at once; another sends a scout ahead."""
         gate = self._gate(app)
         scouts = 1 if not gate.open and gate.wants_scout() else 0
-        self._try(gate, sendables[:scouts])
+        outcomes = self._answers(sendables[:scouts])
+        gate.observe(outcomes)
         if gate.fault is None:
-            self._try(gate, sendables[scouts:])
-        else:
-            _hold(sendables[scouts:], gate.fault)
+            outcomes += self._answers(sendables[scouts:])
+            gate.observe(outcomes)
+        sent, unsent = sendables[: len(outcomes)], sendables[len(outcomes) :]
+        for one, verdict in zip(sent, gate.verdicts(outcomes), strict=True):
+            one.attempt.verdict = heed(verdict, one.row)
+        if gate.fault is not None:
+            _hold(unsent, gate.fault)
 
-    def _try(self, gate: Gate, sendables: Sequence[Sendable]) -> None:
+    def _answers(self, sendables: Sequence[Sendable]) -> list[Outcome]:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        fault = None
-        for one, outcome in zip(sendables, send(self.transport, pushes), strict=True):
-            one.attempt.verdict = heed(outcome, one.row)
-            if isinstance(outcome, Misconfigured) and outcome.whole_app:
-                fault = outcome
-            elif outcome.status is not None:
-                gate.passed()
-        if fault is not None:
-            gate.shut(fault)
+        return send_and_probe(self.transport, pushes)
 
     def _gate(self, app: App) -> Gate:
         if app not in self.gates:
-            self.gates[app] = Gate(app.credential, self.clock)
+            self.gates[app] = Gate(app.credential, self.clock, app.presumed_gone)
         return self.gates[app]
 
     def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:

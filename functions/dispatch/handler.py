@@ -43,7 +43,7 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
         apps=_apps(settings, transport),
         transport=transport,
         connection=Connection(),
-        queue=PushQueue(boto3.client("sqs"), settings.queue_url, settings.dead_letter_url),
+        queue=PushQueue(boto3.client("sqs"), settings.queue_url, settings.dead_letter_url, settings.held_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
     )
     return dispatcher, metrics_of("dispatch", settings.stage)

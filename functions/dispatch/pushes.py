@@ -80,4 +80,7 @@ def push_id(message: PushMessage) -> str:
 
 
 def _is_call(message: PushMessage) -> bool:
-    return message.notify_type is NotifyType.VOIP or message.push_type is PushType.VOIP
+    """A rule's `notify_type` reaches FCM alone: an iPhone's call is what goes by the voip channel."""
+    if message.notify_type is NotifyType.FCM:
+        return message.push_type is PushType.VOIP
+    return message.notify_type is NotifyType.VOIP

@@ -5,7 +5,11 @@ from random import uniform
 RETRY_SECONDS = 2.0
 HOLD_SECONDS = 60.0
 CAP_SECONDS = 900.0
-"""The longest that a recovery may go unnoticed by a message that waits for it."""
+"""The longest that a recovery may go unnoticed by a message that waits for it, and the longest delay that SQS knows."""
+ATTEMPTS = 120
+"""Some 22 hours at the longest delay, as jitter makes it. What has not gone by then goes to the dead letters."""
+FEW_ATTEMPTS = 6
+"""Some 25 minutes: of a message whose fault may be its token's alone."""
 
 
 def delay(attempt: int, after: float | None) -> float:

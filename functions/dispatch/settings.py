@@ -16,7 +16,8 @@ class DispatchSettings(Settings):
     """The first app is spelled out; `apps` is a JSON array of further ones (`AppSettings`).
 
     `ca_file` replaces the public authorities. Without `dead_letter_url` a message that can never be pushed goes the
-    queue's own way to its dead-letter queue.
+    queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be mended stays in the queue,
+    and comes back after the queue's own visibility timeout.
     """
 
     table_prefix: str
@@ -34,6 +35,7 @@ class DispatchSettings(Settings):
     fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     dead_letter_url: str | None = None
+    held_url: str | None = None
 
     @model_validator(mode="after")
     def _apps_have_names_of_their_own(self) -> Self:

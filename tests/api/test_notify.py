@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,14 @@ def test_a_call_has_no_alert(caller: Any, providers: Any) -> None:
     assert received.payload["aps"] == {}
     assert received.headers["apns-topic"] == f"{BUNDLE}.voip"
     assert received.headers["apns-push-type"] == "voip"
+
+
+def test_apple_keeps_an_alert_for_four_weeks_and_never_a_call(caller: Any, providers: Any) -> None:
+    now = time.time()
+    for voip, kept in [(False, now + 28 * 24 * 3600), (True, 0)]:
+        push(caller, uuid4().hex * 2, voip=voip)
+        expiration = int(providers.production.received.since(0)[-1].headers["apns-expiration"])
+        assert abs(expiration - kept) < 60
 
 
 @pytest.mark.parametrize(("voip", "ttl"), [(True, "60s"), (False, "2419200s")])

@@ -156,7 +156,8 @@ class Account:
 
     def _sources(self) -> None:
         """They listen to a queue where nothing is ever sent: moto would take the messages for its own."""
-        self.sqs.create_queue(QueueName="elsewhere")
+        for queue in ("elsewhere", "elsewhere-held"):
+            self.sqs.create_queue(QueueName=queue)
         role = boto3.client("iam").create_role(RoleName="any", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
@@ -170,12 +171,15 @@ class Account:
                 Handler="any.any",
                 Code={"ZipFile": code.getvalue()},
             )
-            elsewhere = f"arn:aws:sqs:{REGION}:{ACCOUNT}:elsewhere"
-            self.lambda_.create_event_source_mapping(EventSourceArn=elsewhere, FunctionName=function)
+            for queue in ("elsewhere", "elsewhere-held") if name in {"apns", "fcm"} else ("elsewhere",):
+                arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+                self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=function)
 
     def state_of(self, channel: str) -> str:
-        (mapping,) = self.lambda_.list_event_source_mappings(FunctionName=f"{PREFIX}{channel}")["EventSourceMappings"]
-        return mapping["State"]
+        """Of all its event sources."""
+        mappings = self.lambda_.list_event_source_mappings(FunctionName=f"{PREFIX}{channel}")["EventSourceMappings"]
+        (state,) = {mapping["State"] for mapping in mappings}
+        return state
 
     def count(self, queue: str) -> int:
         return depth(self.sqs, self.urls[queue]).waiting

@@ -1,4 +1,4 @@
-"""Scenario: pushes to phones of which one has gone, one is refused, and one is out of reach the first time."""
+"""Scenario: pushes to phones of which one has gone, one is refused, one is held, and one is out of reach at first."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ class Deployment:
     connection: Connection
     dead_letter_url: str
 
-    def process(self, queue_url: str) -> Dispatcher:
+    def process(self, queue_url: str, held_url: str) -> Dispatcher:
         secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
         credential = ApnsCredential(secret, clock=lambda: NOW)
         app = ApnsApp(credential, name="the app", bundle_id=BUNDLE, url=self.apns.url)
@@ -60,7 +60,7 @@ class Deployment:
             apps=Apps(app.name, {(app.name, Environment.PRODUCTION): app}),
             transport=self.transport,
             connection=self.connection,
-            queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url),
+            queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url, held_url),
             events=EventLog(boto3.client("firehose"), "lake"),
             clock=lambda: NOW,
             transactions=1,
@@ -73,11 +73,14 @@ class Dispatching:
     _waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._queue_url = boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"]
+        self._queue_url, self._held_url = (
+            boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"] for _ in range(2)
+        )
         self._reached = self._push_to(Trouble())
         self._late = self._push_to(Trouble("ServiceUnavailable", times=1))
         self._gone = self._push_to(Trouble("Unregistered"))
         self._refused = self._push_to(Trouble("PayloadTooLarge"))
+        self._push_to(Trouble("Forbidden"))
         self.stop()
 
     def _push_to(self, trouble: Trouble) -> Subscription:
@@ -126,7 +129,7 @@ class Dispatching:
 
     def stop(self) -> None:
         with wire.aside():
-            self._dispatcher = self.deployment.process(self._queue_url)
+            self._dispatcher = self.deployment.process(self._queue_url, self._held_url)
 
     def check(self) -> None:
         for row in (self._reached, self._late):
@@ -139,9 +142,16 @@ class Dispatching:
         gone = Subscription.get(self._gone.subscription_id, consistent_read=True)
         assert gone.status == SubscriptionStatus.INVALID, "a dead token's subscription is still active"
         assert not list(Token.query(token_hash(NotifyType.APNS, gone.token))), "a dead token is still taken"
+        assert 1 <= _delayed(self._held_url) <= 2, "a held push is not in the held queue once, or twice after a crash"
         buried = Counter(_drain(self.deployment.dead_letter_url))
         assert buried[self._refused.subscription_id], "a refused push is not in the dead-letter queue"
         assert set(buried) == {self._refused.subscription_id}, "a push was buried that was not refused"
+
+
+def _delayed(url: str) -> int:
+    name = "ApproximateNumberOfMessagesDelayed"
+    answer = boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])
+    return int(answer["Attributes"][name])
 
 
 def _drain(url: str) -> Iterator[str]:

@@ -219,11 +219,14 @@ class Lake:
 
 
 class Queue:
-    """SQS in steered time, with its dead-letter queue."""
+    """SQS in steered time: a hot queue, that of its held messages, and the dead letters. `delays` are in seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self.dead: list[str] = []
+        self.delays: list[int] = []
+        self.takes_held = True
         self._clock = clock
+        self._held: dict[str, dict[str, Any]] = {}
         self._bodies: dict[str, str] = {}
         self._visible_at: dict[str, float] = {}
         self._receives: Counter[str] = Counter()
@@ -238,6 +241,16 @@ class Queue:
     def put_text(self, name: str, body: str) -> None:
         self._bodies[name] = body
 
+    @property
+    def held(self) -> int:
+        """How many messages are held; the others are in the hot queue."""
+        return len(self._held)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages of the hot queue are hidden."""
+        return sum(self._visible_at.get(name, 0) > self._clock() for name in self._bodies if name not in self._held)
+
     def wait(self, message: PushMessage) -> float:
         """Seconds until the message is visible again."""
         return self._visible_at[str(message.receipt)] - self._clock()
@@ -251,14 +264,28 @@ class Queue:
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             del self._bodies[name]
+            self._held.pop(name, None)
 
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> None:  # noqa: N803
         for entry in Entries:
             self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        self.dead += [entry["MessageBody"] for entry in Entries]
+        if QueueUrl == "held" and not self.takes_held:
+            raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
+        for entry in Entries:
+            if QueueUrl == "held":
+                self._hold(entry)
+            else:
+                self.dead.append(entry["MessageBody"])
         return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
+
+    def _hold(self, entry: dict[str, Any]) -> None:
+        name = uuid4().hex
+        self.put_text(name, entry["MessageBody"])
+        self.delays.append(entry["DelaySeconds"])
+        self._visible_at[name] = self._clock() + entry["DelaySeconds"]
+        self._held[name] = entry["MessageAttributes"]
 
     def _record(self, name: str) -> dict[str, Any]:
         return {
@@ -266,6 +293,10 @@ class Queue:
             "receiptHandle": name,
             "body": self._bodies[name],
             "attributes": {"ApproximateReceiveCount": str(self._receives[name])},
+            "messageAttributes": {
+                key: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+                for key, value in self._held.get(name, {}).items()
+            },
         }
 
 
@@ -281,7 +312,7 @@ class Worker:
             apps=apps,
             transport=transport,
             connection=Connection(),
-            queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters"),
+            queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters", "held"),
             events=events,
             clock=clock,
             transactions=1,  # moto loses its head when there are several

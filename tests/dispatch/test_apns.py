@@ -3,10 +3,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clarion.decisions import PushDecision, PushType
 from clarion.providers.apns import ApnsApp, ApnsPush, refusal
-from clarion.providers.outcomes import Delivered, Outcome, Refused, RetryLater, TokenGone
+from clarion.providers.outcomes import Delivered, Outcome, Refused, RetryLater, TokenGone, TokenOrApp
 from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Request, Transport
 from local.apns import Apns
@@ -86,10 +88,19 @@ def test_retry_after_is_passed_on(push: Callable[..., Outcome]) -> None:
         (404, b'["Unregistered"]'),
         (400, b'{"reason": "Unregistered"}'),
         (503, b'{"reason": "BadDeviceToken"}'),
+        (410, b"[" * 16_000),
+        (410, b'{"reason":' * 1_600),
+        (410, b'{"reason": "\\ud800"}'),
+        (410, b'{"reason": "Unregistered", "timestamp": ' + b"9" * 16_000 + b"}"),
     ],
 )
 def test_an_answer_that_apple_does_not_document_never_kills_a_token(status: int, body: bytes) -> None:
-    assert not isinstance(refusal(Answer(status, body)), TokenGone)
+    assert not isinstance(refusal(Answer(status, body)), TokenGone | TokenOrApp)
+
+
+@given(status=st.integers(300, 599), body=st.binary(max_size=200))
+def test_no_answer_is_beyond_reading(status: int, body: bytes) -> None:
+    assert not isinstance(refusal(Answer(status, body)), TokenGone | TokenOrApp)
 
 
 def test_an_unknown_failure_of_the_server_is_tried_again() -> None:

@@ -1,7 +1,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +9,12 @@ from uuid import uuid4
 
 from clarion.decisions import NotifyType, PushDecision
 from clarion.messages import PushMessage
+from clarion.providers.apns import ApnsApp
+from clarion.secrets import MAX_AGE
 from clarion.tables import Subscription, Token
+from dispatch.gate import TRUST_SECONDS
+from dispatch.queue import LONGEST_DELAY
+from dispatch.retries import ATTEMPTS, FEW_ATTEMPTS
 from local import keys
 from local.apns import Apns
 from local.apns_trouble import troubled_token
@@ -46,6 +51,20 @@ def all_arrive(provider: Any, count: int) -> bool:
     while len(provider.received) < count and time.monotonic() < deadline:
         time.sleep(0.01)
     return len(provider.received) == count
+
+
+def statuses(rows: Iterable[Subscription]) -> set[tuple[str, str | None]]:
+    now = {row.subscription_id: (row.status, row.status_reason) for row in Subscription.scan()}
+    return {now[row.subscription_id] for row in rows}
+
+
+def work_until_empty(worker: Any, queue: Any, clock: Any) -> None:
+    """In steps of a minute, two days long at most."""
+    for _ in range(2 * 24 * 60):
+        if not len(queue):
+            return
+        clock.advance(60)
+        worker.work()
 
 
 def test_a_delivered_push_leaves_the_queue_and_is_told_with_its_latency(
@@ -382,16 +401,206 @@ def test_a_subscription_names_its_app_and_environment(
     assert [push.token[:2] for push in sandbox.received] == ["a3"]
 
 
-def test_an_app_that_nobody_has_configured_waits_for_somebody_to_do_so(
-    fleet: Any, queue: Any, register: Register, message: Write, apns: Any
+def test_what_is_for_an_app_that_was_removed_is_held_for_a_few_attempts_and_is_a_dead_letter_then(
+    fleet: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    queue.put(message(register(NotifyType.APNS, "a1" * 32, app="third")))
+    row = register(NotifyType.APNS, "a1" * 32, app="third")
+    queue.put(message(row, expires_at=int(NOW) + 86_400))
 
-    report = fleet.work()
+    assert fleet.work().faults == {("third", "unknown app"): 1}
+    assert (len(queue), queue.held, queue.in_flight) == (1, 1, 0)
+    work_until_empty(fleet, queue, clock)
 
-    assert report.faults == {("third", "unknown app"): 1}
-    assert len(queue) == 1
+    assert len(queue.dead) == 1
+    assert len(queue.delays) == FEW_ATTEMPTS - 1
+    assert clock() < NOW + 1800
     assert len(apns.received) == 0
+    row.refresh()
+    assert row.status == "active"
+
+
+def test_what_waits_for_a_wrong_key_is_never_in_flight_and_is_a_dead_letter_after_a_day(
+    worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write
+) -> None:
+    del secrets.texts["apns"]
+    queue.put(*(message(register(NotifyType.APNS, token), expires_at=2**32 - 1) for token in tokens(3)))
+
+    worker.work()
+    assert (len(queue), queue.held, queue.in_flight) == (3, 3, 0)
+    work_until_empty(worker, queue, clock)
+
+    assert len(queue.dead) == 3
+    assert len(queue.delays) == 3 * (ATTEMPTS - 1)
+    assert max(queue.delays) <= LONGEST_DELAY
+    assert 16 * 3600 < clock() - NOW < 30 * 3600
+
+
+def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(
+    worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write, apns: Any, lake: Any
+) -> None:
+    good = secrets.texts.pop("apns")
+    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    worker.work()
+    secrets.texts["apns"] = good
+    apns.down_until = clock() + 200
+
+    while len(queue):
+        assert queue.in_flight == 0
+        clock.advance(10)
+        worker.work()
+
+    assert arrived(apns) == ["a1" * 32]
+    told = [(event["decision"], event["attempt"]) for event in lake.events]
+    assert told == [("misconfigured", 1), *(("retry", n) for n in range(2, len(told))), ("delivered", len(told))]
+
+
+def test_a_held_queue_that_takes_nothing_leaves_the_message_where_it_is(
+    worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    good = secrets.texts.pop("apns")
+    queue.takes_held = False
+    sent = message(register(NotifyType.APNS, "a1" * 32))
+    queue.put(sent)
+
+    assert worker.work().unfinished == [str(sent.receipt)]
+    secrets.texts["apns"] = good
+    clock.advance(180)
+
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+
+
+def test_tokens_of_another_project_end_their_subscriptions_while_others_are_accepted(
+    android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    foreign = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(9)]
+    honest = register(NotifyType.FCM, "an-honest-token")
+    queue.put(*(message(row) for row in [*foreign, honest]))
+
+    report = android_fleet.work()
+
+    assert report.decisions == {PushDecision.TOKEN_GONE: 9, PushDecision.DELIVERED: 1}
+    assert statuses(foreign) == {("invalid", "SENDER_ID_MISMATCH")}
+    assert statuses([honest]) == {("active", None)}
+    assert len(queue) == 0
+
+
+def test_a_service_account_of_the_wrong_project_ends_no_subscription_and_raises_the_alarm(
+    android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    rows = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(30)]
+    queue.put(*(message(row, expires_at=int(NOW) + 86_400) for row in rows))
+
+    report = android_fleet.work()
+    assert report.decisions == {PushDecision.MISCONFIGURED: 30}
+    assert report.faults == {("first", "SENDER_ID_MISMATCH"): 30}
+    assert (queue.held, queue.in_flight) == (30, 0)
+    work_until_empty(android_fleet, queue, clock)
+
+    assert statuses(rows) == {("active", None)}
+    assert len(queue.dead) == 30
+
+
+def test_a_testers_phone_of_the_wrong_project_condemns_nobody_elses_token(
+    android_fleet: Any, queue: Any, register: Register, message: Write
+) -> None:
+    tester = register(NotifyType.FCM, "a-testers-token")
+    rows = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(50)]
+    for _ in range(3):
+        queue.put(*(message(row) for row in rows))
+        android_fleet.work()
+    queue.put(message(tester), *(message(row) for row in rows))
+
+    assert android_fleet.work().decisions == {PushDecision.DELIVERED: 1, PushDecision.MISCONFIGURED: 50}
+    assert statuses(rows) == {("active", None)}
+
+
+def test_tokens_of_another_project_hold_nobody_elses_pushes_however_many_they_are(
+    android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    for round_ in range(3):
+        foreign = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{round_}-{n}") for n in range(60)]
+        honest = register(NotifyType.FCM, f"honest-{round_}")
+        queue.put(*(message(row) for row in [*foreign, honest]))
+
+        assert android_fleet.work().decisions[PushDecision.DELIVERED] == 1
+
+    assert queue.in_flight == 0
+
+
+def test_what_the_last_key_achieved_proves_nothing_of_the_next(
+    android_fleet: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write
+) -> None:
+    queue.put(*(message(register(NotifyType.FCM, f"honest-{n}")) for n in range(20)))
+    android_fleet.work()
+    secrets.texts["first"] = json.dumps(json.loads(secrets.texts["first"]) | {"private_key_id": "another"})
+    clock.advance(MAX_AGE + 1)
+    row = register(NotifyType.FCM, "SENDER_ID_MISMATCH-device")
+    queue.put(message(row, observed_at=int(clock() * 1000)))
+
+    assert android_fleet.work().decisions == {PushDecision.MISCONFIGURED: 1}
+    assert statuses([row]) == {("active", None)}
+
+
+def test_an_acceptance_of_long_ago_vouches_for_nothing(
+    android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write
+) -> None:
+    queue.put(*(message(register(NotifyType.FCM, f"honest-{n}")) for n in range(20)))
+    android_fleet.work()
+    clock.advance(TRUST_SECONDS + 1)
+    queue.put(message(register(NotifyType.FCM, "SENDER_ID_MISMATCH-device")))
+
+    assert android_fleet.work().decisions == {PushDecision.MISCONFIGURED: 1}
+
+
+def test_a_wrong_bundle_id_ends_a_few_subscriptions_and_spares_the_rest(
+    worker: Any, queue: Any, register: Register, message: Write
+) -> None:
+    rows = [
+        register(NotifyType.APNS, troubled_token(Trouble("DeviceTokenNotForTopic"), device)) for device in range(60)
+    ]
+    queue.put(*(message(row) for row in rows))
+
+    report = worker.work()
+
+    few = ApnsApp.presumed_gone
+    assert report.decisions == {PushDecision.TOKEN_GONE: few, PushDecision.MISCONFIGURED: 60 - few}
+    assert sum(row.status == "active" for row in Subscription.scan()) == 60 - few
+
+
+def test_an_answer_that_another_push_refutes_holds_its_own_message_alone(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    worker.work()
+    forbidden = register(NotifyType.APNS, troubled_token(Trouble("Forbidden")))
+    queue.put(message(forbidden), *(message(register(NotifyType.APNS, token)) for token in tokens(5)))
+    assert worker.work().decisions == {PushDecision.MISCONFIGURED: 1, PushDecision.DELIVERED: 5}
+
+    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(5)))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 5}
+
+
+def test_a_malformed_token_ends_its_subscription_and_leaves_no_dead_letter(
+    android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    malformed, honest = register(NotifyType.FCM, "INVALID_ARGUMENT-device"), register(NotifyType.FCM, "device")
+    queue.put(message(malformed), message(honest))
+
+    assert android_fleet.work().decisions == {PushDecision.TOKEN_GONE: 1, PushDecision.DELIVERED: 1}
+    assert statuses([malformed]) == {("invalid", "INVALID_ARGUMENT")}
+    assert queue.dead == []
+    assert [push.token for push in fcm.received if push.accepted] == ["device"]
+
+
+def test_a_payload_that_google_takes_for_no_token_is_a_dead_letter_and_kills_none(
+    android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    row = register(NotifyType.FCM, "INVALID_ARGUMENT-TIMES1-device")  # the payload is refused, the bare token is not
+    queue.put(message(row))
+
+    assert android_fleet.work().decisions == {PushDecision.REFUSED: 1}
+    assert statuses([row]) == {("active", None)}
+    assert len(queue.dead) == 1
 
 
 def test_a_message_that_can_not_be_read_is_buried(worker: Any, queue: Any) -> None:

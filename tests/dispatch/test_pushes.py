@@ -88,6 +88,12 @@ def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: Apn
     assert (push.expiration, push.push_type) == (0, PushType.VOIP)
 
 
+def test_a_rule_never_changes_how_an_iphone_is_pushed(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
+    for channel in (NotifyType.APNS, NotifyType.VOIP):
+        alert, call = (apns_of(message(channel, push_type=push_type), apns_app) for push_type in PushType)
+        assert alert == call
+
+
 def test_firebase_keeps_a_message_for_four_weeks_at_most(message: Callable[..., PushMessage], fcm_app: FcmApp) -> None:
     assert fcm_of(message(NotifyType.FCM), fcm_app).ttl == 3600
     assert fcm_of(message(NotifyType.FCM, expires_at=2**32 - 1), fcm_app).ttl == MAX_TTL
@@ -108,6 +114,8 @@ def test_firebase_keeps_a_call_only_while_the_caller_waits(
         ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP}, 30),
         ({"notify_type": NotifyType.VOIP, "expires_at": NOW + 5}, 5),
         ({"notify_type": NotifyType.APNS}, 3600),
+        ({"notify_type": NotifyType.APNS, "push_type": PushType.VOIP}, 3600),
+        ({"notify_type": NotifyType.VOIP, "push_type": PushType.ALERT}, 30),
         ({"notify_type": NotifyType.FCM}, 3600),
     ],
 )

@@ -177,6 +177,36 @@ def test_a_reset_stream_is_that_requests_fault_alone(
     assert len(provider.connections) == 1
 
 
+@pytest.mark.parametrize("status", [200, 400, 503])
+def test_an_answer_without_end_is_that_requests_fault_alone(
+    provider: Provider, client: Callable[[Timeouts], Transport], status: int
+) -> None:
+    endless = Response(status, (("retry-after", "7"),), b"[" * 30_000_000)
+    provider.plan = {50: http2.Answer(endless)}
+
+    results = client(PATIENT).send(requests(provider.url, 100))
+
+    fault = Answer(status, b"", None if status == 200 else 7)
+    assert Counter(_answers(results)) == Counter([fault, *[Answer(200, b"")] * 99])
+    assert provider.paths.total() == 100
+    assert len(provider.connections) == 1
+
+
+def test_an_answer_is_read_up_to_the_limit(provider: Provider, client: Callable[[Timeouts], Transport]) -> None:
+    sizes = [transport_module.ANSWER_BYTES, transport_module.ANSWER_BYTES + 1, 3]
+    provider.plan = {n: http2.Answer(Response(400, body=b"x" * size)) for n, size in enumerate(sizes, start=1)}
+
+    transport = client(PATIENT)
+    results = [transport.send(requests(provider.url, 1))[0] for _ in sizes]
+
+    assert [len(answer.body) for answer in _answers(results)] == [sizes[0], 0, 3]
+
+
+@pytest.mark.parametrize("body", [b"[" * 16_000, b'{"a":' * 3_000, b"", b"\xff", b'"\\ud800"'])
+def test_a_body_that_is_no_json_or_nested_too_deep_reads_as_nothing(body: bytes) -> None:
+    assert Answer(400, body).json() is None
+
+
 def test_a_server_that_stays_silent_is_not_waited_for_twice(
     provider: Provider, client: Callable[[Timeouts], Transport]
 ) -> None:

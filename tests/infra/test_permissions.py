@@ -27,21 +27,21 @@ def logging(name: str) -> Permissions:
     return {"logs:CreateLogStream": group, "logs:PutLogEvents": group}
 
 
-def consuming(queue: str) -> Permissions:
-    return {action: {f"clarion-prod-{queue}"} for action in (*CONSUME, "sqs:GetQueueAttributes")}
+def consuming(*queues: str) -> Permissions:
+    return {action: {f"clarion-prod-{queue}" for queue in queues} for action in (*CONSUME, "sqs:GetQueueAttributes")}
 
 
 def using_key(*services: str) -> Permissions:
     return {action: {f"key by way of {name}" for name in services} for action in ("kms:Decrypt", "kms:GenerateDataKey")}
 
 
-def dispatching(channel: str, secret: str) -> Permissions:
+def dispatching(channel: str, secret: str, *held: str) -> Permissions:
     return {
         **COMMON,
         **logging(channel),
-        **consuming(channel),
+        **consuming(channel, *held),
         **using_key("dynamodb", "secretsmanager"),
-        "sqs:SendMessage": {f"clarion-prod-{channel}-dead"},
+        "sqs:SendMessage": {f"clarion-prod-{queue}" for queue in (f"{channel}-dead", *held)},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
         "dynamodb:UpdateItem": {"clarion-prod-subscriptions"},
         "dynamodb:DeleteItem": {"clarion-prod-tokens"},
@@ -71,9 +71,9 @@ PERMITTED: Mapping[str, Permissions] = {
         "s3:GetObject": {"LakeOversize/statements/*"},
         "firehose:PutRecordBatch": {"clarion-prod-events"},
     },
-    "apns": dispatching("apns", "apns"),
+    "apns": dispatching("apns", "apns", "apns-held"),
     "voip": dispatching("voip", "apns"),
-    "fcm": dispatching("fcm", "fcm"),
+    "fcm": dispatching("fcm", "fcm", "fcm-held"),
     "api": {
         **COMMON,
         **logging("api"),

@@ -95,6 +95,7 @@ EVERYTHING: dict[str, Any] = {
 }
 UNSET: Mapping[str, set[str]] = {
     "fcm": {"sandbox_secret_id"},
+    "voip": {"held_url"},
     "ingest": {"state_bucket", "state_prefix", "health_port"},
 }
 """What no environment sets: what a provider has no use for, and what ingest's permissions and container are made for."""

@@ -9,6 +9,8 @@ from pynamodb.models import Model
 from api import openapi
 from api.app import app
 from clarion.tables import MODELS, table_name
+from dispatch.retries import ATTEMPTS
+from infra.environments import PROD
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:
@@ -130,16 +132,30 @@ def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
             assert redrive is None
         else:
             dead, _ = redrive["deadLetterTargetArn"]["Fn::GetAtt"]
-            assert names[dead] == f"{names[logical]}-dead"
+            assert names[dead] == f"{names[logical].removesuffix('-held')}-dead"
 
 
-@pytest.mark.parametrize("name", ["match", "apns", "voip", "fcm"])
-def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, name: str) -> None:
-    queue = "statements" if name == "match" else name
+@pytest.mark.parametrize("queue", ["statements", "apns", "apns-held", "voip", "fcm", "fcm-held"])
+def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, queue: str) -> None:
+    name = "match" if queue == "statements" else queue.removesuffix("-held")
     queues = {each["QueueName"]: each for each in properties(prod, "AWS::SQS::Queue")}
     assert (
         queues[f"clarion-prod-{queue}"]["VisibilityTimeout"] >= 6 * functions(prod)[f"clarion-prod-{name}"]["Timeout"]
     )
+
+
+def test_held_messages_take_little_of_the_function_that_they_share(prod: Template) -> None:
+    sources = properties(prod, "AWS::Lambda::EventSourceMapping")
+    held = [source for source in sources if "Held" in str(source["EventSourceArn"])]
+    assert len(held) == 2
+    for source in held:
+        assert source["ScalingConfig"]["MaximumConcurrency"] == 2
+    assert min(consumer.receives for consumer in (PROD.apns, PROD.fcm)) >= ATTEMPTS
+
+
+def test_a_function_that_feeds_itself_is_not_stopped_for_it(prod: Template) -> None:
+    allowed = {name for name, each in functions(prod).items() if each.get("RecursiveLoop") == "Allow"}
+    assert allowed == {"clarion-prod-match", "clarion-prod-apns", "clarion-prod-fcm"}
 
 
 def test_functions_run_python_on_graviton_with_both_layers_and_a_log_group_of_their_own(prod: Template) -> None:
@@ -165,7 +181,7 @@ def test_the_api_can_not_take_the_concurrency_that_pushes_need(prod: Template) -
 
 def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
-    assert len(sources) == 4
+    assert len(sources) == 6
     for source in sources:
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert source["ScalingConfig"]["MaximumConcurrency"] >= 2

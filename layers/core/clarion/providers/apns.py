@@ -4,8 +4,8 @@ https://developer.apple.com/documentation/usernotifications/sending-notification
 https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 """
 
-import json
 from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar
 
 from clarion.decisions import Environment, PushType
 from clarion.payload import TITLE
@@ -19,6 +19,7 @@ from clarion.providers.outcomes import (
     Refused,
     RetryLater,
     TokenGone,
+    TokenOrApp,
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
 
@@ -27,7 +28,9 @@ URLS = {
     Environment.SANDBOX: "https://api.sandbox.push.apple.com",
 }
 
-TOKEN_GONE = {(400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken")}
+TOKEN_GONE = {(410, "Unregistered"), (410, "ExpiredToken")}
+TOKEN_OR_APP = {(400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic")}
+"""Nearly always the token's fault; but a wrong environment or bundle id of ours makes it the answer to every token."""
 REJECTED = {
     (403, "ExpiredProviderToken"),
     (403, "InvalidProviderToken"),
@@ -64,7 +67,12 @@ UNREADABLE = "unreadable answer"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApnsApp:
-    """An app in one of Apple's two environments. Keys belong to an environment, so connections do as well."""
+    """An app in one of Apple's two environments. Keys belong to an environment, so connections do as well.
+
+    `presumed_gone`: so many tokens are taken for dead before the app itself is suspected of `TOKEN_OR_APP`.
+    """
+
+    presumed_gone: ClassVar = 20
 
     credential: Credential
     _: KW_ONLY
@@ -115,11 +123,17 @@ class ApnsPush:
 
 def refusal(answer: Answer) -> FirstOutcome:
     """What an answer other than 200 means; one that Apple doesn't document never kills a token."""
+    reason, timestamp = _read(answer)
+    if (answer.status, reason) in TOKEN_GONE:
+        return TokenGone(status=answer.status, reason=reason, since=timestamp)
+    if (answer.status, reason) in TOKEN_OR_APP:
+        return TokenOrApp(status=answer.status, reason=reason)
+    return _no_fault_of_the_token(answer, reason)
+
+
+def _no_fault_of_the_token(answer: Answer, reason: str) -> FirstOutcome:
     status = answer.status
-    reason, timestamp = _read(answer.body)
     told = (status, reason)
-    if told in TOKEN_GONE:
-        return TokenGone(status=status, reason=reason, since=timestamp)
     if told in REJECTED:
         return CredentialRejected(status=status, reason=reason)
     if told in TOO_NEW:
@@ -131,14 +145,10 @@ def refusal(answer: Answer) -> FirstOutcome:
     return Refused(status=status, reason=reason)
 
 
-def _read(body: bytes) -> tuple[str, int | None]:
-    try:
-        told = json.loads(body)
-    except ValueError:
-        return UNREADABLE, None
-    match told:
+def _read(answer: Answer) -> tuple[str, int | None]:
+    match answer.json():
         case {"reason": str(reason), "timestamp": int(timestamp)}:
             return reason, timestamp
-        case {"reason": str(reason)} if "timestamp" not in told:
+        case {"reason": str(reason), **others} if "timestamp" not in others:
             return reason, None
     return UNREADABLE, None

@@ -89,7 +89,7 @@ class _Grant(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    access_token: str = Field(min_length=1, repr=False)
+    access_token: str = Field(pattern=r"^[\x20-\x7e]+$", repr=False)
     expires_in: int
 
 
@@ -269,18 +269,18 @@ def _read_grant(answer: Answer | Fault) -> _Grant | Unavailable:
     if answer.status == 429 or answer.status >= 500:
         return RetryLater(status=None, reason=f"oauth: {answer.status}", after=answer.retry_after)
     if answer.status != 200:
-        return CredentialRejected(status=answer.status, reason=f"oauth: {_oauth_error(answer.body)}")
+        return CredentialRejected(status=answer.status, reason=f"oauth: {_oauth_error(answer)}")
     try:
         return _Grant.model_validate_json(answer.body)
     except ValidationError:
         return RetryLater(status=None, reason=f"oauth: {UNREADABLE}")
 
 
-def _oauth_error(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return UNREADABLE
+def _oauth_error(answer: Answer) -> str:
+    match answer.json():
+        case {"error": str(error)}:
+            return error
+    return UNREADABLE
 
 
 def _without_secret(error: SecretError | ClientError | BotoCoreError) -> Unavailable:

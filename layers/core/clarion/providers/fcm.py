@@ -5,8 +5,8 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode
 """
 
 import json
-from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import ClassVar, NamedTuple, Self
 
 from clarion.payload import FcmMessage
 from clarion.providers.credentials import Credential, GoogleCredential
@@ -18,6 +18,8 @@ from clarion.providers.outcomes import (
     Refused,
     RetryLater,
     TokenGone,
+    TokenOrApp,
+    TokenOrPayload,
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
 
@@ -28,16 +30,25 @@ QUOTA_PAUSE = 60.0
 FAILURE_PAUSE = 10.0
 """Seconds to wait at least: https://firebase.google.com/docs/cloud-messaging/scale-fcm"""
 
+INVALID = "INVALID_ARGUMENT"
+"""Also all that Google says of a malformed token, unless it names the fields at fault."""
 RETRY = {"QUOTA_EXCEEDED", "UNAVAILABLE", "INTERNAL"}
-MAYBE_THE_TOKENS_FAULT = {"SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"}
-"""Also the answers to a token of someone else's project, or of an iPhone: one such token must not stop the rest."""
+FOREIGN = "SENDER_ID_MISMATCH"
+"""The answer to a token of another project, and to every token if the service account is of the wrong one."""
+OF_AN_IPHONE = "THIRD_PARTY_AUTH_ERROR"
+"""The answer to an iPhone's or a browser's token in a project without the key for them: it must not stop the rest."""
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FcmApp:
-    """One Firebase project: the one whose service account we hold."""
+    """One Firebase project: the one whose service account we hold.
+
+    `presumed_gone`: a token is `FOREIGN` only beside others that are accepted.
+    """
+
+    presumed_gone: ClassVar = 0
 
     credential: GoogleCredential
     _: KW_ONLY
@@ -51,7 +62,7 @@ class FcmApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FcmPush:
-    """`ttl` is in seconds.
+    """`ttl` is in seconds. With `validate_only` Google judges the push like any other, and delivers it to nobody.
 
     There is no collapse key: FCM keeps only four of them for a device that is offline, and drops what has others.
     https://firebase.google.com/docs/cloud-messaging/customize-messages/collapsible-message-types
@@ -61,6 +72,7 @@ class FcmPush:
     token: str = field(repr=False)
     message: FcmMessage = field(repr=False)
     ttl: int
+    validate_only: bool = False
 
     @property
     def credential(self) -> Credential:
@@ -68,7 +80,10 @@ class FcmPush:
 
     def request(self, bearer: str) -> Request:
         android = {**self.message["android"], "ttl": f"{self.ttl}s"}
-        body = {"message": {"token": self.token, "data": self.message["data"], "android": android}}
+        body: dict[str, object] = {
+            "message": {"token": self.token, "data": self.message["data"], "android": android},
+            **({"validateOnly": True} if self.validate_only else {}),
+        }
         headers = [f"authorization: Bearer {bearer}", "content-type: application/json"]
         return Request(self.app.send_url, headers, _json(body).encode(), self.app.name)
 
@@ -76,19 +91,32 @@ class FcmPush:
         if isinstance(result, Fault):
             return RetryLater(status=None, reason=result.reason)
         if result.status == 200:
-            return Delivered(status=200, provider_id=_name(result.body))
+            return Delivered(status=200, provider_id=_name(result))
         return refusal(result)
+
+    def token_alone(self) -> "FcmPush":
+        """A push without our payload that reaches no phone: what Google refuses of it is the token."""
+        bare = FcmMessage(data={"check": "token"}, android={"priority": "high"})
+        return replace(self, message=bare, ttl=0, validate_only=True)
 
 
 def refusal(answer: Answer) -> FirstOutcome:
     """What an answer other than 200 means; one that Google doesn't document never kills a token."""
     status = answer.status
-    error = _FcmError.read(answer.body)
+    error = _FcmError.read(answer)
     if error.code in RETRY or status == 429 or status >= 500:
         return RetryLater(status=status, reason=error.code, after=_pause(error.code, answer))
-    if error.code == "UNREGISTERED" or (error.code == "INVALID_ARGUMENT" and "message.token" in error.fields):
+    if error.code == "UNREGISTERED" or (error.code == INVALID and "message.token" in error.fields):
         return TokenGone(status=status, reason=error.code)
-    if error.code in MAYBE_THE_TOKENS_FAULT:
+    if error.code == INVALID and not error.fields:
+        return TokenOrPayload(status=status, reason=error.code)
+    if error.code == FOREIGN:
+        return TokenOrApp(status=status, reason=error.code)
+    return _no_fault_of_the_token(status, error)
+
+
+def _no_fault_of_the_token(status: int, error: "_FcmError") -> FirstOutcome:
+    if error.code == OF_AN_IPHONE:
         return Misconfigured(status=status, reason=error.code, whole_app=False)
     if status == 401:
         return CredentialRejected(status=status, reason=error.code)
@@ -104,14 +132,14 @@ class _FcmError(NamedTuple):
     fields: frozenset[str]
 
     @classmethod
-    def read(cls, body: bytes) -> Self:
+    def read(cls, answer: Answer) -> Self:
         try:
-            error = json.loads(body)["error"]
+            error = answer.json()["error"]
             details = error.get("details", [])
             code = next((detail["errorCode"] for detail in details if "errorCode" in detail), error["status"])
             violations = (violation for detail in details for violation in detail.get("fieldViolations", []))
             return cls(str(code), frozenset(violation.get("field", "") for violation in violations))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError):
             return cls("unreadable answer", frozenset())
 
 
@@ -121,8 +149,8 @@ def _pause(code: str, answer: Answer) -> float:
     return QUOTA_PAUSE if code == "QUOTA_EXCEEDED" else FAILURE_PAUSE
 
 
-def _name(body: bytes) -> str | None:
-    try:
-        return str(json.loads(body)["name"])
-    except (ValueError, KeyError, TypeError):
-        return None
+def _name(answer: Answer) -> str | None:
+    match answer.json():
+        case {"name": str(name)}:
+            return name
+    return None

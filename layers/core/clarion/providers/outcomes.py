@@ -38,9 +38,27 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The provider will never take this push: our bug, not the token's fault."""
+    """The push is given up, and its token is not known to be dead: our bug, or tried in vain for too long."""
 
     decision: ClassVar = PushDecision.REFUSED
+    status: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOrPayload:
+    """Either the token is malformed or our payload is; the answer to the token alone tells which."""
+
+    decision: ClassVar = PushDecision.REFUSED
+    status: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOrApp:
+    """Either the token is another app's or our configuration is wrong; how the app's other pushes fare tells which."""
+
+    decision: ClassVar = PushDecision.TOKEN_GONE
     status: int
     reason: str
 
@@ -72,5 +90,5 @@ class CredentialTooNew:
     after: float | None = None
 
 
-type Outcome = Delivered | TokenGone | RetryLater | Refused | Misconfigured
+type Outcome = Delivered | TokenGone | TokenOrPayload | TokenOrApp | RetryLater | Refused | Misconfigured
 type FirstOutcome = Outcome | CredentialRejected | CredentialTooNew

@@ -10,10 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import certifi
 import pycurl
+from pydantic_core import from_json
 
 WINDOW = 2000
 """Requests in flight at once in one lane."""
@@ -25,6 +26,9 @@ MAX_WAIT = 0.1
 """Seconds after which we look again at the latest, whatever libcurl says."""
 IDLE_SECONDS = 240
 """Routers forget a connection that is idle for some 350 s: one that may be forgotten is not used again."""
+
+ANSWER_BYTES = 16_384
+"""Of a body at most; providers' answers have a few hundred, and an access token one or two thousand."""
 
 # https://curl.se/libcurl/c/libcurl-errors.html
 BROKEN = {
@@ -49,11 +53,18 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`retry_after` is in seconds. The body may hold an access token and is never shown."""
+    """`retry_after` is in seconds. The body may hold an access token and is never shown; one over the limit is empty."""
 
     status: int
     body: bytes
     retry_after: int | None = None
+
+    def json(self) -> Any:
+        """None for a body that is no JSON, or is nested more than 200 deep, which is the parser's own limit."""
+        try:
+            return from_json(self.body)
+        except ValueError:
+            return None
 
     def __repr__(self) -> str:
         return f"Answer(status={self.status}, retry_after={self.retry_after})"
@@ -159,7 +170,7 @@ class _Lane:
         self._ca_file = ca_file
         self._timeouts = timeouts
         self._idle: list[pycurl.Curl] = []
-        self._bodies: dict[pycurl.Curl, list[bytes]] = {}
+        self._bodies: dict[pycurl.Curl, bytearray] = {}
         self._travelling: dict[pycurl.Curl, Position] = {}
         self.multi = pycurl.CurlMulti()
         self.multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
@@ -213,8 +224,16 @@ class _Lane:
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
         handle.setopt(pycurl.TIMEOUT_MS, round(1000 * self._timeouts.answer))
         handle.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
-        self._bodies[handle] = []
-        handle.setopt(pycurl.WRITEFUNCTION, self._bodies[handle].append)
+        body = self._bodies[handle] = bytearray()
+
+        def write(part: bytes) -> int:
+            # Whatever is not the part's length ends the transfer with E_WRITE_ERROR.
+            if len(body) + len(part) > ANSWER_BYTES:
+                return -1
+            body.extend(part)
+            return len(part)
+
+        handle.setopt(pycurl.WRITEFUNCTION, write)
         return handle
 
     def _collect(self, results: dict[Position, Result]) -> None:
@@ -224,20 +243,24 @@ class _Lane:
             self.answers += len(answered)
             for handle in answered:
                 at, body = self._arrived(handle)
-                status = handle.getinfo(pycurl.RESPONSE_CODE)
-                after = handle.getinfo(pycurl.RETRY_AFTER) if status != 200 else 0
-                results[at] = Answer(status, body, after or None)
+                results[at] = _answer(handle, body)
             for handle, code, reason in failed:
                 at, _ = self._arrived(handle)
-                results[at] = Fault(code, reason)
+                # Only a body that is too long is not taken, and the status came before it.
+                results[at] = _answer(handle, b"") if code == pycurl.E_WRITE_ERROR else Fault(code, reason)
 
     def _arrived(self, handle: pycurl.Curl) -> tuple[Position, bytes]:
         self.multi.remove_handle(handle)
         self._idle.append(handle)
-        parts = self._bodies[handle]
-        body = b"".join(parts)
-        parts.clear()
+        body = bytes(self._bodies[handle])
+        self._bodies[handle].clear()
         return self._travelling.pop(handle), body
+
+
+def _answer(handle: pycurl.Curl, body: bytes) -> Answer:
+    status = handle.getinfo(pycurl.RESPONSE_CODE)
+    after = handle.getinfo(pycurl.RETRY_AFTER) if status != 200 else 0
+    return Answer(status, body, after or None)
 
 
 def _wait(lanes: Iterable[_Lane]) -> None:
