@@ -9,13 +9,17 @@ from ingest.fingerprints import Fingerprint
 _OVERHEAD_BYTES = 320
 
 
-class Unmatched(NamedTuple):
-    """`pairs` are what the filter was asked for. A tuple, as one is made of nearly each statement seen."""
+class Observed(NamedTuple):
+    """A statement; `pairs` are what rules may name it by. A tuple, as one is made of nearly each statement seen.
+
+    `replayed_since` is as in the statement's message.
+    """
 
     observed_at: int
     fingerprint: Fingerprint
     pairs: list[Fingerprint]
     statement: bytes
+    replayed_since: int | None = None
 
     @property
     def held_size(self) -> int:
@@ -28,7 +32,7 @@ class SecondLook:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._waiting: deque[Unmatched] = deque()
+        self._waiting: deque[Observed] = deque()
         self._held_bytes = 0
 
     def __len__(self) -> int:
@@ -39,29 +43,29 @@ class SecondLook:
         """When the oldest statement here was observed."""
         return self._waiting[0].observed_at if self._waiting else None
 
-    def add(self, unmatched: Unmatched) -> None:
-        self._waiting.append(unmatched)
-        self._held_bytes += unmatched.held_size
+    def add(self, observed: Observed) -> None:
+        self._waiting.append(observed)
+        self._held_bytes += observed.held_size
 
-    def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
+    def wanted(self, wants: Callable[[Observed], bool]) -> list[Observed]:
         """Take out what is wanted by now."""
-        taken = [unmatched for unmatched in self._waiting if wants(unmatched)]
+        taken = [observed for observed in self._waiting if wants(observed)]
         if taken:
-            self._waiting = deque(unmatched for unmatched in self._waiting if not wants(unmatched))
-            self._held_bytes -= sum(unmatched.held_size for unmatched in taken)
+            self._waiting = deque(observed for observed in self._waiting if not wants(observed))
+            self._held_bytes -= sum(observed.held_size for observed in taken)
         return taken
 
-    def due(self, observed_by: int) -> Iterator[Unmatched]:
+    def due(self, observed_by: int) -> Iterator[Observed]:
         """Take out what was observed until then."""
         while self._waiting and self._waiting[0].observed_at <= observed_by:
             yield self._take()
 
-    def overflow(self) -> Iterator[Unmatched]:
+    def overflow(self) -> Iterator[Observed]:
         """Take out what there is no room for: it can't be known in time whether a rule wants it."""
         while self._held_bytes > self._capacity:
             yield self._take()
 
-    def _take(self) -> Unmatched:
-        unmatched = self._waiting.popleft()
-        self._held_bytes -= unmatched.held_size
-        return unmatched
+    def _take(self) -> Observed:
+        observed = self._waiting.popleft()
+        self._held_bytes -= observed.held_size
+        return observed
