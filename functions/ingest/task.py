@@ -168,6 +168,7 @@ class Task:
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
             "untold": len(self._untold),
+            "forwarded_lately": len(self._forwarded),
             "seen": self._seen.size,
             "rules_fresh_as_of": self._candidates.fresh_as_of,
         }

@@ -60,9 +60,9 @@ def _in_force(sender: bytes, topics: Collection[bytes], subscription_ids: Sequen
         known = {name: _receiver(row) for name, row in rows.items()}
         matches = match(_wishes(known, sender, topics), known)
         now = _as_they_are(rows)
-        moved = {name: row for name, row in now.items() if row.revision != rows[name].revision}
-        found |= {one.receiver.subscription_id: one for one in matches if one.receiver.subscription_id not in moved}
-        rows = moved
+        unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
+        found |= {one.receiver.subscription_id: one for one in matches if one.receiver.subscription_id in unmoved}
+        rows = {name: row for name, row in now.items() if name not in unmoved}
     return found
 
 
