@@ -21,7 +21,7 @@ from ingest.fingerprints import Fingerprint, of_statement
 from ingest.letter import MOST_NAMED, Letter, second_looks
 from ingest.outbox import Outbox
 from ingest.protocol import Shown
-from ingest.second_look import Observed, SecondLook
+from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import Seen
 
 
@@ -76,12 +76,12 @@ class Intake:
         """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
         if self._candidates.additions != self._additions:
             self._additions = self._candidates.additions
-            for observed in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
-                self._forward(observed)
-        for observed in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
-            self._let_go(observed.fingerprint, StatementDecision.UNMATCHED)
-        for observed in self._second_look.overflow():
-            self._forward(observed)
+            for unmatched in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
+                self._forward(unmatched)
+        for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
+            self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
+        for unmatched in self._second_look.overflow():
+            self._forward(unmatched)
 
     def _sort(self, fingerprint: Fingerprint, statement: bytes, observed_at: int, replayed_since: int | None) -> None:
         try:
@@ -93,23 +93,23 @@ class Intake:
             self._let_go(fingerprint, StatementDecision.UNSUPPORTED_PROOF)
             return
         pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
-        observed = Observed(observed_at, fingerprint, pairs, statement, replayed_since)
+        unmatched = Unmatched(observed_at, fingerprint, pairs, statement, replayed_since)
         if self._candidates.match_any(pairs):
-            self._forward(observed)
+            self._forward(unmatched)
         else:
-            self._second_look.add(observed)
+            self._second_look.add(unmatched)
 
-    def _forward(self, observed: Observed) -> None:
+    def _forward(self, wanted: Unmatched) -> None:
         changes = self._candidates.changes
-        names = changes.of(observed.pairs)
+        names = changes.of(wanted.pairs)
         letter = Letter(
             uuid4(),
-            observed.observed_at,
-            observed.fingerprint,
-            observed.statement,
-            replayed_since=observed.replayed_since,
+            wanted.observed_at,
+            wanted.fingerprint,
+            wanted.statement,
+            replayed_since=wanted.replayed_since,
             changed=tuple(names[:MOST_NAMED]),
-            pairs=observed.pairs,
+            pairs=wanted.pairs,
             changes_known=changes.count,
         )
         self._outbox.add(letter)

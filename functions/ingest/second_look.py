@@ -9,10 +9,10 @@ from ingest.fingerprints import Fingerprint
 _OVERHEAD_BYTES = 320
 
 
-class Observed(NamedTuple):
-    """A statement; `pairs` are what rules may name it by. A tuple, as one is made of nearly each statement seen.
+class Unmatched(NamedTuple):
+    """`pairs` are what the filter was asked for; `replayed_since` is as in the statement's message.
 
-    `replayed_since` is as in the statement's message.
+    A tuple, as one is made of nearly each statement seen.
     """
 
     observed_at: int
@@ -32,7 +32,7 @@ class SecondLook:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._waiting: deque[Observed] = deque()
+        self._waiting: deque[Unmatched] = deque()
         self._held_bytes = 0
 
     def __len__(self) -> int:
@@ -43,29 +43,29 @@ class SecondLook:
         """When the oldest statement here was observed."""
         return self._waiting[0].observed_at if self._waiting else None
 
-    def add(self, observed: Observed) -> None:
-        self._waiting.append(observed)
-        self._held_bytes += observed.held_size
+    def add(self, unmatched: Unmatched) -> None:
+        self._waiting.append(unmatched)
+        self._held_bytes += unmatched.held_size
 
-    def wanted(self, wants: Callable[[Observed], bool]) -> list[Observed]:
+    def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
         """Take out what is wanted by now."""
-        taken = [observed for observed in self._waiting if wants(observed)]
+        taken = [unmatched for unmatched in self._waiting if wants(unmatched)]
         if taken:
-            self._waiting = deque(observed for observed in self._waiting if not wants(observed))
-            self._held_bytes -= sum(observed.held_size for observed in taken)
+            self._waiting = deque(unmatched for unmatched in self._waiting if not wants(unmatched))
+            self._held_bytes -= sum(unmatched.held_size for unmatched in taken)
         return taken
 
-    def due(self, observed_by: int) -> Iterator[Observed]:
+    def due(self, observed_by: int) -> Iterator[Unmatched]:
         """Take out what was observed until then."""
         while self._waiting and self._waiting[0].observed_at <= observed_by:
             yield self._take()
 
-    def overflow(self) -> Iterator[Observed]:
+    def overflow(self) -> Iterator[Unmatched]:
         """Take out what there is no room for: it can't be known in time whether a rule wants it."""
         while self._held_bytes > self._capacity:
             yield self._take()
 
-    def _take(self) -> Observed:
-        observed = self._waiting.popleft()
-        self._held_bytes -= observed.held_size
-        return observed
+    def _take(self) -> Unmatched:
+        unmatched = self._waiting.popleft()
+        self._held_bytes -= unmatched.held_size
+        return unmatched

@@ -12,7 +12,7 @@ from ingest.intake import Intake
 from ingest.letter import MOST_NAMED
 from ingest.outbox import Outbox
 from ingest.protocol import Origin, Shown
-from ingest.second_look import Observed, SecondLook
+from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import Seen
 
 SENDER, TOPIC, OTHER = b"\x5e" * 32, b"\x70" * 32, b"\x71" * 32
@@ -139,7 +139,7 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
     counts: Counts, make_statement: Make
 ) -> None:
     statements = [make_statement(number) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Observed(NOW, 1, [], statements[0]).held_size)
+    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], statements[0]).held_size)
     room.show(*statements)
     room.intake.look_again()
     assert await room.forwarded() == statements[:1]
