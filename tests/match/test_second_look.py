@@ -62,7 +62,7 @@ def move(scene: Scene, subscription_id: str, before: bytes, after: bytes) -> Non
 def test_whose_rules_changed_lately_is_read_from_the_tables_where_the_index_lags(scene: Scene) -> None:
     crowd = scene.subscribe().subscription_id
     fresh = subscribe_unseen(scene)
-    scene.take(naming(*scene.observe_new(1), fresh))
+    scene.take(naming(scene.observe(scene.sender.states()), fresh))
     assert told(scene) == sorted([crowd, fresh])
 
 
@@ -73,14 +73,14 @@ def test_what_the_index_still_shows_of_a_changed_rule_does_not_count(scene: Scen
     Rule(changed, rule_key(1, scene.sender.key, TOPIC)).update(
         actions=[Rule.sender_topic.set(NOT_SHOWN_YET), Rule.push_type.set(PushType.VOIP)]
     )
-    scene.take(naming(*scene.observe_new(1), changed, removed))
+    scene.take(naming(scene.observe(scene.sender.states()), changed, removed))
     assert [(str(push.subscription_id), push.push_type) for push in scene.pushes()] == [(changed, PushType.VOIP)]
 
 
 def test_of_a_fan_out_each_who_is_named_gets_one_push_from_the_page_that_it_belongs_to(scene: Scene) -> None:
     crowd = [scene.subscribe().subscription_id for _ in range(2 * PAGE)]
     fresh = [subscribe_unseen(scene) for _ in range(3)]
-    waiting = [naming(*scene.observe_new(1), *fresh, *crowd[:3])]
+    waiting = [naming(scene.observe(scene.sender.states()), *fresh, *crowd[:3])]
     while waiting:
         assert scene.take(*waiting) == set()
         waiting = scene.again()
@@ -97,7 +97,7 @@ def test_a_second_look_is_at_those_alone_that_it_names(scene: Scene) -> None:
     scene.subscribe()
     fresh = subscribe_unseen(scene)
     with meter.running() as bill:
-        scene.take(naming(*scene.observe_new(1), fresh, again=True))
+        scene.take(naming(scene.observe(scene.sender.states()), fresh, again=True))
     assert told(scene) == [fresh]
     assert bill.requests["Query"] == 0
 
@@ -129,7 +129,7 @@ def test_both_looks_in_one_batch_make_one_push(scene: Scene) -> None:
 
 def test_each_look_passes_its_own_claim_when_it_is_retried(scene: Scene) -> None:
     name = subscribe_unseen(scene)
-    look = naming(*scene.observe_new(1), name, again=True)
+    look = naming(scene.observe(scene.sender.states()), name, again=True)
     scene.take(look)
     scene.elsewhere().take(look)
     assert told(scene) == [name] * 2
@@ -162,7 +162,7 @@ def test_a_generation_that_is_replaced_and_erased_between_the_two_readings_count
         Rule(name, rule_key(1, scene.sender.key, TOPIC)).delete()
 
     with before_call(scene, "BatchGetItem", 2, flip):
-        scene.take(naming(*scene.observe_new(1), name, again=True))
+        scene.take(naming(scene.observe(scene.sender.states()), name, again=True))
     assert told(scene) == [name]
 
 
@@ -174,7 +174,7 @@ def test_who_is_gone_by_then_is_not_told(scene: Scene) -> None:
         Subscription(unsubscribed).delete()
 
     with before_call(scene, "BatchGetItem", 2, end):
-        scene.take(naming(*scene.observe_new(1), gone, unsubscribed, again=True))
+        scene.take(naming(scene.observe(scene.sender.states()), gone, unsubscribed, again=True))
     assert told(scene) == []
 
 
