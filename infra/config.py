@@ -87,7 +87,6 @@ class Matching(Part):
     rate_window_seconds: PositiveInt | None = None
     rate_cooldown_seconds: NonNegativeInt | None = None
     fan_out_page: PositiveInt | None = None
-    second_look_seconds: Annotated[int, Field(ge=0, le=900)] | None = None
 
 
 class Following(Part):

@@ -66,7 +66,8 @@ def _statements(environment: Environment) -> cloudwatch.GraphWidget:
 
 def _ingest(environment: Environment) -> cloudwatch.GraphWidget:
     told = partial(counted, environment.stage, "ingest")
-    counts = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED, Metric.NODE_FAULTS)
+    statements = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED)
+    counts = (*statements, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
     gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (told(name, statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(told(name) for name in counts), *levels)

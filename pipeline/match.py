@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clarion.decisions import PushType
 from pipeline.rules import PAIR
 
 HOT_RULES = 100_000
@@ -18,7 +19,8 @@ def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules:
     `statements` have `receipt, statement_hash, sender_pubkey, topics, first_at, last_at`: between these two times the
     live path took its decisions. `rules` are as `in_force` gives them. `certain` says that a rule was in force all
     that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
-    index lags behind its table and clocks differ. `topic` is the first that matched.
+    index lags behind its table and clocks differ. `topic` is the first that matched; `push_type` is that of a call if
+    any matching rule makes it one.
     """
     exploded = statements.select(
         "receipt",
@@ -33,14 +35,23 @@ def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules:
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
     matched = left.join(right, on=[*PAIR, "salt"], how="inner").where(overlap)
     first = F.min_by(F.struct("topic", "push_type"), F.struct(~throughout, "place"))
+    call = F.max(F.when(F.col("push_type") == PushType.VOIP, F.col("push_type")))
     return (
         matched.groupBy("receipt", "subscription_id")
         .agg(
             first.alias("rule"),
+            call.alias("call"),
             F.max(throughout).alias("certain"),
             *(F.any_value(name).alias(name) for name in _SAME),
         )
-        .select("receipt", "subscription_id", *_SAME, "rule.topic", "rule.push_type", "certain")
+        .select(
+            "receipt",
+            "subscription_id",
+            *_SAME,
+            "rule.topic",
+            F.coalesce("call", "rule.push_type").alias("push_type"),
+            "certain",
+        )
     )
 
 

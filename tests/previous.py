@@ -18,15 +18,20 @@ FUNCTIONS = ("functions", ":(exclude)functions/ingest", "layers/core", "layers/v
 """What the functions that are deployed consist of."""
 WRITTEN = ("layers/core/clarion/messages.py", "layers/core/clarion/tables.py")
 """What is written for another version to read."""
+SHAPES = 1
+"""To be raised with a change that the version before can't read. Nothing is compared across it, until 1.0."""
 
 
 def unpack(folder: Path, *paths: str, changed: tuple[str, ...]) -> Path:
     """Fill `folder` with the version before the last change of `changed`, or with some paths of that version.
 
-    Skip the test where there is no history.
+    Skip the test where there is no history, and where messages, rows or events have changed their shapes since.
     """
     try:
-        archive = _git("archive", _revision(changed), *paths)
+        revision = _revision(changed)
+        if f"\nSHAPES = {SHAPES}\n".encode() not in _git("show", f"{revision}:tests/previous.py"):
+            pytest.skip("messages, rows or events have other shapes than in the version before")
+        archive = _git("archive", revision, *paths)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no history to take the version before this one from: {error.stderr.decode().strip()}")
     with tarfile.open(fileobj=BytesIO(archive)) as tree:

@@ -41,7 +41,7 @@ class SubscriptionGone:
 def useful_until(message: PushMessage) -> float:
     """UNIX seconds."""
     if _is_call(message):
-        return min(message.observed_at / 1000 + CALL_SECONDS, message.expires_at)
+        return min(_appeared_at(message) / 1000 + CALL_SECONDS, message.expires_at)
     return message.expires_at
 
 
@@ -77,6 +77,11 @@ def push_id(message: PushMessage) -> str:
     """Names the notification of one statement for one subscription, also when it is repeated: a UUID, version 8."""
     name = sha256(message.subscription_id.bytes + message.statement_hash).hexdigest()
     return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
+
+
+def _appeared_at(message: PushMessage) -> int:
+    """UNIX milliseconds: when the statement appeared in the store, at the earliest."""
+    return message.observed_at if message.replayed_since is None else message.replayed_since
 
 
 def _is_call(message: PushMessage) -> bool:

@@ -1,4 +1,4 @@
-"""The candidate filter: every (sender, topic) pair that any rule names.
+"""The candidate filter: every (sender, topic) pair that any rule names, and whose rules changed lately.
 
 It may hold more than the rules do, for removed rules stay until the next reading of the table, and never less.
 """
@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from clarion.tables import GENERATION_BYTES
 from ingest.fingerprints import Fingerprint, Fingerprints, of_pair
+from ingest.rule_changes import RuleChanges
 
 
 class Candidates:
     def __init__(self) -> None:
         self._pairs = Fingerprints()
+        self.changes = RuleChanges()
         self.fresh_as_of = 0
         """UNIX milliseconds: rules written before are all here."""
         self.additions = 0
@@ -24,6 +26,11 @@ class Candidates:
         """Take in rules by their `rule_key`; the generation in it doesn't matter here."""
         for key in rule_keys:
             self.additions += self._pairs.add(of_pair(key[GENERATION_BYTES:]))
+
+    def change(self, subscription_id: str, rule_key: bytes) -> None:
+        """Take in a rule that was written just now."""
+        self.add([rule_key])
+        self.changes.add(of_pair(rule_key[GENERATION_BYTES:]), subscription_id)
 
     def pairs(self, sender: bytes, topics: Iterable[bytes]) -> list[Fingerprint]:
         """What to ask `match_any` for."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from websockets.exceptions import WebSocketException
@@ -41,8 +42,12 @@ class Node:
         record_first_replay: bool,
         expected: int,
         patience: Patience,
+        live_through: Callable[[], int],
     ) -> None:
-        """`expected` is how many statements a complete replay should show, as far as we know."""
+        """`expected` is how many statements a complete replay should show, as far as we know.
+
+        `live_through`: when any node was last live, in UNIX milliseconds; 0 if that is unknown.
+        """
         self._url = url
         self.name = _without_secrets(url)
         self.session: Session | None = None
@@ -61,6 +66,10 @@ class Node:
         """As of its last complete replay, or of the end of its last session if that was later."""
         self._away_since: float | None = self.incomplete_since
         """Since when it has been lost or replaying; None while it shows what is new."""
+        self._live_through = 0
+        self._doubted = False
+        """Whether this subscription is renewed because the node may have dropped it without a word."""
+        self._any_live_through = live_through
         self._intake = intake
         self._progress = progress
         self._counts = counts
@@ -78,6 +87,11 @@ class Node:
         if self._away_since is not None and time.monotonic() - self._away_since > _AWAITED_SECONDS:
             return None
         return max(self._shown_through, (self.session and self.session.shown_through) or 0)
+
+    @property
+    def live_through(self) -> int:
+        """UNIX milliseconds: by then it had shown all that was new; 0 if it never did."""
+        return max(self._live_through, (self.session and self.session.shown_through) or 0)
 
     def absent(self, seconds: float) -> bool:
         """Whether it has owed us a complete replay for so long that it isn't waited for."""
@@ -98,9 +112,10 @@ class Node:
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             pause = min(_LONGEST_PAUSE, pause * 2)
 
-    def renew(self, reason: str) -> None:
-        """Subscribe anew: the replay brings what the subscription may have missed."""
+    def renew(self, reason: str, *, doubted: bool = True) -> None:
+        """Subscribe anew: the replay brings what the subscription may have missed, if it is `doubted`."""
         if self._limit and self.session:
+            self._doubted = doubted
             log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
@@ -121,31 +136,37 @@ class Node:
         # Once a node has shown all that stood at the start, what it or another one replays has come since. One that has
         # nothing to show may be new itself, and says nothing of the others.
         standing = self._record and not (self.replayed_once or self._progress.standing_known)
+        replayed_since = self._any_live_through()
         async with subscribe(self._url, self._patience) as session:
             self.session = session
+            self._doubted = False
             self.subscribed_at = self.last_shown_at = time.monotonic()
             self.live = 0
             log.info("node subscribed", extra={"node": self.name})
             try:
                 while True:
-                    await self._take(session, await session.next(), standing=standing)
+                    await self._take(session, await session.next(), standing=standing, replayed_since=replayed_since)
             finally:
+                if not self._doubted:
+                    self._live_through = self.live_through
                 self._shown_through = self.shown_through or self._shown_through
                 self._away_since = self._away_since or time.monotonic()
                 self.session = None
                 self.incomplete_since = self.incomplete_since or time.monotonic()
 
-    async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
+    async def _take(self, session: Session, shown: Shown, *, standing: bool, replayed_since: int) -> None:
         self.last_shown_at = time.monotonic()
         caught_up = not (session.replaying or shown.replay_done)
         live = caught_up or shown.origin is Origin.LIVE
         self.live += len(shown.statements) if live else 0
         if caught_up:
             self._progress.shown_live()
-        await self._intake.take(shown, standing=standing and not live)
+            self._live_through = now_ms()
+        await self._intake.take(shown, standing=standing and not live, replayed_since=None if live else replayed_since)
         if shown.replay_done:
             self._progress.replayed()
-            self._shown_through, self._away_since = now_ms(), None
+            self._live_through = self._shown_through = now_ms()
+            self._away_since = None
             self._replayed(session, told=shown.origin is Origin.REPLAY)
 
     def _replayed(self, session: Session, *, told: bool) -> None:

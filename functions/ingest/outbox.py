@@ -126,10 +126,10 @@ class Outbox:
 
     def done(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
         """Let go of `batch`, except for what was not taken, which is first in line again."""
-        kept = {letter.receipt for letter in failed}
+        kept = {letter.key for letter in failed}
         for letter in batch:
-            del self._in_flight[letter.receipt]
-            if letter.receipt not in kept:
+            del self._in_flight[letter.key]
+            if letter.key not in kept:
                 self._gone(letter)
                 self._room.give_back(letter.held_size)
         self._waiting.extendleft(reversed(failed))
@@ -162,7 +162,7 @@ class Outbox:
             letter = self._next()
             room -= letter.wire_size
             batch.append(letter)
-            self._in_flight[letter.receipt] = letter
+            self._in_flight[letter.key] = letter
         self._tell()
         return batch
 

@@ -166,11 +166,10 @@ class RuleFeed:
         asked = now_ms()
         page = await asyncio.to_thread(self._streams.get_records, ShardIterator=shard.iterator)
         changes = [record["dynamodb"] for record in page["Records"]]
-        self._candidates.add(
-            change["Keys"]["rule_key"]["B"]
-            for record, change in zip(page["Records"], changes, strict=True)
-            if record["eventName"] != "REMOVE"
-        )
+        for record, change in zip(page["Records"], changes, strict=True):
+            if record["eventName"] != "REMOVE":
+                keys = change["Keys"]
+                self._candidates.change(keys["subscription_id"]["S"], keys["rule_key"]["B"])
         if changes:
             written = changes[-1]["ApproximateCreationDateTime"]
             shard.found_until(int(written.timestamp() * 1000) - _CLOCK_GRAIN_MS)

@@ -10,12 +10,16 @@ _OVERHEAD_BYTES = 320
 
 
 class Unmatched(NamedTuple):
-    """`pairs` are what the filter was asked for. A tuple, as one is made of nearly each statement seen."""
+    """`pairs` are what the filter was asked for; `replayed_since` is as in the statement's message.
+
+    A tuple, as one is made of nearly each statement seen.
+    """
 
     observed_at: int
     fingerprint: Fingerprint
     pairs: list[Fingerprint]
     statement: bytes
+    replayed_since: int | None = None
 
     @property
     def held_size(self) -> int:

@@ -37,9 +37,10 @@ class IngestSettings(Settings):
     `first_replay`: what to do with standing statements if there is no record.
     `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each.
     `outbox_bytes`, `second_look_bytes`: statements held for the queue (three times that for the lake), and for a second
-    look.
+    look (once more what was forwarded lately).
     `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
-    `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream.
+    `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that
+    is how long match may take to read the rules: what changes meanwhile gets a statement a second look.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
     `lease_seconds`: the silence after which a standby takes over; it looks four times in it.

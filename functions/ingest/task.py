@@ -23,6 +23,7 @@ from ingest.archive import Archive
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
 from ingest.counts import SERVICE, Counts, report, report_forever
+from ingest.forwarded import Forwarded
 from ingest.health import serve_health
 from ingest.intake import Intake
 from ingest.lake import Lake
@@ -106,7 +107,7 @@ class Task:
             room=room_untold,
             most=LAKE_BATCH,
             linger=settings.lake_linger_seconds,
-            gone=self._handled,
+            gone=self._recorded,
             is_open=True,
         )
         self._outbox = Outbox(
@@ -117,6 +118,13 @@ class Task:
             linger=QUEUE_LINGER_SECONDS,
             gone=self._sent,
             is_open=False,
+        )
+        self._forwarded = Forwarded(
+            candidates=self._candidates,
+            outbox=self._outbox,
+            handled=self._handled,
+            patience_ms=int(settings.second_look_seconds * 2000),
+            capacity=settings.second_look_bytes,
         )
         self._intake = Intake(
             seen=self._seen,
@@ -160,6 +168,7 @@ class Task:
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
             "untold": len(self._untold),
+            "forwarded_lately": len(self._forwarded),
             "seen": self._seen.size,
             "rules_fresh_as_of": self._candidates.fresh_as_of,
         }
@@ -175,6 +184,7 @@ class Task:
                 record_first_replay=record,
                 expected=self._seen.size,
                 patience=Patience(answer=self._settings.answer_seconds, replay=self._settings.replay_seconds),
+                live_through=self._live_through,
             )
             for url in self._settings.node_urls
         ]
@@ -218,6 +228,7 @@ class Task:
         while True:
             await asyncio.sleep(LOOKING_SECONDS)
             self._intake.look_again()
+            self._forwarded.look_again()
             await self._outbox.settle()
 
     async def _lead_forever(self) -> None:
@@ -249,11 +260,19 @@ class Task:
         if self._room.full:
             dropped += self._outbox.drop_before(passed_on)
         for letter in dropped:
-            self._handled(letter)
+            if not letter.look_id:
+                self._handled(letter)
 
     def _sent(self, letter: Letter) -> None:
+        if letter.look_id:
+            self.counts[Metric.SECOND_LOOKS] += 1
+            return
         self.counts[Metric.STATEMENTS_FORWARDED] += 1
         self._untold.add(letter)
+        self._forwarded.add(letter)
+
+    def _recorded(self, letter: Letter) -> None:
+        self._forwarded.recorded(letter)
 
     def _handled(self, letter: Letter) -> None:
         self._seen.handled(letter.fingerprint)
@@ -299,6 +318,10 @@ class Task:
     def _shown_through(self) -> int | None:
         answers = [node.shown_through for node in self._nodes if node.shown_through is not None]
         return min(answers, default=None)
+
+    def _live_through(self) -> int:
+        """When any node was last live, here or at the task that led before; 0 if that is unknown."""
+        return max(self._leadership.delivered_through, *(node.live_through for node in self._nodes))
 
     def _lag_ms(self) -> int:
         return now_ms() - (_earliest(self._outbox.oldest, self._untold.oldest) or now_ms())

@@ -33,10 +33,16 @@ class Notification(NamedTuple):
     sender: bytes
     expires_at: int
     match: Match
+    look_id: UUID | None = None
 
     @property
     def pair(self) -> bytes:
         return self.sender + self.match.receiver.client_id
+
+    @property
+    def claimant(self) -> str:
+        """Who claims it: a second look passes no claim of the first, which has pushed, or will when it is retried."""
+        return f"{self.receipt}/{self.look_id}" if self.look_id else str(self.receipt)
 
     @property
     def mark(self) -> bytes:
@@ -125,7 +131,7 @@ def _record(notification: Notification, now: int) -> PushRecord:
     return PushRecord(
         notification.statement_hash,
         notification.match.receiver.subscription_id,
-        receipt=str(notification.receipt),
+        receipt=notification.claimant,
         sender_pubkey=notification.sender,
         topic=notification.match.topic,
         claimed_at=now,

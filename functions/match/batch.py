@@ -14,7 +14,7 @@ from match.admission import Admission, Notification, Ruling
 from match.case import Case
 from match.claims import Claims
 from match.fan_out import Page
-from match.faults import Fault, Unreadable, asunder, attempt, settle, sound
+from match.faults import Fault, Unreadable, attempt, settle, sound
 from match.matching import Match, Receiver, in_doubt, match
 from match.outbox import Letter, Outbox
 from match.settings import MatchSettings
@@ -23,9 +23,6 @@ from match.verdict import Rejected, Verified, judge
 
 PAGES = 8
 """How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
-YOUNG = 10_000
-"""Milliseconds. The index of the rules lags: one that was made just before its statement may not show in it yet."""
-
 
 type Asked = list[tuple[Case, Notification]]
 """What one pair's admission is asked for at once."""
@@ -84,21 +81,23 @@ class Matcher:
         receivers = self._receivers({name for _, page in pages for name in page.subscription_ids})
         doubts: list[tuple[Case, set[str]]] = []
         for case, page in pages:
-            found = {name: receivers[name] for name in page.subscription_ids if name in receivers}
+            changed = case.changed(page)
+            found = {name: receivers[name] for name in page.subscription_ids - changed if name in receivers}
             known = sound(case.readable(found))
             if isinstance(known, Fault):
                 case.fault = known.reason
                 continue
             case.matches = match(page.wishes, known)
-            if names := in_doubt(page.wishes, known, case.matches):
+            if names := changed | in_doubt(page.wishes, known, case.matches):
                 doubts.append((case, names))
         self._look_closer(doubts)
         for case, _ in pages:
-            if not case.fault and not case.message.span:
-                self._decide(case)
+            if not (case.fault or case.message.span or case.message.look_id):
+                wanted = case.matches or case.onward
+                case.decision = StatementDecision.MATCHED if wanted else StatementDecision.UNMATCHED
 
     def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
-        for (case, _), found in settle(self.pool, lambda doubt: _in_force(*doubt), doubts):
+        for (case, _), found in settle(self.pool, _in_force, doubts):
             matches = found if isinstance(found, Fault) else sound(case.readable(found))
             if isinstance(matches, Fault):
                 case.fault = matches.reason
@@ -130,16 +129,6 @@ class Matcher:
             receivers |= dict.fromkeys(some, found) if isinstance(found, Fault) else found
         return receivers
 
-    def _decide(self, case: Case) -> None:
-        message = case.message
-        if case.matches or case.onward:
-            case.decision = StatementDecision.MATCHED
-        elif message.second_look or self.clock() - message.observed_at >= YOUNG:
-            case.decision = StatementDecision.UNMATCHED
-        else:
-            again = message.model_copy(update={"second_look": True})
-            case.onward = [self._onward(again, delay=self.settings.second_look_seconds)]
-
     def _admit(self, cases: Sequence[Case], rule: Callable[[list[Asked]], Ruled]) -> None:
         of_pair: dict[bytes, Asked] = defaultdict(list)
         for case in cases:
@@ -151,7 +140,7 @@ class Matcher:
                     case.fault = rulings.reason
                 continue
             for (case, notification), ruling in zip(asked, rulings, strict=True):
-                case.rulings.append((notification, ruling))
+                case.rule(notification, ruling)
 
     def _side_by_side(self, asking: list[Asked]) -> Ruled:
         return settle(self.pool, self._rule, asking)
@@ -169,8 +158,8 @@ class Matcher:
     def _letter(self, push: PushMessage) -> Letter:
         return Letter(self.settings.push_queues[push.notify_type], push.to_json())
 
-    def _onward(self, message: StatementMessage, delay: int = 0) -> Letter:
-        return Letter(self.settings.statements_queue_url, message.to_json(), delay)
+    def _onward(self, message: StatementMessage) -> Letter:
+        return Letter(self.settings.statements_queue_url, message.to_json())
 
     def _post(self, letters: Iterable[tuple[Case, Letter]]) -> None:
         senders: dict[Letter, list[Case]] = defaultdict(list)
@@ -181,11 +170,6 @@ class Matcher:
                 case.fault = reason
 
 
-def _in_force(case: Case, subscription_ids: set[str]) -> dict[str, Match | Unreadable]:
-    sender, topics = case.verified.sender, list(case.questions())
-
-    def read(some: Sequence[str]) -> dict[str, Match]:
-        matches = match(*lookups.in_force(some, sender, topics))
-        return {one.receiver.subscription_id: one for one in matches}
-
-    return asunder(read, sorted(subscription_ids))
+def _in_force(doubt: tuple[Case, set[str]]) -> dict[str, Match | Unreadable]:
+    case, subscription_ids = doubt
+    return lookups.in_force(subscription_ids, case.verified.sender, case.topics)

@@ -9,6 +9,7 @@ from clarion.messages import PushMessage, StatementMessage
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import Statement
 from match.admission import Notification, Ruling
+from match.fan_out import EVERYTHING, Page
 from match.faults import Fault, Unreadable
 from match.lookups import Question
 from match.matching import Match
@@ -20,7 +21,7 @@ from match.verdict import Rejected, Verified
 class Case:
     """It ends with a `decision`, or with a `fault`, for which the queue brings it again, or with neither.
 
-    The last is one that is decided elsewhere: at its second look, or by another message of its fan-out.
+    The last is one that is decided elsewhere: by the look before it, or by another message of its fan-out.
     `left_out` are subscriptions of which a row can't be read, each with the reason.
     """
 
@@ -48,10 +49,23 @@ class Case:
     def reason(self) -> str | None:
         return self.verdict.reason if isinstance(self.verdict, Rejected) else None
 
+    @property
+    def topics(self) -> list[bytes]:
+        """Each once, in the statement's order."""
+        return list(dict.fromkeys(self.verified.statement.topics))
+
     def questions(self) -> dict[bytes, Question]:
-        """What to ask for each topic, in the statement's order."""
+        """What to ask the rules' index for each topic; a second look has no use for it."""
+        if self.message.look_id:
+            return {}
         sender, span = self.verified.sender, self.message.span
-        return {topic: Question(sender + topic, span) for topic in self.verified.statement.topics}
+        return {topic: Question(sender + topic, span) for topic in self.topics}
+
+    def changed(self, page: Page) -> set[str]:
+        """Those of `page` whose rules for the statement were written lately."""
+        span = self.message.span or EVERYTHING
+        until = span.until if page.ends_at is None else page.ends_at
+        return {name for name in self.message.changed if span.after < name <= until}
 
     def readable[Value](self, found: Mapping[str, Value | Fault]) -> dict[str, Value | Fault]:
         """Go on without what can't be read of some subscriptions, but not without what AWS did not answer."""
@@ -63,8 +77,22 @@ class Case:
         statement, statement_hash, sender = self.verified
         for match in self.matches:
             yield Notification(
-                self.message.receipt, self.message.observed_at, statement_hash, sender, statement.expires_at, match
+                self.message.receipt,
+                self.message.observed_at,
+                statement_hash,
+                sender,
+                statement.expires_at,
+                match,
+                self.message.look_id,
             )
+
+    def rule(self, notification: Notification, ruling: Ruling) -> None:
+        """Take note of a ruling. A second look says nothing of what an earlier look has decided."""
+        if self.message.look_id:
+            if ruling.decision is NotificationDecision.DUPLICATE:
+                return
+            self.decision = StatementDecision.MATCHED
+        self.rulings.append((notification, ruling))
 
     def pushes(self) -> Iterator[PushMessage]:
         for notification, ruling in self.rulings:
@@ -87,5 +115,6 @@ class Case:
             topic=topic,
             data=None if truncated else data,
             truncated=truncated,
+            replayed_since=self.message.replayed_since,
             expires_at=notification.expires_at,
         )

@@ -1,6 +1,7 @@
 """What matching reads from DynamoDB: eventually consistent, at half a read unit each, unless there is a doubt."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from clarion.messages import Span
 from clarion.tables import KEY_BYTES, BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
 from match.faults import Unreadable, asunder, legible
-from match.matching import Receiver, Wish
+from match.matching import Match, Receiver, Wish, match
 
 BATCH_GET_KEYS = 100
 _WITHOUT_TOKEN = ["subscription_id", "client_id", "notify_type", "status", "generation"]
@@ -45,16 +46,39 @@ def receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Unreadabl
 
 
 def in_force(
-    subscription_ids: Collection[str], sender: bytes, topics: Collection[bytes]
-) -> tuple[dict[bytes, list[Wish]], dict[str, Receiver]]:
-    """As the tables themselves have it now: the rules that name the sender and a topic, and the subscriptions."""
-    rows = Subscription.batch_get(subscription_ids, consistent_read=True, attributes_to_get=_WITHOUT_TOKEN)
-    known = {row.subscription_id: _receiver(row) for row in rows}
+    subscription_ids: Iterable[str], sender: bytes, topics: Collection[bytes]
+) -> dict[str, Match | Unreadable]:
+    """What matches by the tables themselves: rules and subscriptions as they are together at one moment from now on."""
+    return asunder(partial(_in_force, sender, topics), sorted(subscription_ids))
+
+
+def _in_force(sender: bytes, topics: Collection[bytes], subscription_ids: Sequence[str]) -> dict[str, Match]:
+    """No request reads both tables, so read again what a change came between, which `revision` tells."""
+    found: dict[str, Match] = {}
+    rows = _as_they_are(subscription_ids)
+    while rows:
+        known = {name: _receiver(row) for name, row in rows.items()}
+        matches = match(_wishes(known, sender, topics), known)
+        now = _as_they_are(rows)
+        unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
+        found |= {one.receiver.subscription_id: one for one in matches if one.receiver.subscription_id in unmoved}
+        rows = {name: row for name, row in now.items() if name not in unmoved}
+    return found
+
+
+def _wishes(known: Mapping[str, Receiver], sender: bytes, topics: Collection[bytes]) -> dict[bytes, list[Wish]]:
     keys = [(name, rule_key(known[name].generation, sender, topic)) for name in known for topic in topics]
     wishes: dict[bytes, list[Wish]] = {topic: [] for topic in topics}
     for rule in Rule.batch_get(keys, consistent_read=True):
         wishes[split_rule_key(rule.rule_key)[2]].append(_wish(rule))
-    return wishes, known
+    return wishes
+
+
+def _as_they_are(subscription_ids: Iterable[str]) -> dict[str, Subscription]:
+    rows = Subscription.batch_get(
+        subscription_ids, consistent_read=True, attributes_to_get=[*_WITHOUT_TOKEN, "revision"]
+    )
+    return {row.subscription_id: row for row in rows}
 
 
 def _receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Unreadable]:

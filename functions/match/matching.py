@@ -31,11 +31,16 @@ class Match(NamedTuple):
 
 
 def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver]) -> list[Match]:
-    """At most one match for each subscription: that of its first topic, `wishes` being in the statement's order."""
+    """At most one match for each subscription: that of its first topic, `wishes` being in the statement's order.
+
+    It is a call if any of the subscription's rules makes it one.
+    """
     found: dict[str, Match] = {}
     for topic, of_topic in wishes.items():
         for wish, receiver in _in_force(of_topic, receivers):
-            found.setdefault(wish.subscription_id, Match(receiver, topic, wish.push_type))
+            first = found.setdefault(wish.subscription_id, Match(receiver, topic, wish.push_type))
+            if wish.push_type is PushType.VOIP:
+                found[wish.subscription_id] = first._replace(push_type=PushType.VOIP)
     return list(found.values())
 
 

@@ -18,11 +18,10 @@ ATTRIBUTE_BYTES = 512
 
 
 class Letter(NamedTuple):
-    """`delay` is in seconds; `reason` says why a letter is on its way to a dead-letter queue."""
+    """`reason` says why a letter is on its way to a dead-letter queue."""
 
     queue_url: str
     body: str
-    delay: int = 0
     reason: str | None = None
 
 
@@ -68,8 +67,6 @@ def parcels(letters: Iterable[Letter]) -> Iterator[Parcel]:
 
 def _entry(number: str, letter: Letter) -> "SendMessageBatchRequestEntryTypeDef":
     entry: SendMessageBatchRequestEntryTypeDef = {"Id": number, "MessageBody": letter.body}
-    if letter.delay:
-        entry["DelaySeconds"] = letter.delay
     if letter.reason:
         entry["MessageAttributes"] = {"reason": {"DataType": "String", "StringValue": letter.reason[:ATTRIBUTE_BYTES]}}
     return entry

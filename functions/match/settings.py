@@ -11,8 +11,7 @@ class MatchSettings(Settings):
     """Without `dead_letter_url` what can't be handled goes the queue's own way, by its retries.
 
     A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
-    `fan_out_page` is how many subscriptions are told of one statement in one invocation; one that nobody wanted yet
-    is looked at again after `second_look_seconds`.
+    `fan_out_page` is how many subscriptions one invocation matches with a statement.
     """
 
     table_prefix: str
@@ -25,7 +24,6 @@ class MatchSettings(Settings):
     dead_letter_url: str | None = None
     max_receives: int | None = Field(default=None, gt=0)
     fan_out_page: int = Field(default=250, gt=0)
-    second_look_seconds: int = Field(default=5, ge=0, le=900)
     rate_limit: int = Field(default=30, gt=0)
     rate_window_seconds: int = Field(default=60, gt=0)
     rate_cooldown_seconds: int = Field(default=120, ge=0)

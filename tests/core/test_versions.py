@@ -26,7 +26,9 @@ LEG = Span(after="4", until="8", page=2, token=TOKEN)
 WRITTEN: Mapping[str, Message] = {
     "a statement": StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
     "a large statement": StatementMessage(receipt=RECEIPT, observed_at=1, location="statements/1"),
-    "a second look": StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\xff", second_look=True),
+    "a second look": StatementMessage(
+        receipt=RECEIPT, observed_at=1, statement=b"\xff", changed=(str(SUBSCRIPTION),), look_id=TOKEN, replayed_since=0
+    ),
     "a page": StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\xff", span=LEG),
     "a push": PushMessage(
         receipt=RECEIPT,

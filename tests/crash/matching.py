@@ -1,4 +1,6 @@
-"""Scenario: a batch through match, with limits nearly reached, a duplicate, a forgery, a crowd and a lost statement."""
+"""Scenario: a batch through match, with limits nearly reached, a duplicate, a forgery, a crowd, a subscription whose
+rules the index doesn't show yet, a second look, and a lost statement.
+"""
 
 import json
 from collections import Counter, defaultdict
@@ -14,7 +16,7 @@ from clarion.decisions import NotificationDecision, NotifyType, StatementDecisio
 from clarion.limiter import REMEMBERED, Admission, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
 from clarion.statement import Statement, encode
-from clarion.tables import RateLimit, Subscription
+from clarion.tables import RateLimit, Rule, Subscription
 from match.room import Clients
 from match.settings import MatchSettings
 from tests.crash.harness import RETURN, Scenario
@@ -63,17 +65,25 @@ class Matching:
         ]
         self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM, subscription_id=_name("9"))]
         self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
+        self._unseen = self._subscribe_unseen()
         self._fill(busy, LIMIT - 1)
         told = [*self._busy, *self._fresh]
         first = scene.sender.states(TOPIC, expires_at=self._scene.clock() // 1000 + 600)
         self._send(first, told)
         self._send(scene.sender.states(TOPIC, data=bytes(3000)), told, large=True)
         self._send(first, told)
-        self._send(scene.sender.states(TOPIC, OTHER), [*told, *self._crowd])
+        both = scene.sender.states(TOPIC, OTHER)
+        self._send(both, [*told, *self._crowd, self._unseen], changed=(self._unseen.subscription_id,))
         self._send(Sender().states(TOPIC), [], StatementDecision.UNMATCHED)
         self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], StatementDecision.BAD_SIGNATURE)
         self._lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
         self._enqueue(self._lost)
+
+    def _subscribe_unseen(self) -> Subscription:
+        subscription = self._scene.subscribe(OTHER, subscription_id=_name("a"))
+        for rule in Rule.query(subscription.subscription_id):
+            rule.update(actions=[Rule.sender_topic.set(bytes(64))])
+        return subscription
 
     def _fill(self, client_id: bytes, used: int) -> None:
         """Leave the pair's window no room: the next one admitted has it set a page aside."""
@@ -90,12 +100,16 @@ class Matching:
         decision: StatementDecision = StatementDecision.MATCHED,
         *,
         large: bool = False,
+        changed: tuple[str, ...] = (),
     ) -> None:
+        """With a second look at `changed`, if there are any."""
         message = self._scene.observe(statement)
         if large:
             boto3.client("s3").put_object(Bucket="oversize", Key=str(message.receipt), Body=encode(statement))
             message = message.model_copy(update={"statement": None, "location": str(message.receipt)})
-        self._enqueue(message)
+        self._enqueue(message.model_copy(update={"changed": changed}))
+        if changed:
+            self._enqueue(message.model_copy(update={"changed": changed, "look_id": uuid4()}))
         self._wanted[statement.hash] |= {subscription.subscription_id for subscription in told}
         self._receipts[statement.hash].append(str(message.receipt))
         self._statement_decisions[str(message.receipt)] = decision
@@ -172,8 +186,9 @@ class Matching:
                 ruled[event["receipt"], event["subscription_id"]].add(passed)
         for statement, subscription in self._wishes():
             verdicts = {receipt: ruled[receipt, subscription] for receipt in self._receipts[statement]}
-            assert all(len(verdict) == 1 for verdict in verdicts.values()), f"ruled on otherwise or never: {verdicts}"
-            passed_by = {receipt for receipt, verdict in verdicts.items() if verdict == {True}}
+            looks = 2 if subscription == self._unseen.subscription_id else 1
+            assert all(0 < len(one) <= looks for one in verdicts.values()), f"ruled on otherwise or never: {verdicts}"
+            passed_by = {receipt for receipt, verdict in verdicts.items() if True in verdict}
             assert queued.get((statement, subscription), set()) == passed_by, "what was queued is not what was decided"
 
     def _check_budgets(self, pushes: list[PushMessage]) -> None:
@@ -181,7 +196,8 @@ class Matching:
         for push in pushes:
             told[push.client_id].add(mark_of(push.statement_hash, str(push.subscription_id)))
         assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
-        assert all(len(told[one.client_id]) == 1 for one in self._crowd), "not each of the crowd was told"
+        crowd = [*self._crowd, self._unseen]
+        assert all(len(told[one.client_id]) == 1 for one in crowd), "not each of the crowd was told"
         for client_id, marks in told.items():
             counted = self._counted(client_id)
             assert {one.mark for one in counted if len(set(one.mark)) > 1} == marks, "not counted as queued"

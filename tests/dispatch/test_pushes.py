@@ -113,10 +113,13 @@ def test_firebase_keeps_a_call_only_while_the_caller_waits(
         ({"notify_type": NotifyType.VOIP}, 30),
         ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP}, 30),
         ({"notify_type": NotifyType.VOIP, "expires_at": NOW + 5}, 5),
+        ({"notify_type": NotifyType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
+        ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
         ({"notify_type": NotifyType.APNS}, 3600),
         ({"notify_type": NotifyType.APNS, "push_type": PushType.VOIP}, 3600),
         ({"notify_type": NotifyType.VOIP, "push_type": PushType.ALERT}, 30),
         ({"notify_type": NotifyType.FCM}, 3600),
+        ({"notify_type": NotifyType.APNS, "replayed_since": 0}, 3600),
     ],
 )
 def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(
@@ -125,6 +128,15 @@ def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(
     assert useful_until(message(**changes)) == NOW + seconds
     assert obstacle(message(**changes), None, NOW + seconds - 0.1) != Stale(reason="expired")
     assert isinstance(obstacle(message(**changes), None, NOW + seconds), Stale)
+
+
+@pytest.mark.parametrize("replayed_since", [0, (NOW - 600) * 1000], ids=["unknown", "ten minutes ago"])
+def test_a_replayed_call_is_as_old_as_the_time_since_a_node_was_last_live(
+    message: Callable[..., PushMessage], replayed_since: int
+) -> None:
+    call = message(NotifyType.VOIP, replayed_since=replayed_since)
+
+    assert obstacle(call, None, NOW) == Stale(reason="call")
 
 
 @given(attempt=st.integers(1, 1000), after=st.none() | st.floats(0, 10_000))

@@ -62,7 +62,6 @@ MATCHING = {
     "rate_window_seconds": 90,
     "rate_cooldown_seconds": 0,
     "fan_out_page": 100,
-    "second_look_seconds": 0,
 }
 FOLLOWING = {
     "first_replay": "handle",
@@ -170,7 +169,6 @@ def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) ->
     ("part", "value"),
     [
         (Matching, {"rate_limit": 0}),
-        (Matching, {"second_look_seconds": 901}),
         (Following, {"stream_poll_seconds": 0.1}),
         (Following, {"first_replay": "forget"}),
         (Following, {"lease_seconds": 0}),

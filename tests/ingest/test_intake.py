@@ -9,6 +9,7 @@ from ingest import outbox
 from ingest.candidates import Candidates
 from ingest.counts import Counts
 from ingest.intake import Intake
+from ingest.letter import MOST_NAMED
 from ingest.outbox import Outbox
 from ingest.protocol import Origin, Shown
 from ingest.second_look import SecondLook, Unmatched
@@ -89,6 +90,35 @@ async def test_a_rule_written_just_before_its_statement_counts(room: Room, make_
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
     room.intake.look_again()
     assert await room.forwarded() == [make_statement(1)]
+
+
+async def test_a_message_names_those_whose_rules_for_the_statement_changed_lately(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    room.show(make_statement(1, topics=(OTHER,)))
+    room.candidates.change("fresh", rule_key(3, SENDER, OTHER))
+    room.show(make_statement(2, topics=(OTHER, TOPIC)), make_statement(3))
+    room.intake.look_again()
+    letters = await room.outbox.take()
+    named = {letter.statement: letter.changed for letter in letters}
+    assert named == {
+        make_statement(1, topics=(OTHER,)): ("fresh",),
+        make_statement(2, topics=(OTHER, TOPIC)): ("fresh",),
+        make_statement(3): (),
+    }
+    assert {letter.message.changed for letter in letters} == {("fresh",), ()}
+    assert not any(letter.look_id for letter in letters)
+
+
+async def test_more_names_than_one_message_takes_make_second_looks(room: Room, make_statement: Make) -> None:
+    for number in range(MOST_NAMED + 1):
+        room.candidates.change(f"{number:03}", rule_key(3, SENDER, TOPIC))
+    room.show(make_statement(1))
+    first, second = await room.outbox.take()
+    assert (len(first.changed), first.look_id) == (MOST_NAMED, None)
+    assert (second.changed, second.receipt) == ((f"{MOST_NAMED:03}",), first.receipt)
+    assert second.look_id
 
 
 async def test_no_statement_is_let_go_before_the_filter_knows_all_rules_that_are_older(

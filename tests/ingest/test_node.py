@@ -68,6 +68,7 @@ class Followed:
             record_first_replay=True,
             expected=0,
             patience=Patience(),
+            live_through=lambda: 0,
         )
 
     def believed(self) -> bool:

@@ -52,6 +52,7 @@ async def test_rules_from_before_the_start_are_known(feed: RuleFeed, candidates:
     assert len(candidates) == 60
     assert all(names(candidates, number.to_bytes(32)) for number in range(60))
     assert not names(candidates, OTHER)
+    assert len(candidates.changes) == 0
 
 
 async def test_a_rule_is_known_by_its_pair_whatever_its_generation(
@@ -72,6 +73,7 @@ async def test_a_rule_written_later_comes_by_the_stream(
     await feed.start()
     write_rule()
     await follow_until(feed, lambda: names(candidates, TOPIC))
+    assert candidates.changes.of(candidates.pairs(SENDER, (TOPIC,))) == ["s"]
 
 
 async def test_once_the_filter_is_fresh_it_knows_every_rule_from_before(
@@ -140,9 +142,8 @@ class ShardedStream:
             return {"Records": [], "NextShardIterator": request["ShardIterator"]}
         found = self.pages[shard][int(place) :]
         change = {"ApproximateCreationDateTime": now()}
-        records = [
-            {"eventName": "INSERT", "dynamodb": change | {"Keys": {"rule_key": {"B": key}}}} for key in found if key
-        ]
+        keys = [{"subscription_id": {"S": "s"}, "rule_key": {"B": key}} for key in found if key]
+        records = [{"eventName": "INSERT", "dynamodb": change | {"Keys": key}} for key in keys]
         ended = None in found
         return {"Records": records} | ({} if ended else {"NextShardIterator": f"{shard}:{int(place) + len(found)}"})
 

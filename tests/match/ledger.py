@@ -65,17 +65,34 @@ class Path(NamedTuple):
 
 
 def unmatched(scene: Scene) -> Bill:
-    [message] = scene.observe_new(1)
-    scene.clock.advance(60)
     with meter.running() as bill:
-        scene.take(message)
+        scene.take(*scene.observe_new(1))
     return bill
 
 
-def unmatched_twice(scene: Scene) -> Bill:
+def second_look_in_vain(scene: Scene) -> Bill:
+    """At one that has its push."""
+    name = scene.subscribe().subscription_id
+    [message] = scene.observe_new(1)
+    scene.take(message)
     with meter.running() as bill:
-        scene.take(*scene.observe_new(1))
-        scene.take(*scene.again())
+        scene.take(message.model_copy(update={"changed": (name,), "look_id": uuid4()}))
+    return bill
+
+
+def second_look(scene: Scene) -> Bill:
+    name = scene.subscribe().subscription_id
+    [message] = scene.observe_new(1)
+    with meter.running() as bill:
+        scene.take(message.model_copy(update={"changed": (name,), "look_id": uuid4()}))
+    return bill
+
+
+def changed_lately(scene: Scene) -> Bill:
+    name = scene.subscribe().subscription_id
+    [message] = scene.observe_new(1)
+    with meter.running() as bill:
+        scene.take(message.model_copy(update={"changed": (name,)}))
     return bill
 
 
@@ -253,7 +270,7 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
 PATHS = (
     Path("forged, malformed, expired", forged),
     Path("unmatched", unmatched),
-    Path("unmatched and young: two looks", unmatched_twice),
+    Path("second look at one that has its push", second_look_in_vain),
     Path("in cooldown", in_cooldown),
     Path("in a cooldown that the sandbox knows", in_known_cooldown),
     Path("one too many: starts the cooldown", over_the_limit),
@@ -265,6 +282,8 @@ PATHS = (
     Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
     Path("delivered to one, by more than 60 in an hour", busy_pair, per=30, delivered=True),
     Path("delivered to one, by way of S3", by_way_of_s3, delivered=True),
+    Path("delivered to one whose rules changed lately", changed_lately, delivered=True),
+    Path("delivered to one by a second look", second_look, delivered=True),
     Path("delivered again, by the same receipt", retry, delivered=True),
     Path("delivered again, after a page of its window was made", late_retry, delivered=True),
     Path("delivered to 100, each", partial(crowd, size=100), per=100, delivered=True),

@@ -64,7 +64,6 @@ def deploy() -> dict[str, str]:
         "CLARION_EVENTS_STREAM": "lake",
         "CLARION_OVERSIZE_BUCKET": "oversize",
         "CLARION_FAN_OUT_PAGE": str(PAGE),
-        "CLARION_SECOND_LOOK_SECONDS": "0",  # the queues' clock is not the scene's
         **{f"CLARION_{name.upper()}_QUEUE_URL": url for name, url in queues.items()},
     }
 

@@ -171,6 +171,15 @@ def test_a_rule_for_calls_makes_a_call(scene: Scene) -> None:
     assert [push.push_type for push in scene.pushes()] == [PushType.VOIP]
 
 
+def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_topic(scene: Scene) -> None:
+    subscription = scene.subscribe(OTHER, notify_type=NotifyType.FCM)
+    key = rule_key(1, scene.sender.key, TOPIC)
+    Rule(subscription.subscription_id, key, sender_topic=scene.sender.key + TOPIC, push_type=PushType.VOIP).save()
+    scene.take(scene.observe(scene.sender.states(OTHER, TOPIC)), scene.observe(scene.sender.states(TOPIC, OTHER)))
+    found = {(push.topic, push.push_type) for push in scene.pushes()}
+    assert found == {(OTHER, PushType.VOIP), (TOPIC, PushType.VOIP)}
+
+
 def test_a_large_statement_comes_by_way_of_s3(scene: Scene) -> None:
     scene.subscribe()
     raw = encode(scene.sender.states(data=bytes(900_000)))

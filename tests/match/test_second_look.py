@@ -1,56 +1,195 @@
-"""A rule made just before its statement counts, although the index of the rules lags behind."""
+"""A rule written just before its statement counts, although the index of the rules lags behind."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import boto3
+
+from clarion.decisions import PushType
 from clarion.messages import StatementMessage
+from clarion.tables import Rule, Subscription, rule_key
 from tests.match.meter import meter
-from tests.match.scene import Scene
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene
+
+NOT_SHOWN_YET = bytes(64)
 
 
-def test_what_nobody_wants_yet_is_looked_at_again(scene: Scene) -> None:
-    [message] = scene.observe_new(1)
-    assert scene.take(message) == set()
-    [again] = scene.again()
-    assert again == message.model_copy(update={"second_look": True})
+def subscribe_unseen(scene: Scene, *topics: bytes, **others: Any) -> str:
+    """Subscribe by rules that the index doesn't show yet."""
+    subscription = scene.subscribe(*topics, **others)
+    for rule in Rule.query(subscription.subscription_id):
+        rule.update(actions=[Rule.sender_topic.set(NOT_SHOWN_YET)])
+    return subscription.subscription_id
 
 
-def test_what_is_not_decided_yet_is_not_told(scene: Scene) -> None:
+def naming(message: StatementMessage, *names: str, again: bool = False) -> StatementMessage:
+    return message.model_copy(update={"changed": names, "look_id": uuid4() if again else None})
+
+
+def told(scene: Scene) -> list[str]:
+    return sorted(str(push.subscription_id) for push in scene.pushes())
+
+
+@contextmanager
+def before_call(scene: Scene, operation: str, number: int, change: Any) -> Iterator[None]:
+    """Have `change` come right before the call of that number, from 1."""
+    calls = 0
+
+    def count(**_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            change()
+
+    events = scene.clients.dynamodb.meta.events
+    events.register_first(f"before-call.dynamodb.{operation}", count)
+    try:
+        yield
+    finally:
+        events.unregister(f"before-call.dynamodb.{operation}", count)
+
+
+def move(scene: Scene, subscription_id: str, before: bytes, after: bytes) -> None:
+    """As a PUT of a few rules does."""
+    sender = scene.sender.key
+    Rule(subscription_id, rule_key(1, sender, after), sender_topic=sender + after).save()
+    Rule(subscription_id, rule_key(1, sender, before)).delete()
+    Subscription(subscription_id).update(actions=[Subscription.revision.add(1)])
+
+
+def test_whose_rules_changed_lately_is_read_from_the_tables_where_the_index_lags(scene: Scene) -> None:
+    crowd = scene.subscribe().subscription_id
+    fresh = subscribe_unseen(scene)
+    scene.take(naming(scene.observe(scene.sender.states()), fresh))
+    assert told(scene) == sorted([crowd, fresh])
+
+
+def test_what_the_index_still_shows_of_a_changed_rule_does_not_count(scene: Scene) -> None:
+    changed = scene.subscribe(push_type=PushType.ALERT).subscription_id
+    removed = scene.subscribe().subscription_id
+    Subscription(removed).update(actions=[Subscription.generation.set(2)])
+    Rule(changed, rule_key(1, scene.sender.key, TOPIC)).update(
+        actions=[Rule.sender_topic.set(NOT_SHOWN_YET), Rule.push_type.set(PushType.VOIP)]
+    )
+    scene.take(naming(scene.observe(scene.sender.states()), changed, removed))
+    assert [(str(push.subscription_id), push.push_type) for push in scene.pushes()] == [(changed, PushType.VOIP)]
+
+
+def test_of_a_fan_out_each_who_is_named_gets_one_push_from_the_page_that_it_belongs_to(scene: Scene) -> None:
+    crowd = [scene.subscribe().subscription_id for _ in range(2 * PAGE)]
+    fresh = [subscribe_unseen(scene) for _ in range(3)]
+    waiting = [naming(scene.observe(scene.sender.states()), *fresh, *crowd[:3])]
+    while waiting:
+        assert scene.take(*waiting) == set()
+        waiting = scene.again()
+    assert told(scene) == sorted([*crowd, *fresh])
+
+
+def test_what_nobody_wants_is_unmatched_at_once(scene: Scene) -> None:
     with meter.running() as bill:
-        scene.take(*scene.observe_new(3))
+        scene.take(*scene.observe_new(1))
+    assert (bill.sent, bill.requests["PutRecordBatch"]) == (0, 1)
+
+
+def test_a_second_look_is_at_those_alone_that_it_names(scene: Scene) -> None:
+    scene.subscribe()
+    fresh = subscribe_unseen(scene)
+    with meter.running() as bill:
+        scene.take(naming(scene.observe(scene.sender.states()), fresh, again=True))
+    assert told(scene) == [fresh]
+    assert bill.requests["Query"] == 0
+
+
+def test_a_second_look_pushes_nothing_that_the_first_has_pushed_and_says_nothing_of_it(scene: Scene) -> None:
+    name = scene.subscribe().subscription_id
+    [message] = scene.observe_new(1)
+    scene.take(message)
+    with meter.running() as bill:
+        scene.take(naming(message, name, again=True))
+    assert told(scene) == [name]
     assert bill.requests["PutRecordBatch"] == 0
 
 
-def test_a_rule_that_showed_meanwhile_counts(scene: Scene) -> None:
+def test_a_first_look_that_comes_after_the_second_pushes_nothing_again(scene: Scene) -> None:
+    name = scene.subscribe().subscription_id
     [message] = scene.observe_new(1)
+    scene.take(naming(message, name, again=True))
     scene.take(message)
-    scene.subscribe()
-    scene.clock.advance(5)
-    scene.take(*scene.again())
-    assert [push.receipt for push in scene.pushes()] == [message.receipt]
+    assert told(scene) == [name]
 
 
-def test_there_is_no_third_look(scene: Scene) -> None:
-    scene.take(*scene.observe_new(1))
-    scene.take(*scene.again())
-    assert scene.again() == []
-
-
-def test_an_old_statement_gets_one_look(scene: Scene) -> None:
+def test_both_looks_in_one_batch_make_one_push(scene: Scene) -> None:
+    name = scene.subscribe().subscription_id
     [message] = scene.observe_new(1)
-    scene.clock.advance(10)
-    scene.take(message)
-    assert scene.again() == []
+    scene.take(message, naming(message, name, again=True))
+    assert told(scene) == [name]
 
 
-def test_a_wanted_statement_gets_one_look(scene: Scene) -> None:
+def test_each_look_passes_its_own_claim_when_it_is_retried(scene: Scene) -> None:
+    name = subscribe_unseen(scene)
+    look = naming(scene.observe(scene.sender.states()), name, again=True)
+    scene.take(look)
+    scene.elsewhere().take(look)
+    assert told(scene) == [name] * 2
+
+
+def test_a_rule_that_moves_between_the_readings_of_its_subscription_and_of_its_rules_counts(scene: Scene) -> None:
+    """Of two topics, each is read when the rule is under the other one."""
+    name = subscribe_unseen(scene, TOPIC)
+    statement = scene.observe(scene.sender.states(OTHER, TOPIC))
+
+    def away() -> None:
+        Rule(name, rule_key(1, scene.sender.key, TOPIC)).delete()
+
+    def back() -> None:
+        Rule(name, rule_key(1, scene.sender.key, OTHER), sender_topic=NOT_SHOWN_YET).save()
+        Subscription(name).update(actions=[Subscription.revision.add(1)])
+
+    with before_call(scene, "BatchGetItem", 2, away), before_call(scene, "BatchGetItem", 3, back):
+        scene.take(naming(statement, name, again=True))
+    assert told(scene) == [name]
+
+
+def test_a_generation_that_is_replaced_and_erased_between_the_two_readings_counts(scene: Scene) -> None:
+    name = subscribe_unseen(scene)
+
+    def flip() -> None:
+        key = rule_key(2, scene.sender.key, TOPIC)
+        Rule(name, key, sender_topic=NOT_SHOWN_YET).save()
+        Subscription(name).update(actions=[Subscription.generation.set(2), Subscription.revision.add(1)])
+        Rule(name, rule_key(1, scene.sender.key, TOPIC)).delete()
+
+    with before_call(scene, "BatchGetItem", 2, flip):
+        scene.take(naming(scene.observe(scene.sender.states()), name, again=True))
+    assert told(scene) == [name]
+
+
+def test_who_is_gone_by_then_is_not_told(scene: Scene) -> None:
+    gone = str(uuid4())
+    unsubscribed = subscribe_unseen(scene)
+
+    def end() -> None:
+        Subscription(unsubscribed).delete()
+
+    with before_call(scene, "BatchGetItem", 2, end):
+        scene.take(naming(scene.observe(scene.sender.states()), gone, unsubscribed, again=True))
+    assert told(scene) == []
+
+
+def test_a_second_look_at_a_large_statement_reads_it_where_it_lies(scene: Scene) -> None:
+    name = subscribe_unseen(scene)
+    [message] = scene.observe_new(1)
+    assert message.statement
+    boto3.client("s3").put_object(Bucket="oversize", Key="looked-at", Body=message.statement)
+    large = message.model_copy(update={"statement": None, "location": "looked-at"})
+    scene.take(naming(large, name, again=True))
+    assert told(scene) == [name]
+
+
+def test_what_a_replay_brought_is_pushed_as_such(scene: Scene) -> None:
     scene.subscribe()
-    scene.take(*scene.observe_new(1))
-    assert scene.again() == []
-
-
-def test_a_forged_statement_gets_one_look(scene: Scene) -> None:
-    scene.take(scene.observe(scene.sender.states()._replace(data=b"forged")))
-    assert scene.again() == []
-
-
-def test_an_older_message_has_had_no_second_look() -> None:
-    old = '{"version":1,"receipt":"7b8e4f0e-8e3d-4f0e-9c58-0a7a8b1f3c11","observed_at":1,"statement":"AAAA"}'
-    assert not StatementMessage.model_validate_json(old).second_look
+    live, replayed = scene.observe_new(2)
+    scene.take(live, replayed.model_copy(update={"replayed_since": 7}))
+    assert {push.receipt: push.replayed_since for push in scene.pushes()} == {live.receipt: None, replayed.receipt: 7}

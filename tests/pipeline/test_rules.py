@@ -82,3 +82,19 @@ def test_each_subscription_wants_a_statement_once_for_its_first_topic(spark: Spa
 
 def test_a_hot_sender_is_matched_as_any_other(spark: SparkSession) -> None:
     assert matched(spark, hot_rules=2) == matched(spark, hot_rules=100)
+
+
+def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_topic(spark: SparkSession) -> None:
+    third = b"u" * 32
+    rules = spark.createDataFrame(
+        [
+            ("both", CLIENT, "fcm", SENDER, third, "alert", 0, FOREVER),
+            ("both", CLIENT, "fcm", SENDER, TOPIC, "voip", 0, FOREVER),
+            ("none", CLIENT, "fcm", SENDER, third, None, 0, FOREVER),
+        ],
+        SPANS,
+    )
+    statements = spark.createDataFrame([("r", b"h", SENDER, [third, TOPIC], 1_000, 1_002)], STATEMENTS)
+    found = wanted(statements, rules, grace_ms=10).collect()
+    types = {row["subscription_id"]: (bytes(row["topic"]), row["push_type"]) for row in found}
+    assert types == {"both": (third, "voip"), "none": (third, None)}

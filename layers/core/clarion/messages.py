@@ -54,8 +54,13 @@ class StatementMessage(Message):
     """A statement as the store showed it, on its way from ingest to match.
 
     `statement` holds the SCALE encoding (base64 in the JSON). One that is too large for the queue lies in S3 under
-    the key `location` instead; exactly one of the two is set. Match sends itself a statement again for its
-    `second_look`, if nobody wanted it yet, or with a `span`, if more want it than one invocation can tell.
+    the key `location` instead; exactly one of the two is set. Match sends itself a statement again with a `span`, if
+    more want it than one invocation can take.
+
+    `changed` are subscriptions whose rules for this statement were written lately, so that an index may not show them
+    yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it.
+    `replayed_since` is set if a replay brought the statement: when a node was last live before it, and so the earliest
+    that it can have appeared; 0 if that is unknown.
     """
 
     version: Literal[1] = 1
@@ -63,7 +68,9 @@ class StatementMessage(Message):
     observed_at: Milliseconds
     statement: bytes | None = None
     location: str | None = None
-    second_look: bool = False
+    replayed_since: Milliseconds | None = None
+    changed: tuple[str, ...] = ()
+    look_id: UUID | None = None
     span: Span | None = None
 
     @model_validator(mode="after")
@@ -77,7 +84,8 @@ class PushMessage(Message):
     """One notification for one subscription, on its way from match to dispatch. It never carries the token.
 
     `data` is what the payload may carry: absent if the statement has none, or if it fits no channel, which
-    `truncated` tells apart. `expires_at` is the statement's expiry in UNIX seconds.
+    `truncated` tells apart. `expires_at` is the statement's expiry in UNIX seconds. `replayed_since` is as in the
+    statement's message.
     """
 
     version: Literal[1] = 1
@@ -92,4 +100,5 @@ class PushMessage(Message):
     topic: HexBytes
     data: HexBytes | None = None
     truncated: bool = False
+    replayed_since: Milliseconds | None = None
     expires_at: int

@@ -29,6 +29,8 @@ class Metric(StrEnum):
     """Failed at the last attempt: in the dead-letter queue, with the reason."""
     STATEMENTS_RECEIVED = "statements_received"
     STATEMENTS_FORWARDED = "statements_forwarded"
+    SECOND_LOOKS = "second_looks"
+    """Statements sent again because a rule for them was written just before, or after, they were sent."""
     STATEMENTS_REPLAYED = "statements_replayed"
     NODES_CONNECTED = "nodes_connected"
     NODE_FAULTS = "node_faults"

@@ -1,0 +1,156 @@
+"""Ingest and match together, while rules change: nobody loses a push, and nobody gets two."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from pynamodb.connection import Connection
+
+from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.messages import PushMessage, StatementMessage
+from clarion.rulesets import RuleSets
+from clarion.statement import encode
+from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
+from ingest.settings import IngestSettings
+from ingest.task import Clients
+from match.room import Clients as MatchClients
+from match.room import Room
+from match.settings import MatchSettings
+from tests.match.scene import InTurn, Queues, Sender
+from tests.match.scene import received as as_received
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import FakeNode, ReadLake, ReceivedQueue, Run
+
+type Settings = Callable[..., IngestSettings]
+
+ONE, OTHER = b"\x01" * 32, b"\x02" * 32
+
+
+@pytest.fixture
+def tables(aws: None, sdk: Clients) -> Iterator[Connection]:
+    """All of them, and the stream of the rules."""
+    connection = bind("test-")
+    for model in MODELS:
+        model.create_table(billing_mode="PAY_PER_REQUEST")
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    sdk.dynamodb.update_table(TableName="test-rules", StreamSpecification=stream)  # type: ignore[arg-type] # TypedDict
+    yield connection
+    bind("test-", pool=1, seconds=1)
+
+
+@dataclass
+class Matching:
+    room: Room
+    clients: MatchClients
+    queues: Queues
+
+    def take(self, message: StatementMessage) -> None:
+        assert self.room.take([as_received("0", message.to_json())]) == []
+
+    def before_second_query(self, change: Callable[[], None]) -> None:
+        queries = 0
+
+        def count(**_: object) -> None:
+            nonlocal queries
+            queries += 1
+            if queries == 2:
+                change()
+
+        self.clients.dynamodb.meta.events.register_first("before-call.dynamodb.Query", count)
+
+    def told(self) -> list[str]:
+        pushes = [PushMessage.model_validate_json(body) for body in self.queues.drain(NotifyType.APNS)]
+        return sorted(str(push.subscription_id) for push in pushes)
+
+
+@pytest.fixture
+def matching(tables: Connection, received: "ReceivedQueue", sdk: Clients, lake: "ReadLake") -> Matching:
+    urls = {f"{name}_queue_url": sdk.sqs.create_queue(QueueName=name)["QueueUrl"] for name in NotifyType}
+    settings = MatchSettings.model_validate(
+        {
+            "table_prefix": "test-",
+            "statements_queue_url": received.url,
+            "events_stream": "events",
+            "oversize_bucket": "oversize",
+            **urls,
+        }
+    )
+    made = MatchClients.make("test-")
+    clients = MatchClients(made.dynamodb, made.sqs, made.firehose, made.s3, InTurn())
+    return Matching(Room.open(settings, clients), clients, Queues.of(settings))
+
+
+def subscribe(sender: Sender, topic: bytes) -> Subscription:
+    now = 1_700_000_000_000
+    subscription = Subscription(
+        str(uuid4()),
+        client_id=uuid4().bytes * 2,
+        notify_type=NotifyType.APNS.value,
+        token="a-token",
+        status=SubscriptionStatus.ACTIVE.value,
+        generation=1,
+        rule_count=1,
+        created_at=now,
+        updated_at=now,
+    )
+    subscription.save()
+    Rule(subscription.subscription_id, rule_key(1, sender.key, topic), sender_topic=sender.key + topic).save()
+    return subscription
+
+
+async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_push_and_repeats_none(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    tables: Connection,
+    matching: Matching,
+) -> None:
+    """The statement has both topics, and another subscription matches all the time."""
+    sender = Sender()
+    moving, steady = subscribe(sender, ONE), subscribe(sender, OTHER)
+
+    def put() -> None:
+        rules = RuleSets(tables, limit=10)
+        rules.replace(moving.subscription_id, moving.client_id, {sender.key + OTHER: None}, now=1)
+
+    async with running(make_settings(node, second_look_seconds=5.0)):
+        await node.subscribed()
+        node.show(encode(sender.states(OTHER, ONE)))
+        [first] = await received.holds(1)
+        matching.before_second_query(put)
+        matching.take(first)
+        assert matching.told() == [steady.subscription_id]
+        [_, second] = await received.holds(2)
+        matching.take(second)
+        assert matching.told() == [moving.subscription_id]
+        matching.take(first)
+        matching.take(second)
+        await asyncio.sleep(0.6)
+        assert len(received.read()) == 2
+
+
+async def test_a_fresh_rule_that_the_index_does_not_show_yet_counts_where_others_match(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    tables: Connection,
+    matching: Matching,
+) -> None:
+    sender = Sender()
+    steady = subscribe(sender, ONE)
+    async with running(make_settings(node, second_look_seconds=5.0)):
+        await node.subscribed()
+        fresh = subscribe(sender, ONE)
+        Rule(fresh.subscription_id, rule_key(1, sender.key, ONE)).update(actions=[Rule.sender_topic.set(bytes(64))])
+        node.show(encode(sender.states(ONE)))
+        while not any(fresh.subscription_id in message.changed for message in received.read()):
+            await asyncio.sleep(0.01)
+    for message in received.messages:
+        matching.take(message)
+    assert matching.told() == sorted([steady.subscription_id, fresh.subscription_id])

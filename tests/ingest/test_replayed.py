@@ -1,0 +1,93 @@
+"""How old what a replay brings may be."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clarion.tables import Lease, Rule
+from ingest.clock import now_ms
+from ingest.settings import IngestSettings
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
+
+type Settings = Callable[..., IngestSettings]
+type Make = Callable[..., bytes]
+
+
+@pytest.fixture(autouse=True)
+def rule(write_rule: Callable[..., Rule]) -> None:
+    write_rule()
+
+
+async def test_what_a_node_shows_live_is_not_taken_for_replayed(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(make_statement(1))
+        [message] = await received.holds(1)
+    assert message.replayed_since is None
+
+
+async def test_what_a_first_replay_brings_is_of_unknown_age(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    node.standing = [make_statement(1)]
+    async with running(make_settings(node, first_replay="handle")):
+        [message] = await received.holds(1)
+    assert message.replayed_since == 0
+
+
+async def test_what_came_while_a_node_was_lost_is_as_old_as_its_loss_at_most(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    before = now_ms()
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        await node.hang_up()
+        lost = now_ms()
+        node.standing.append(make_statement(2))
+        [_, message] = await received.holds(2)
+    assert message.replayed_since is not None
+    assert before <= message.replayed_since <= lost
+    assert message.observed_at >= lost
+
+
+async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through_which_the_last_one_delivered(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    async with running(make_settings(node)) as task:
+        await node.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        while not task.counts["statements_forwarded"] or task.status()["forwarded_lately"]:
+            await asyncio.sleep(0.01)
+    ended = now_ms()
+    delivered_through = int(Lease.get("ingest").delivered_through)
+    node.standing.append(make_statement(2))
+    async with running(make_settings(node)):
+        [_, message] = await received.holds(2)
+    assert 0 < delivered_through <= ended
+    assert message.replayed_since == delivered_through
+
+
+async def test_a_node_that_dropped_its_subscriber_without_a_word_was_live_only_until_it_last_showed_something(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    """It goes on answering, which proves nothing."""
+    settings = make_settings(node, quiet_seconds=4.0, watch_seconds=0.2)
+    async with running(settings):
+        await node.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        dropped = now_ms()
+        node.go_mute()
+        node.standing.append(make_statement(2))
+        [_, message] = await received.holds(2)
+    assert message.replayed_since is not None
+    assert message.replayed_since <= dropped
