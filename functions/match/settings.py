@@ -12,7 +12,8 @@ class MatchSettings(Settings):
 
     A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
     `fan_out_page` is how many subscriptions are told of one statement in one invocation; one that nobody wanted yet
-    is looked at again after `second_look_seconds`.
+    is looked at again after `second_look_seconds`. A subscription gets `subscription_cap` notifications in any
+    `subscription_cap_seconds`, and at most about twice as many: see `match.caps`.
     """
 
     table_prefix: str
@@ -29,10 +30,16 @@ class MatchSettings(Settings):
     rate_limit: int = Field(default=30, gt=0)
     rate_window_seconds: int = Field(default=60, gt=0)
     rate_cooldown_seconds: int = Field(default=120, ge=0)
+    subscription_cap: int = Field(default=300, gt=0)
+    subscription_cap_seconds: int = Field(default=60, gt=0)
 
     @property
     def limit(self) -> Limit:
         return Limit(self.rate_limit, self.rate_window_seconds * 1000, self.rate_cooldown_seconds * 1000)
+
+    @property
+    def cap(self) -> Limit:
+        return Limit(self.subscription_cap, self.subscription_cap_seconds * 1000, cooldown=0)
 
     @property
     def push_queues(self) -> dict[NotifyType, str]:
