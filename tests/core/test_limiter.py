@@ -198,7 +198,7 @@ def test_in_any_order_a_lawful_pace_is_never_refused(limit: Limit, times: list[i
 @given(limits, observations)
 def test_asked_again_every_verdict_is_the_same(limit: Limit, observations: list[tuple[int, int]]) -> None:
     window, verdicts = Window(), []
-    firsts = {number: at for number, at in reversed(observations)}
+    firsts = dict(reversed(observations))
     for number, at in firsts.items():
         window, passed = judge(window, limit, mark(number), at)
         verdicts.append((number, at, passed))
