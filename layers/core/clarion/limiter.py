@@ -92,7 +92,9 @@ def judge(window: Window, limit: Limit, mark: bytes, at: int) -> tuple[Window, b
         return window, True
     if window.refuses(at):
         return window, False
-    if not fits([admission.at for admission in window.admitted], limit, at):
+    place = bisect_left(window.admitted, Admitted(at, mark))
+    near = window.admitted[max(0, place - limit.count) : place + limit.count]
+    if not fits([admission.at for admission in near], limit, at):
         return start_cooldown(window, limit, at), False
     return count(window, Admitted(at, mark)), True
 
