@@ -96,7 +96,7 @@ def claiming() -> float:
     claims = Claims(clients.dynamodb)
     clients.dynamodb.meta.events.register_first("before-call.dynamodb", answer)
     record = PushRecord(
-        bytes(32), "s" * 36, receipt="r" * 36, sender_pubkey=bytes(32), topic=bytes(32), claimed_at=1, ttl=1
+        "s" * 36, bytes(32), receipt="r" * 36, sender_pubkey=bytes(32), topic=bytes(32), claimed_at=1, ttl=1
     )
     free = PushRecord.receipt.does_not_exist() | (PushRecord.ttl <= 1) | (PushRecord.receipt == record.receipt)
     ratio, ours, theirs = compare(lambda: claims.take(record), lambda: record.save(free))

@@ -32,7 +32,7 @@ from clarion.statement import Proof, ProofKind, Statement, decode, encode
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.store import StatementStore
-from match.claims import Claims, lasts_until
+from match.claims import Claim, Claims, lasts_until
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -333,8 +333,8 @@ def handled_twice(messages: Sequence[StatementMessage]) -> int:
             TableName=PushRecord.Meta.table_name,
             BillingMode="PAY_PER_REQUEST",
             KeySchema=[
-                {"AttributeName": "statement_hash", "KeyType": "HASH"},
-                {"AttributeName": "subscription_id", "KeyType": "RANGE"},
+                {"AttributeName": "subscription_id", "KeyType": "HASH"},
+                {"AttributeName": "statement_hash", "KeyType": "RANGE"},
             ],
             AttributeDefinitions=[
                 {"AttributeName": "statement_hash", "AttributeType": "B"},
@@ -342,7 +342,7 @@ def handled_twice(messages: Sequence[StatementMessage]) -> int:
             ],
         )
         claims = Claims(dynamodb)
-        passed = sum(claims.take(claim(message)) for message in messages)
+        passed = sum(claims.take(claim(message)) is not Claim.TAKEN for message in messages)
     return passed - len({message.statement for message in messages})
 
 
@@ -350,8 +350,8 @@ def claim(message: StatementMessage) -> PushRecord:
     statement = decode(message.statement or b"")
     now = time.time_ns() // 1_000_000
     return PushRecord(
-        statement.hash,
         "soak",
+        statement.hash,
         receipt=str(message.receipt),
         sender_pubkey=statement.signer,
         topic=statement.topics[0],

@@ -29,6 +29,7 @@ MEANING = {
     StatementDecision.BAD_SIGNATURE: "its signature does not verify, so it was dropped",
     StatementDecision.UNMATCHED: "no active subscription had a rule for its sender and one of its topics",
     NotificationDecision.RATE_LIMITED: "the sender had reached this receiver too often within a minute",
+    NotificationDecision.CAPPED: "this subscription had been sent too much within a minute, by all senders together",
     NotificationDecision.DUPLICATE: "another receipt had claimed it for this subscription before",
     PushDecision.DELIVERED: "the provider took the push; what becomes of it on the phone, Clarion does not learn",
     PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",

@@ -80,12 +80,15 @@ class Matching(Part):
     """How match decides. What is not set is as `MatchSettings` has it.
 
     A pair of sender and client gets `rate_limit` notifications in `rate_window_seconds`, then none for
-    `rate_cooldown_seconds`. The pipeline's `reconcile` judges by the defaults of these three.
+    `rate_cooldown_seconds`. A subscription gets `subscription_cap` in any `subscription_cap_seconds`, and at most about
+    twice as many. The pipeline's `reconcile` judges by the defaults of these five.
     """
 
     rate_limit: PositiveInt | None = None
     rate_window_seconds: PositiveInt | None = None
     rate_cooldown_seconds: NonNegativeInt | None = None
+    subscription_cap: PositiveInt | None = None
+    subscription_cap_seconds: PositiveInt | None = None
     fan_out_page: PositiveInt | None = None
 
 

@@ -92,7 +92,7 @@ class ClarionStack(Stack):
         allow_index(function, tables.rules, BY_SENDER_TOPIC)
         allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn, tables.rules.table_arn)
         allow(function, "dynamodb: PutItem", tables.push_records.table_arn)
-        allow(function, "dynamodb: GetItem PutItem", tables.rate_limits.table_arn)
+        allow(function, "dynamodb: GetItem PutItem Query", tables.rate_limits.table_arn)
         # Without it, S3 answers for an object that is missing as it does for one that may not be read.
         allow(function, "s3: ListBucket", self.lake.oversize.bucket_arn)
         allow(function, "s3: GetObject", self.lake.oversize.arn_for_objects(f"{STATEMENTS}*"))

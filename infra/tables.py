@@ -23,8 +23,8 @@ class Tables(Construct):
         self.rules = self._table(
             "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
         )
-        self.push_records = self._table("push_records", ("statement_hash", BYTES), ("subscription_id", TEXT), ttl="ttl")
-        self.rate_limits = self._table("rate_limits", ("pair", BYTES), ttl="ttl")
+        self.push_records = self._table("push_records", ("subscription_id", TEXT), ("statement_hash", BYTES), ttl="ttl")
+        self.rate_limits = self._table("rate_limits", ("scope", BYTES), ("part", BYTES), ttl="ttl")
         self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
         self.leases = self._table("leases", ("name", TEXT))
         self._add_indexes()

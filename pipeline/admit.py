@@ -5,7 +5,6 @@ So one fault is one difference, and not the start of a chain of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -16,15 +15,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import NotificationDecision
-from clarion.limiter import REMEMBERED, Admission, Limit, Window, admit, mark_of
+from clarion.limiter import Admitted, Limit, Window, count, fits, forget, judge, mark_of
 from pipeline.differences import REPAIRABLE, Difference
 
-SKEW_MS = 2_000
-"""How far a decision's recorded time may lie from the one it was taken by."""
-PAUSE_MS = 60_000
-"""Clocks differ by less than this: the versions of a pair's window order only what lies closer together."""
+REMEMBERED = 5_000
+"""Admissions of a pair beyond which those are forgotten that can have no bearing any more."""
 
-_QUEUED, _LIMITED = str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED)
+_QUEUED, _LIMITED, _CAPPED = map(
+    str, (NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED, NotificationDecision.CAPPED)
+)
 
 CONTRADICTIONS = StructType([
     StructField("receipt", StringType()),
@@ -51,7 +50,9 @@ class Attempt(NamedTuple):
 
     `found` is what the live system decided, if it did; `against` says why the subscription has no claim to it, if so;
     `sure` whether it surely had one; `told` what the live system said of the statement. What is not `judged` lies
-    outside the period and only sets the scene.
+    outside the period and only sets the scene. `judged_at` is the time that the limit judged it by, or would have, and
+    `counted` whether it was the first to be counted. `full` says whether its subscription had reached the cap, and
+    `overfull` that it was sent twice as much.
     """
 
     receipt: str
@@ -65,6 +66,10 @@ class Attempt(NamedTuple):
     observed_at: int
     at: int
     order: int | None
+    judged_at: int
+    counted: bool | None
+    full: bool
+    overfull: bool
     found: str | None
     against: str | None
     sure: bool
@@ -77,7 +82,7 @@ class Attempt(NamedTuple):
 
     @property
     def mark(self) -> bytes:
-        return mark_of(self.statement_hash, self.subscription_id)
+        return mark_of(self.statement_hash)
 
 
 type Verdict = tuple[Difference, str]
@@ -112,29 +117,15 @@ def replay(attempts: Sequence[Attempt], limit: Limit) -> Iterator[tuple[Attempt,
 
 def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
     """A pair's attempts as they happened: by time, but by the version of the pair's window where that is known."""
-    ordered: list[Attempt] = []
-    for some in _by_pauses(attempts):
-        times: dict[Attempt, int] = {}
-        latest = 0
-        for attempt in sorted((one for one in some if one.order is not None), key=_by_version):
-            latest = times[attempt] = max(latest, attempt.at)
-        ordered += sorted(some, key=lambda one: (times.get(one, one.at), one.order or 0, one.found != _QUEUED))
-    return ordered
+    times: dict[Attempt, int] = {}
+    latest = 0
+    for attempt in sorted((one for one in attempts if one.order is not None), key=_by_version):
+        latest = times[attempt] = max(latest, attempt.at)
+    return sorted(attempts, key=lambda one: (times.get(one, one.at), one.order or 0, one.found != _QUEUED))
 
 
 def _by_version(attempt: Attempt) -> tuple[int, int]:
     return attempt.order or 0, attempt.at
-
-
-def _by_pauses(attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
-    together: list[Attempt] = []
-    for attempt in attempts:
-        if together and attempt.at - together[-1].at > PAUSE_MS:
-            yield together
-            together = []
-        together.append(attempt)
-    if together:
-        yield together
 
 
 def _holders(attempts: Iterable[Attempt]) -> dict[tuple[bytes, str], set[str]]:
@@ -146,71 +137,59 @@ def _holders(attempts: Iterable[Attempt]) -> dict[tuple[bytes, str], set[str]]:
     return holders
 
 
-def _follow(attempts: Iterable[Attempt], limit: Limit) -> Iterator[bool]:
+def _follow(attempts: Sequence[Attempt], limit: Limit) -> Iterator[bool]:
     """Whether the limit lets each of a pair's attempts pass, after what the live system has really let pass.
 
     What the live system never saw is judged by a second window, in which it would have been counted as well.
     """
-    lived = ideal = Window()
+    lived = ideal = _counted_untold(attempts, limit)
     for attempt in attempts:
+        mark, at = attempt.mark, attempt.judged_at
         if attempt.found is None:
-            ideal, passed = _ask(ideal, limit, attempt.mark, attempt.at)
-            yield passed
+            ideal, passed = judge(ideal, limit, mark, at)
+        elif attempt.found == _CAPPED:
+            _, passed = judge(lived, limit, mark, at)
         elif attempt.found == _QUEUED:
-            passed = _may_pass(lived, limit, attempt)
+            _, passed = judge(lived, limit, mark, at)
             lived, ideal = (_count(window, limit, attempt) for window in (lived, ideal))
-            yield passed
         elif attempt.found == _LIMITED:
-            after, passed = _refuse(lived, limit, attempt)
+            after, passed = judge(lived, limit, mark, at)
             if not passed:
-                lived, ideal = after, replace(ideal, cooldown_until=after.cooldown_until)
-            yield passed
+                lived, (ideal, _) = after, judge(ideal, limit, mark, at)
         else:
-            yield True
+            passed = True
+        yield passed
+        lived, ideal = (_pruned(window, limit, attempt.at) for window in (lived, ideal))
 
 
-def _ask(window: Window, limit: Limit, mark: bytes, at: int) -> tuple[Window, bool]:
-    after, (passed,) = admit(window, limit, [mark], at)
-    return after, passed
-
-
-def _may_pass(window: Window, limit: Limit, attempt: Attempt) -> bool:
-    """Whether the limit lets it pass, if all that clocks may differ by is in its favour."""
-    at = attempt.at + SKEW_MS
-    if window.refuses(limit, attempt.mark, attempt.observed_at + SKEW_MS, at):
-        return False
-    _, passed = _ask(window, limit, attempt.mark, at)
-    return passed
-
-
-def _refuse(window: Window, limit: Limit, attempt: Attempt) -> tuple[Window, bool]:
-    """As the limit refuses it at its time or, since clocks differ, a little before.
-
-    What was observed before a cooldown's end, it refuses at any time.
-    """
-    for at in (attempt.at, attempt.at - SKEW_MS):
-        if window.refuses(limit, attempt.mark, attempt.observed_at, at):
-            return window, False
-        after, passed = _ask(window, limit, attempt.mark, at)
-        if not passed:
-            return after, False
-    return window, True
+def _counted_untold(attempts: Sequence[Attempt], limit: Limit) -> Window:
+    """Who was counted by an attempt that came to no end, so that only its retry was told: some time before that."""
+    queued = [attempt for attempt in attempts if attempt.found == _QUEUED]
+    told = count(Window(), *(Admitted(one.judged_at, one.mark) for one in queued if one.counted))
+    untold = Window()
+    for one in queued:
+        if one.counted is False and not told.knows(one.mark):
+            times = [admitted.at for admitted in told.admitted]
+            if fits(times, limit, one.judged_at):
+                told, untold = (count(window, Admitted(one.judged_at, one.mark)) for window in (told, untold))
+    return untold
 
 
 def _count(window: Window, limit: Limit, attempt: Attempt) -> Window:
-    """The window after this one did pass, whether it should have or not."""
-    after, passed = _ask(window, limit, attempt.mark, attempt.at)
-    if passed:
-        return after
-    admitted = (*window.admitted, Admission(attempt.at, attempt.mark))
-    return replace(window, admitted=admitted[-max(REMEMBERED, limit.count) :])
+    """The window after this one did pass. One that should not have counts, but for itself: it takes no other along."""
+    after, passed = judge(window, limit, attempt.mark, attempt.judged_at)
+    return after if passed else count(window, Admitted(attempt.judged_at, mark_of(attempt.mark)))
+
+
+def _pruned(window: Window, limit: Limit, now: int) -> Window:
+    return forget(window, limit, now) if len(window.admitted) > REMEMBERED else window
 
 
 def _judge(attempt: Attempt, first: str | None, *, passes: bool, elsewhere: bool) -> Verdict | None:
     """`first` is the receipt that was, or should have been, queued before this one; `elsewhere`: another receipt has or had the claim."""
     if attempt.found == _QUEUED:
         return _judge_queued(attempt, first, passes=passes)
-    if attempt.against or not attempt.sure or elsewhere or first or not passes:
+    if attempt.against or not attempt.sure or elsewhere or first or not passes or attempt.full:
         return None
     if attempt.found is None and attempt.told in {None, "matched"}:
         return Difference.MISSING, "never decided" if attempt.told is None else "matched, but no notification decided"
@@ -224,6 +203,8 @@ def _judge_queued(attempt: Attempt, first: str | None, *, passes: bool) -> Verdi
         return Difference.UNEXPECTED, f"already queued under receipt {first}"
     if not passes:
         return Difference.UNEXPECTED, "over the limit"
+    if attempt.overfull:
+        return Difference.UNEXPECTED, "over the cap of its subscription"
     return None
 
 

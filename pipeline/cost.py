@@ -38,6 +38,7 @@ PER_DECISION = {
     "statement/matched": _LOOKED_UP,
     # The subscription and the pair's window are read; the record is the statement's.
     "notification/rate_limited": Units(reads=1),
+    "notification/capped": Units(reads=1),
     "notification/duplicate": Units(reads=1, writes=1),
     "notification/queued": Units(reads=1, writes=2, sent=1),
     # Dispatch reads the subscription, and tells the lake by a record of its own.

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -56,7 +57,7 @@ def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
     return StructField(name, kind, nullable=not needed)
 
 
-_TEXT, _LONG, _INT, _BYTES = StringType(), LongType(), IntegerType(), BinaryType()
+_TEXT, _LONG, _INT, _BYTES, _FLAG = StringType(), LongType(), IntegerType(), BinaryType(), BooleanType()
 _RULE = StructType(
     [StructField("sender_pubkey", _BYTES), StructField("topic", _BYTES), StructField("push_type", _TEXT)]
 )
@@ -89,6 +90,8 @@ SCHEMAS: dict[Kind, StructType] = {
         _field("sender_pubkey", _BYTES),
         _field("topic", _BYTES),
         _field("order", _LONG, needed=False),
+        _field("judged_at", _LONG, needed=False),
+        _field("counted", _FLAG, needed=False),
     ]),
     Kind.PUSH: StructType([
         _field("at", _LONG),

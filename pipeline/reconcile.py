@@ -10,12 +10,12 @@ Only statements observed in the period are judged, by all events up to now. On a
 
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.limiter import Limit
+from clarion.limiter import LATENESS, SKEW, Limit
 from pipeline.admit import contradictions
 from pipeline.differences import Difference
 from pipeline.lake import HOUR_MS, Kind, Lake, Period
@@ -35,7 +35,7 @@ _WHO = ("receipt", "subscription_id")
 class Terms:
     """What to judge by; spans are milliseconds.
 
-    `grace` is how far from a change of rules, or from its expiry, a statement may rightly be decided either way:
+    `cap` is of a subscription, which may be sent up to twice as much. `grace` is how far from a change of rules, or from its expiry, a statement may rightly be decided either way:
     longer than the live path waits for an index to catch up. `lookback` is how far back claims are looked for.
     """
 
@@ -43,6 +43,7 @@ class Terms:
     late: int = 60_000
     lookback: int = 24 * HOUR_MS
     limit: Limit = field(default_factory=Limit)
+    cap: Limit = field(default_factory=lambda: Limit(count=300, window=60_000, cooldown=0))
 
 
 def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:
@@ -52,7 +53,7 @@ def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:
     statements = dated(facts, lake.read(Kind.STATEMENT, since)).persist(StorageLevel.DISK_ONLY)
     asked = wanted(possible(statements, terms), rules_as_told(lake, statements, now), grace_ms=terms.grace)
     before = Period(period.start - terms.lookback, now)
-    found = decisions(lake.read(Kind.NOTIFICATION, before), statements, period.start, terms)
+    found = with_caps(decisions(lake.read(Kind.NOTIFICATION, before), statements, period.start, terms), terms.cap)
     tries = attempts(asked, found, statements, terms).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(Kind.PUSH, since))
     astray = contradictions(tries, terms.limit).select(*DIFFERENCES)
@@ -95,13 +96,33 @@ def decisions(notified: DataFrame, statements: DataFrame, start: int, terms: Ter
     """
     receipts = statements.select("receipt", F.lit(True).alias("judged"))
     marked = notified.join(receipts, on="receipt", how="left")
-    recent = F.col("at") >= start - terms.limit.window - terms.limit.cooldown
+    recent = F.col("at") >= start - SKEW - terms.limit.window - max(terms.limit.cooldown, terms.cap.window)
     hashes = statements.select("statement_hash").distinct().withColumn("known", F.lit(True))
     near = marked.join(hashes, on="statement_hash", how="left").where(F.col("judged") | recent | F.col("known"))
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
     whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")
     return near.groupBy(*_WHO).agg(whole).select(*_WHO, "whole.*")
+
+
+def with_caps(found: DataFrame, cap: Limit) -> DataFrame:
+    """The decisions with `full`, whether a capped one may rightly be, and `overfull`, whether a queued one is too many.
+
+    Both are looked for only where a subscription has enough decisions for either; a live sandbox knows of all that was
+    queued or less, so a cap that comes too late is right up to twice its count.
+    """
+    judged_at = F.coalesce("judged_at", "at")
+    queued = F.count_if(F.col("decision") == NotificationDecision.QUEUED)
+    busy = found.groupBy("subscription_id").agg(queued.alias("queued")).where(F.col("queued") >= cap.count)
+    marked = found.withColumn("judged_at", judged_at).join(
+        F.broadcast(busy.withColumn("busy", F.lit(True)).drop("queued")), on="subscription_id", how="left"
+    )
+    rest = marked.where(F.col("busy").isNull()).select("*", F.lit(False).alias("full"), F.lit(False).alias("overfull"))
+    by_time = Window.partitionBy("subscription_id").orderBy("judged_at")
+    counted = marked.where("busy").withColumn("near", queued.over(by_time.rangeBetween(1 - cap.window, 0)))
+    fullest = F.max("near").over(by_time.rangeBetween(0, cap.window - 1))
+    looked_at = counted.withColumn("full", fullest >= cap.count).withColumn("overfull", F.col("near") > 2 * cap.count)
+    return rest.unionByName(looked_at.drop("near")).drop("busy")
 
 
 def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: Terms) -> DataFrame:
@@ -120,12 +141,20 @@ def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: T
         F.coalesce("observed_at", "fact.at").alias("observed_at"),
         F.coalesce("fact.at", "last_at").alias("at"),
         "fact.order",
+        F.coalesce("fact.judged_at", F.greatest("observed_at", F.col("last_at") - LATENESS)).alias("judged_at"),
+        "fact.counted",
+        _flag("fact.full").alias("full"),
+        _flag("fact.overfull").alias("overfull"),
         F.col("fact.decision").alias("found"),
         _against().alias("against"),
-        F.coalesce(F.col("wish.certain") & unexpired, F.lit(False)).alias("sure"),
+        _flag(F.col("wish.certain") & unexpired).alias("sure"),
         "told",
         F.coalesce(F.col("fact.judged"), F.col("wish").isNotNull()).alias("judged"),
     )
+
+
+def _flag(value: Column | str) -> Column:
+    return F.coalesce(value, F.lit(False))
 
 
 def _against() -> Column:

@@ -1,25 +1,31 @@
-"""Whether a notification may go out: the cooldown, the claim, the count, in this order.
+"""Whether a notification may go out: the cooldown, the cap, the claim, the count, in this order.
 
-    in cooldown ─────▶ rate_limited     nothing is written: a flood costs reads only
+    in cooldown ─────────▶ rate_limited   nothing is written: a flood costs reads only
         │ no
-    claimed before ──▶ duplicate        and eats no budget
+    subscription full ───▶ capped         nor here
+        │ no
+    claimed before ──────▶ duplicate      and eats no budget
         │ no: claimed
-    one too many ────▶ rate_limited     and starts the cooldown
+    one too many ────────▶ rate_limited   and starts the cooldown
         │ no: counted
       queued
 
+A statement that the pair's window has counted already passes the cooldown, and is counted no more: it is a retry, or
+for another subscription of the same client. The latter may be full all the same, which its claim tells.
+
 Every step may run twice, and rules the same: a claim lets its own receipt pass again, a window knows whom it has
-counted, and what was observed before a cooldown's end is refused for good, unless it was counted.
+counted, and what it refused falls into the cooldown, whenever it comes again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision
-from clarion.limiter import Limit, Window, admit, make_room, mark_of
+from clarion.limiter import Admitted, Limit, Window, count, judge, judged_at, mark_of, remembered_since
 from clarion.tables import PushRecord
-from match.claims import Claims, lasts_until
+from match.caps import Caps
+from match.claims import Claim, Claims, lasts_until
 from match.matching import Match
 from match.windows import Seen, Windows
 
@@ -46,81 +52,129 @@ class Notification(NamedTuple):
 
     @property
     def mark(self) -> bytes:
-        return mark_of(self.statement_hash, self.match.receiver.subscription_id)
+        return mark_of(self.statement_hash)
+
+    @property
+    def subscription_id(self) -> str:
+        return self.match.receiver.subscription_id
 
 
 class Ruling(NamedTuple):
-    """`order` is the version of the pair's window that the decision was taken on, or wrote."""
+    """`order` is the version of the pair's window that the decision was taken on, or wrote.
+
+    `judged_at` is the time that the statement was judged by; `counted` says whether this ruling changed the window.
+    """
 
     decision: NotificationDecision
-    order: int | None
+    order: int | None = None
+    judged_at: int | None = None
+    counted: bool | None = None
+
+
+class Asked(NamedTuple):
+    """A notification, the mark of its statement, and the time that it is judged by."""
+
+    notification: Notification
+    mark: bytes
+    at: int
+
+
+class View(NamedTuple):
+    """A pair's window as it was seen, and the whole of it, as far as it has a bearing on who is asking."""
+
+    seen: Seen
+    window: Window
+    paged: frozenset[Admitted]
+
+    def without_pages(self, window: Window) -> Window:
+        """Of what has become of the whole, that which belongs into the row."""
+        kept = [one for one in window.admitted if one not in self.paged or one in self.seen.window.admitted]
+        return Window(tuple(kept), window.cooldowns)
 
 
 class Admission:
-    def __init__(self, limit: Limit, claims: Claims, windows: Windows, clock: Callable[[], int]) -> None:
+    def __init__(self, limit: Limit, claims: Claims, windows: Windows, caps: Caps, clock: Callable[[], int]) -> None:
         self._limit = limit
         self._claims = claims
         self._windows = windows
+        self._caps = caps
         self._clock = clock
 
     def decide(self, notifications: Sequence[Notification]) -> list[Ruling]:
         """Rule on notifications of one pair, in their order, with at most one write that changes its window."""
         now = self._clock()
         pair = notifications[0].pair
-        seen = self._windows.look(pair, now)
-        earlier = self._set_aside(pair, seen.window, notifications)
-        early = [self._before_count(notification, seen, earlier, now) for notification in notifications]
-        claimed = [notification for notification, ruling in zip(notifications, early, strict=True) if not ruling]
-        counted = iter(self._count(pair, claimed, seen, earlier) if claimed else ())
-        return [ruling or next(counted) for ruling in early]
+        asked = [Asked(one, one.mark, judged_at(one.observed_at, now)) for one in notifications]
+        view = self._view(pair, self._windows.look(pair, [one.at for one in asked]), asked, now)
+        rulings: dict[int, Ruling] = {}
+        claimed: dict[int, Claim] = {}
+        for number, one in enumerate(asked):
+            outcome = self._before_count(one, view, now)
+            if isinstance(outcome, Ruling):
+                rulings[number] = outcome
+            else:
+                claimed[number] = outcome
+        if claimed:
+            counted = self._count(pair, [asked[number] for number in claimed], view, now)
+            rulings |= dict(zip(claimed, counted, strict=True))
+            self._add_queued([(asked[number], claimed[number], rulings[number]) for number in claimed])
+        return [rulings[number] for number in range(len(asked))]
 
-    def _before_count(self, notification: Notification, seen: Seen, earlier: set[bytes], now: int) -> Ruling | None:
-        if notification.mark not in earlier and self._refused(seen.window, notification, now):
-            return Ruling(NotificationDecision.RATE_LIMITED, seen.version)
-        if not self._claims.take(_record(notification, now)):
-            return Ruling(NotificationDecision.DUPLICATE, None)
-        return None
+    def publish(self) -> None:
+        """Let the other sandboxes know what was queued: once for all that a batch decided."""
+        self._caps.publish(self._clock())
 
-    def _refused(self, window: Window, notification: Notification, now: int) -> bool:
-        return window.refuses(self._limit, notification.mark, notification.observed_at, now)
-
-    def _set_aside(self, pair: bytes, window: Window, notifications: Sequence[Notification]) -> set[bytes]:
-        """Whom the window's pages know: read only for those that may be retries and are in none but a page."""
-        asked = [
-            notification.observed_at
-            for notification in notifications
-            if window.may_have_set_aside(notification.observed_at) and not window.knows(notification.mark)
+    def _view(self, pair: bytes, seen: Seen, asked: Collection[Asked], now: int) -> View:
+        """With the window's pages, if any of those who ask may be in one or close to one; that is rare."""
+        since = [
+            remembered_since(self._limit, one.notification.observed_at, now)
+            for one in asked
+            if not seen.window.knows(one.mark)
         ]
-        return self._windows.set_aside_since(pair, window, min(asked)) if asked else set()
+        paged: set[Admitted] = set()
+        if since and min(since) < seen.paged_until:
+            paged = self._windows.pages(pair, min(since))
+        return View(seen, count(seen.window, *paged) if paged else seen.window, frozenset(paged))
 
-    def _count(self, pair: bytes, claimed: Sequence[Notification], seen: Seen, earlier: set[bytes]) -> list[Ruling]:
+    def _before_count(self, asked: Asked, view: View, now: int) -> Ruling | Claim:
+        at, known = asked.at, view.window.knows(asked.mark)
+        if not known and view.window.refuses(at):
+            return Ruling(NotificationDecision.RATE_LIMITED, view.seen.version, at, counted=False)
+        if not known and self._full(asked):
+            return Ruling(NotificationDecision.CAPPED, judged_at=at)
+        claim = self._claims.take(_record(asked.notification, now))
+        if claim is Claim.TAKEN:
+            return Ruling(NotificationDecision.DUPLICATE)
+        if known and claim is Claim.NEW and self._full(asked):
+            return Ruling(NotificationDecision.CAPPED, judged_at=at)
+        return claim
+
+    def _full(self, asked: Asked) -> bool:
+        return self._caps.full(asked.notification.subscription_id, asked.at)
+
+    def _add_queued(self, decided: Sequence[tuple[Asked, Claim, Ruling]]) -> None:
+        """To what their subscriptions were sent, but for retries, which were added when they were claimed."""
+        for asked, claim, ruling in decided:
+            if ruling.decision is NotificationDecision.QUEUED and (claim is Claim.NEW or ruling.counted):
+                self._caps.add(asked.notification.subscription_id, asked.at)
+
+    def _count(self, pair: bytes, claimed: Sequence[Asked], view: View, now: int) -> list[Ruling]:
         """Try until no other worker comes between: each that does moves the window on, which soon is in cooldown."""
         while True:
-            now = self._clock()
-            asking = [
-                notification.mark
-                for notification in claimed
-                if notification.mark not in earlier and not self._refused(seen.window, notification, now)
-            ]
-            window, passing = self._admit(pair, seen.window, asking, now)
-            if window == seen.window:
-                break
-            written, seen = self._windows.replace(pair, seen, window, now)
+            window, verdicts = view.window, []
+            for one in claimed:
+                after, passed = judge(window, self._limit, one.mark, one.at)
+                verdicts.append((passed, after != window))
+                window = after
+            seen, written = view.seen, True
+            if window != view.window:
+                written, seen = self._windows.replace(pair, seen, view.without_pages(window), self._clock())
             if written:
-                break
-            earlier = self._set_aside(pair, seen.window, claimed)
-        passed = {*earlier, *passing}
-        return [Ruling(_decision(passed=notification.mark in passed), seen.version) for notification in claimed]
-
-    def _admit(self, pair: bytes, seen: Window, asking: Sequence[bytes], now: int) -> tuple[Window, set[bytes]]:
-        """The window after they asked, and which may pass. It stays as it was seen if that changes nothing."""
-        roomy, page = make_room(seen, self._limit, len(asking), now)
-        window, verdicts = admit(roomy, self._limit, asking, now)
-        if window == roomy:
-            window = seen
-        elif page:
-            self._windows.set_aside(pair, seen.pages, page, now)
-        return window, {mark for mark, passed in zip(asking, verdicts, strict=True) if passed}
+                return [
+                    Ruling(_decision(passed=passed), seen.version, one.at, counted)
+                    for one, (passed, counted) in zip(claimed, verdicts, strict=True)
+                ]
+            view = self._view(pair, seen, claimed, now)
 
 
 def _decision(*, passed: bool) -> NotificationDecision:
@@ -129,8 +183,8 @@ def _decision(*, passed: bool) -> NotificationDecision:
 
 def _record(notification: Notification, now: int) -> PushRecord:
     return PushRecord(
+        notification.subscription_id,
         notification.statement_hash,
-        notification.match.receiver.subscription_id,
         receipt=notification.claimant,
         sender_pubkey=notification.sender,
         topic=notification.match.topic,

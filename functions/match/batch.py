@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from itertools import batched, chain
+from itertools import batched
 
 from clarion.decisions import StatementDecision
 from clarion.messages import PushMessage, StatementMessage
 from match import fan_out, lookups
 from match.admission import Admission, Notification, Ruling
 from match.case import Case
-from match.claims import Claims
+from match.claims import Claim, Claims
 from match.fan_out import Page
-from match.faults import Fault, Unreadable, attempt, settle, sound
+from match.faults import Fault, Unreadable, settle, sound
 from match.matching import Match, Receiver, in_doubt, match
 from match.outbox import Letter, Outbox
 from match.settings import MatchSettings
@@ -23,10 +23,6 @@ from match.verdict import Rejected, Verified, judge
 
 PAGES = 8
 """How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
-
-type Asked = list[tuple[Case, Notification]]
-"""What one pair's admission is asked for at once."""
-type Ruled = list[tuple[Asked, list[Ruling] | Fault]]
 
 
 @dataclass(frozen=True)
@@ -44,11 +40,12 @@ class Matcher:
         self._judge(cases)
         going = self._in_turn([case for case in cases if isinstance(case.verdict, Verified)])
         self._match(going)
-        self._finish([case for case in going if not case.message.span], self._side_by_side)
-        self._finish([case for case in going if case.message.span], self._in_strands)
+        self._finish([case for case in going if not case.message.span])
+        self._finish([case for case in going if case.message.span])
+        self.admission.publish()
 
-    def _finish(self, cases: Sequence[Case], rule: Callable[[list[Asked]], Ruled]) -> None:
-        self._admit([case for case in cases if not case.fault], rule)
+    def _finish(self, cases: Sequence[Case]) -> None:
+        self._admit([case for case in cases if not case.fault])
         self._post((case, self._letter(push)) for case in cases if not case.fault for push in case.pushes())
         self._post((case, letter) for case in cases if not case.fault for letter in case.onward)
 
@@ -74,7 +71,7 @@ class Matcher:
 
     def _take_page(self, case: Case) -> bool:
         now = self.clock()
-        return self.claims.take(fan_out.page_record(case.message, case.verified, now))
+        return self.claims.take(fan_out.page_record(case.message, case.verified, now)) is not Claim.TAKEN
 
     def _match(self, cases: Sequence[Case]) -> None:
         pages = self._pages(cases)
@@ -129,12 +126,12 @@ class Matcher:
             receivers |= dict.fromkeys(some, found) if isinstance(found, Fault) else found
         return receivers
 
-    def _admit(self, cases: Sequence[Case], rule: Callable[[list[Asked]], Ruled]) -> None:
-        of_pair: dict[bytes, Asked] = defaultdict(list)
+    def _admit(self, cases: Sequence[Case]) -> None:
+        of_pair: dict[bytes, list[tuple[Case, Notification]]] = defaultdict(list)
         for case in cases:
             for notification in case.notifications():
                 of_pair[notification.pair].append((case, notification))
-        for asked, rulings in rule(list(of_pair.values())):
+        for asked, rulings in settle(self.pool, self._rule, of_pair.values()):
             if isinstance(rulings, Fault):
                 for case, _ in asked:
                     case.fault = rulings.reason
@@ -142,17 +139,7 @@ class Matcher:
             for (case, notification), ruling in zip(asked, rulings, strict=True):
                 case.rule(notification, ruling)
 
-    def _side_by_side(self, asking: list[Asked]) -> Ruled:
-        return settle(self.pool, self._rule, asking)
-
-    def _in_strands(self, asking: list[Asked]) -> Ruled:
-        """Few at a time: the claims of a crowd's page share a hash key."""
-        return [*chain.from_iterable(self.pool.map(self._rule_in_turn, fan_out.strands(asking)))]
-
-    def _rule_in_turn(self, strand: Sequence[Asked]) -> Ruled:
-        return [(asked, attempt(self._rule, asked)) for asked in strand]
-
-    def _rule(self, asked: Asked) -> list[Ruling]:
+    def _rule(self, asked: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
         return self.admission.decide([notification for _, notification in asked])
 
     def _letter(self, push: PushMessage) -> Letter:

@@ -7,6 +7,7 @@
 One conditional put. Expiry is part of the condition, since DynamoDB removes what has expired days late.
 """
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from clarion.tables import PushRecord
@@ -21,6 +22,15 @@ SLACK = 3600
 _FREE = "attribute_not_exists(receipt) OR #ttl <= :now OR receipt = :receipt"
 
 
+class Claim(Enum):
+    NEW = auto()
+    """It was free."""
+    HELD = auto()
+    """The same receipt has it already: this is a retry."""
+    TAKEN = auto()
+    """Another receipt has it."""
+
+
 def lasts_until(expires_at: int, now: int) -> int:
     """UNIX seconds, as are the arguments."""
     return min(expires_at + SLACK, now + LONGEST)
@@ -30,17 +40,19 @@ class Claims:
     def __init__(self, dynamodb: "DynamoDBClient") -> None:
         self._dynamodb = dynamodb
 
-    def take(self, record: PushRecord) -> bool:
-        """Whether `record` holds the claim now: it was free at `record.claimed_at`, or its receipt's already."""
+    def take(self, record: PushRecord) -> Claim:
+        """Claim it for `record.receipt` if it is free at `record.claimed_at`."""
         now = str(record.claimed_at // 1000)
         try:
-            self._dynamodb.put_item(
+            answer = self._dynamodb.put_item(
                 TableName=PushRecord.Meta.table_name,
                 Item=record.serialize(),
                 ConditionExpression=_FREE,
                 ExpressionAttributeNames={"#ttl": "ttl"},
                 ExpressionAttributeValues={":now": {"N": now}, ":receipt": {"S": record.receipt}},
+                ReturnValues="ALL_OLD",
             )
         except self._dynamodb.exceptions.ConditionalCheckFailedException:
-            return False
-        return True
+            return Claim.TAKEN
+        before = answer.get("Attributes", {}).get("receipt")
+        return Claim.HELD if before == {"S": record.receipt} else Claim.NEW

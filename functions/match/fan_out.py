@@ -12,7 +12,7 @@ A page's pushes are queued before its successor is sent, so a crash repeats one 
 successor twice, too: the two carry different tokens, and only the one whose token claims the page goes on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -28,11 +28,8 @@ from match.verdict import Verified
 EVERYTHING = Span(after="", until="~", page=0, token=UUID(int=0))
 """Ids are UUIDs in lower-case hex digits, which all come before `~`."""
 _BOUNDS = "48c~"
-"""UUIDs are spread evenly, so legs that end here are of about the same length. Few, because all their claims lie under
-one hash key, to which DynamoDB lets 1,000 units a second through."""
-STRANDS = 4
-"""How many of a page are admitted side by side. Each takes three requests of some 5 ms, one of them the claim: with 4
-legs that makes about what goes through."""
+"""UUIDs are spread evenly, so legs that end here are of about the same length. Few, so that one crowd does not take the
+sandboxes and the tables' throughput from everybody else."""
 
 
 class Found(NamedTuple):
@@ -92,17 +89,12 @@ def successors(message: StatementMessage, page: Page) -> Iterator[StatementMessa
         yield message.model_copy(update={"span": rest})
 
 
-def strands[Part](parts: Sequence[Part]) -> list[Sequence[Part]]:
-    """What is to be done one after the other, side by side with the other strands."""
-    return [strand for number in range(STRANDS) if (strand := parts[number::STRANDS])]
-
-
 def page_record(message: StatementMessage, verified: Verified, now: int) -> PushRecord:
-    """The claim of a message on its page. `now` is UNIX milliseconds."""
+    """The claim of a message on its page, under a key that no subscription has. `now` is UNIX milliseconds."""
     span = message.span or EVERYTHING
     return PushRecord(
+        f"page/{message.receipt}/{span.until}/{span.page}",
         verified.hash,
-        f"{message.receipt}/{span.until}/{span.page}",
         receipt=str(span.token),
         sender_pubkey=verified.sender,
         topic=b"",

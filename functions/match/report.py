@@ -92,4 +92,6 @@ def _notification_event(notification: Notification, ruling: Ruling, at: int) -> 
         sender_pubkey=notification.sender,
         topic=notification.match.topic,
         order=ruling.order,
+        judged_at=ruling.judged_at,
+        counted=ruling.counted,
     )

@@ -17,6 +17,7 @@ from clarion.messages import StatementMessage
 from clarion.metrics import metrics_of
 from match.admission import Admission
 from match.batch import Matcher
+from match.caps import Caps
 from match.case import Case
 from match.claims import Claims
 from match.dead_letters import DeadLetter, DeadLetters
@@ -81,7 +82,13 @@ class Room:
             settings=settings,
             source=Source(clients.s3, settings.oversize_bucket),
             claims=claims,
-            admission=Admission(settings.limit, claims, Windows(clients.dynamodb), clock),
+            admission=Admission(
+                settings.limit,
+                claims,
+                Windows(clients.dynamodb, settings.limit),
+                Caps(clients.dynamodb, settings.cap),
+                clock,
+            ),
             outbox=outbox,
             pool=clients.pool,
             clock=clock,

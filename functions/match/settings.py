@@ -11,7 +11,8 @@ class MatchSettings(Settings):
     """Without `dead_letter_url` what can't be handled goes the queue's own way, by its retries.
 
     A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
-    `fan_out_page` is how many subscriptions one invocation matches with a statement.
+    `fan_out_page` is how many subscriptions one invocation matches with a statement. A subscription gets
+    `subscription_cap` notifications in any `subscription_cap_seconds`, and at most about twice as many: `match.caps`.
     """
 
     table_prefix: str
@@ -27,10 +28,16 @@ class MatchSettings(Settings):
     rate_limit: int = Field(default=30, gt=0)
     rate_window_seconds: int = Field(default=60, gt=0)
     rate_cooldown_seconds: int = Field(default=120, ge=0)
+    subscription_cap: int = Field(default=300, gt=0)
+    subscription_cap_seconds: int = Field(default=60, gt=0)
 
     @property
     def limit(self) -> Limit:
         return Limit(self.rate_limit, self.rate_window_seconds * 1000, self.rate_cooldown_seconds * 1000)
+
+    @property
+    def cap(self) -> Limit:
+        return Limit(self.subscription_cap, self.subscription_cap_seconds * 1000, cooldown=0)
 
     @property
     def push_queues(self) -> dict[NotifyType, str]:

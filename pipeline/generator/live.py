@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GENUINE = ("ordinary", "standing")
 LIMIT, WINDOW_MS, COOLDOWN_MS = 30, 60_000, 120_000
 _GONE_AFTER_MS = 400
-_DECIDED = "sender long, client long, m long, copy int, sub long, decision string, order long"
+_DECIDED = "sender long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
 _FATES = {
     "malformed": StatementDecision.MALFORMED,
     "foreign": StatementDecision.UNSUPPORTED_PROOF,
@@ -62,44 +62,53 @@ def notifications(wanted: DataFrame) -> DataFrame:
     counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("place", F.row_number().over(same))
     simple = F.when(F.col("place") == 1, NotificationDecision.QUEUED).otherwise(NotificationDecision.DUPLICATE)
     quiet = counted.where(F.col("of_pair") <= LIMIT).select(
-        *wanted.columns, simple.alias("decision"), F.lit(None).cast("long").alias("order")
+        *wanted.columns,
+        simple.alias("decision"),
+        F.lit(None).cast("long").alias("order"),
+        F.lit(None).cast("boolean").alias("counted"),
     )
     loud = counted.where(F.col("of_pair") > LIMIT)
     asked = loud.select("sender", "client", "m", "copy", "sub", "observed_at", "decided_at")
     told = asked.groupBy("sender", "client").applyInPandas(_limited, _DECIDED)
     rest = loud.join(told, on=["sender", "client", "m", "copy", "sub"], how="inner")
-    columns = [*wanted.columns, "decision", "order"]
+    columns = [*wanted.columns, "decision", "order", "counted"]
     return quiet.select(columns).unionByName(rest.select(columns))
 
 
 def _limited(attempts: pd.DataFrame) -> pd.DataFrame:
     ordered = attempts.sort_values(["decided_at", "m", "sub"])
-    told = list(_decide(ordered))
-    return ordered.assign(decision=[str(decision) for decision, _ in told], order=[order for _, order in told]).drop(
-        columns=["observed_at", "decided_at"]
-    )
+    decisions, orders, counted = zip(*_decide(ordered), strict=True)
+    told = ordered.assign(decision=[str(decision) for decision in decisions], order=orders, counted=counted)
+    return told.drop(columns=["observed_at", "decided_at"])
 
 
-def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int]]:
-    admitted: list[int] = []
+def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int, bool]]:
+    """Each decision, the version of the pair's window after it, and whether it changed the window."""
+    counted: dict[Hashable, int] = {}
     claims: set[tuple[Hashable, Hashable]] = set()
-    cooldown, version = 0, 0
-    columns = (attempts[name] for name in ("observed_at", "decided_at", "m", "sub"))
-    for observed_at, at, m, sub in zip(*columns, strict=True):
-        if observed_at < cooldown:
-            yield NotificationDecision.RATE_LIMITED, version
-            continue
-        if (m, sub) in claims:
-            yield NotificationDecision.DUPLICATE, version
-            continue
-        claims.add((m, sub))
-        version += 1
-        if sum(at - earlier < WINDOW_MS for earlier in admitted) >= LIMIT:
-            cooldown = at + COOLDOWN_MS
-            yield NotificationDecision.RATE_LIMITED, version
+    cooldowns: list[int] = []
+    version = 0
+    for at, m, sub in zip(*(attempts[name] for name in ("observed_at", "m", "sub")), strict=True):
+        known = m in counted
+        if not known and any(begin <= at < begin + COOLDOWN_MS for begin in cooldowns):
+            yield NotificationDecision.RATE_LIMITED, version, False
+        elif (m, sub) in claims:
+            yield NotificationDecision.DUPLICATE, version, False
         else:
-            admitted.append(at)
-            yield NotificationDecision.QUEUED, version
+            claims.add((m, sub))
+            version += not known
+            if known or not _crowded([*counted.values(), at], at):
+                counted.setdefault(m, at)
+                yield NotificationDecision.QUEUED, version, not known
+            else:
+                cooldowns.append(at)
+                yield NotificationDecision.RATE_LIMITED, version, True
+
+
+def _crowded(times: list[int], at: int) -> bool:
+    """Whether some window that `at` lies in holds too many."""
+    begins = (begin for begin in times if begin <= at < begin + WINDOW_MS)
+    return any(sum(begin <= one < begin + WINDOW_MS for one in times) > LIMIT for begin in begins)
 
 
 def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
@@ -137,6 +146,8 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
         "sender_pubkey",
         topic_key(plan).alias("topic"),
         "order",
+        F.col("observed_at").alias("judged_at"),
+        "counted",
     )
 
 

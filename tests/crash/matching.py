@@ -13,10 +13,10 @@ from uuid import uuid4
 import boto3
 
 from clarion.decisions import NotificationDecision, NotifyType, StatementDecision
-from clarion.limiter import REMEMBERED, Admission, mark_of, pack, unpack
+from clarion.limiter import ROOM, Admitted, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
 from clarion.statement import Statement, encode
-from clarion.tables import RateLimit, Rule, Subscription
+from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
 from match.room import Clients
 from match.settings import MatchSettings
 from tests.crash.harness import RETURN, Scenario
@@ -87,11 +87,11 @@ class Matching:
 
     def _fill(self, client_id: bytes, used: int) -> None:
         """Leave the pair's window no room: the next one admitted has it set a page aside."""
-        now, earlier = self._scene.clock(), range(REMEMBERED - used + 2, 2, -1)
-        admitted = [Admission(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
-        admitted += [Admission(now, bytes([200 + number] * 8)) for number in range(used)]
+        now, earlier = self._scene.clock(), range(ROOM // 14 - used + 2, 2, -1)
+        admitted = [Admitted(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
+        admitted += [Admitted(now, bytes([200 + number] * 8)) for number in range(used)]
         pair = self._scene.sender.key + client_id
-        RateLimit(pair, admitted=pack(admitted), cooldown_until=0, version=used, ttl=2**40).save()
+        RateLimit(pair, WINDOW_PART, admitted=pack(admitted), version=used, ttl=2**40).save()
 
     def _send(
         self,
@@ -194,7 +194,7 @@ class Matching:
     def _check_budgets(self, pushes: list[PushMessage]) -> None:
         told: dict[bytes, set[bytes]] = defaultdict(set)
         for push in pushes:
-            told[push.client_id].add(mark_of(push.statement_hash, str(push.subscription_id)))
+            told[push.client_id].add(mark_of(push.statement_hash))
         assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
         crowd = [*self._crowd, self._unseen]
         assert all(len(told[one.client_id]) == 1 for one in crowd), "not each of the crowd was told"
@@ -206,12 +206,11 @@ class Matching:
             if client_id == self._busy[0].client_id:
                 assert fullest == LIMIT, "some were refused before the limit was reached"
 
-    def _counted(self, client_id: bytes) -> list[Admission]:
+    def _counted(self, client_id: bytes) -> list[Admitted]:
         """By the pair's window and its pages."""
         pair = self._scene.sender.key + client_id
-        row = RateLimit.get(pair, consistent_read=True)
-        pages = [RateLimit.get(pair + number.to_bytes(4)) for number in range(int(row.pages))]
-        return [admission for some in (*pages, row) for admission in unpack(some.admitted)]
+        parts = RateLimit.query(pair, RateLimit.part >= WINDOW_PART, consistent_read=True)
+        return sorted({admission for part in parts for admission in unpack(part.admitted)})
 
 
 def _name(digit: str) -> str:

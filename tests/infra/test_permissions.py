@@ -63,7 +63,7 @@ PERMITTED: Mapping[str, Permissions] = {
             "clarion-prod-statements",
             "clarion-prod-statements-dead",
         },
-        "dynamodb:Query": {"clarion-prod-rules/index/by_sender_topic"},
+        "dynamodb:Query": {"clarion-prod-rules/index/by_sender_topic", "clarion-prod-rate_limits"},
         "dynamodb:BatchGetItem": {"clarion-prod-rules", "clarion-prod-subscriptions"},
         "dynamodb:GetItem": {"clarion-prod-rate_limits"},
         "dynamodb:PutItem": {"clarion-prod-push_records", "clarion-prod-rate_limits"},

@@ -22,8 +22,8 @@ type Item = dict[str, dict[str, Any]]
 _KEYS: dict[type[Model], tuple[str, ...]] = {
     Subscription: ("subscription_id",),
     Rule: ("subscription_id", "rule_key"),
-    PushRecord: ("statement_hash", "subscription_id"),
-    RateLimit: ("pair",),
+    PushRecord: ("subscription_id", "statement_hash"),
+    RateLimit: ("scope", "part"),
 }
 
 
@@ -44,6 +44,7 @@ class Dictionary:
         self._lax = lax
         self._keys = {model.Meta.table_name: key for model, key in _KEYS.items()}
         self._rows: dict[tuple[Any, ...], Item] = {}
+        self._scopes: dict[bytes, set[tuple[Any, ...]]] = defaultdict(set)
         self._index: dict[bytes, list[tuple[str, Item]]] = defaultdict(list)
 
     def keep(self, row: Model) -> None:
@@ -105,7 +106,9 @@ class Dictionary:
             error = {"Error": {"Code": "ConditionalCheckFailedException", "Message": "as asked"}}
             return _answer(400, error | _there(there))
         self._rows[name] = asked["Item"]
-        return _yes({})
+        if "scope" in asked["Item"]:
+            self._scopes[asked["Item"]["scope"]["B"]].add(name)
+        return _yes({"Attributes": there} if there and asked.get("ReturnValues") == "ALL_OLD" else {})
 
     def _batch_get(self, asked: dict[str, Any]) -> dict[str, list[Item]]:
         return {
@@ -114,18 +117,28 @@ class Dictionary:
         }
 
     def _query(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Of the rules' index. A query that goes on where another ended is none of match's: pages are larger."""
+        """Of the rules' index, or of the limits. A query that goes on where another ended is none of match's."""
         values = asked["ExpressionAttributeValues"]
+        if asked["TableName"] == RateLimit.Meta.table_name:
+            return _found(self._parts(*(value["B"] for value in values.values())))
         rules = self._index[values[":0"]["B"]]
         first, end = 0, len(rules)
         if ":1" in values:
             first = bisect_left(rules, values[":1"]["S"], key=_subscription)
             end = bisect_right(rules, values[":2"]["S"], key=_subscription)
-        found = [item for _, item in rules[first:end][: asked["Limit"]]]
-        return {"Items": found, "Count": len(found), "ScannedCount": len(found)}
+        return _found([item for _, item in rules[first:end][: asked["Limit"]]])
+
+    def _parts(self, scope: bytes, since: bytes, until: bytes = b"\xff") -> list[Item]:
+        """Of a scope's parts those after `since`, and up to `until`."""
+        names = sorted(name for name in self._scopes[scope] if since < name[-1] <= until)
+        return [self._rows[name] for name in names]
 
     def _name(self, table: str, item: Item) -> tuple[Any, ...]:
         return (table, *(next(iter(item[name].values())) for name in self._keys[table]))
+
+
+def _found(items: list[Item]) -> dict[str, Any]:
+    return {"Items": items, "Count": len(items), "ScannedCount": len(items)}
 
 
 def _subscription(entry: tuple[str, Item]) -> str:

@@ -1,9 +1,10 @@
 """Sandboxes race for one pair: the real admission, but which of them goes on after each request is drawn by lot.
 
-Clock, limits and who asks for what are drawn as well; a seed names the whole course.
+Clock, limits, how late each observation comes, and who asks for what are drawn as well; a seed names the whole course.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Semaphore, Thread, current_thread
@@ -13,8 +14,9 @@ from uuid import UUID
 from botocore.model import OperationModel
 
 from clarion.decisions import NotificationDecision, NotifyType, PushType
-from clarion.limiter import Limit, unpack
+from clarion.limiter import LATENESS, Limit, unpack
 from match.admission import Admission, Notification
+from match.caps import Caps
 from match.claims import Claims
 from match.matching import Match, Receiver
 from match.room import Clients
@@ -22,7 +24,10 @@ from match.windows import Windows
 from tests.match.dictionary import Dictionary
 from tests.match.scene import NEVER, NOW, PREFIX
 
-RECEIVER = Receiver("a-subscription", b"c" * 32, NotifyType.APNS, active=True, generation=1)
+RECEIVERS = [
+    Receiver(str(UUID(int=number)), b"c" * 32, NotifyType.APNS, active=True, generation=1) for number in range(2)
+]
+"""Subscriptions of one client."""
 SANDBOXES = 4
 CLOCKS_APART = 600
 """Milliseconds, at most."""
@@ -49,7 +54,7 @@ class Table(Dictionary):
 
     def put(self, asked: dict[str, Any]) -> Any:
         status, parsed = super().put(asked)
-        if "Error" not in parsed and "admitted" in asked["Item"]:
+        if "Error" not in parsed and "version" in asked["Item"]:
             self.counted |= {one.mark: one.at for one in unpack(asked["Item"]["admitted"]["B"])}
         return status, parsed
 
@@ -101,8 +106,11 @@ class Course:
         self._now = NOW
         self._made = 0
         self.limit = self._limit()
-        self._observed: dict[bytes, int] = {}
-        self.decided: dict[bytes, set[bool]] = {}
+        self._latest = self._lot.choice((0, 0, self.limit.window, LATENESS - 600_000))
+        self._observed: dict[UUID, int] = {}
+        self._receipts: dict[bytes, set[UUID]] = defaultdict(set)
+        self.decided: dict[tuple[UUID, str], set[NotificationDecision]] = defaultdict(set)
+        self.queued: set[bytes] = set()
 
     def _limit(self) -> Limit:
         if self._lot.random() < 0.2:
@@ -121,31 +129,46 @@ class Course:
         return Race(table.lost, list(self._flaws(table.counted)))
 
     def _batch(self) -> list[Notification]:
-        return [self._notification() for _ in range(self._lot.randint(1, 2 + self.limit.count // 2))]
+        """Some are for two subscriptions of the client, some for the second by another receipt."""
+        batch: list[Notification] = []
+        for _ in range(self._lot.randint(1, 2 + self.limit.count // 2)):
+            first = self._notification()
+            batch.append(first)
+            if self._lot.random() < 0.2:
+                receipt = first.receipt if self._lot.random() < 0.5 else self._notification().receipt
+                match = first.match._replace(receiver=RECEIVERS[1])
+                batch.append(first._replace(match=match, receipt=receipt))
+        self._lot.shuffle(batch)
+        for notification in batch:
+            self._receipts[notification.mark].add(notification.receipt)
+        return batch
 
     def _notification(self) -> Notification:
         self._made += 1
         statement = self._made.to_bytes(32)
-        match = Match(RECEIVER, b"t" * 32, PushType.ALERT)
+        match = Match(RECEIVERS[0], b"t" * 32, PushType.ALERT)
         return Notification(UUID(int=self._made), NOW, statement, b"s" * 32, NEVER, match)
 
     def _sandbox(self, batches: Sequence[Sequence[Notification]], clients: Clients) -> Callable[[], None]:
         skew = self._lot.choice((0, 0, -CLOCKS_APART // 2, CLOCKS_APART // 2))
-        claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb)
-        admission = Admission(self.limit, claims, windows, lambda: self._now + skew)
+        claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb, self.limit)
+        caps = Caps(clients.dynamodb, Limit(count=10_000))
+        admission = Admission(self.limit, claims, windows, caps, lambda: self._now + skew)
 
         def work() -> None:
             for batch in batches:
                 asking = [self._shown(notification) for notification in batch]
                 for notification, ruling in zip(asking, admission.decide(asking), strict=True):
-                    queued = ruling.decision is NotificationDecision.QUEUED
-                    self.decided.setdefault(notification.mark, set()).add(queued)
+                    self.decided[notification.receipt, notification.subscription_id].add(ruling.decision)
+                    if ruling.decision is NotificationDecision.QUEUED:
+                        self.queued.add(notification.mark)
 
         return work
 
     def _shown(self, notification: Notification) -> Notification:
-        """Observed just before it was asked for first."""
-        return notification._replace(observed_at=self._observed.setdefault(notification.mark, self._now))
+        """Observed when it was asked for first, or some time before."""
+        observed_at = self._observed.setdefault(notification.receipt, self._now - self._lot.randint(0, self._latest))
+        return notification._replace(observed_at=observed_at)
 
     def _move_on(self) -> None:
         self._now += self._lot.choice((0, 1, self.limit.window // 50, self.limit.window // 4))
@@ -155,15 +178,20 @@ class Course:
         fullest = max((sum(0 <= at - first < self.limit.window for at in times) for first in times), default=0)
         if fullest > self.limit.count:
             yield f"{fullest} of {self.limit.count} admitted within a window"
-        queued = {mark for mark, verdicts in self.decided.items() if True in verdicts}
-        if queued != counted.keys():
+        if self.queued != counted.keys():
             yield "queued is not what was counted"
-        if self.decided.keys() != self._observed.keys():
+        if {receipt for receipt, _ in self.decided} != self._observed.keys():
             yield "not all were decided"
-        if self.limit.cooldown > CLOCKS_APART and any(len(verdicts) > 1 for verdicts in self.decided.values()):
+        if any(len(self.decided[key]) > 1 for key in self._with_one_receipt()):
             yield "decided one way and then the other"
-        if queued != self.decided.keys() and fullest < self.limit.count:
+        limited = any(NotificationDecision.RATE_LIMITED in decisions for decisions in self.decided.values())
+        if limited and fullest < self.limit.count:
             yield "some were refused before the limit was reached"
+
+    def _with_one_receipt(self) -> Iterator[tuple[UUID, str]]:
+        """Those of statements that were observed once: a second observation may pass, and takes the first along."""
+        single = {receipt for receipts in self._receipts.values() if len(receipts) == 1 for receipt in receipts}
+        return (key for key in list(self.decided) if key[0] in single)
 
 
 def run(seeds: Iterable[int], *, lax: bool = False) -> list[Race]:

@@ -6,12 +6,20 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.limiter import Window
-from clarion.tables import PushRecord, RateLimit
+from clarion.decisions import NotificationDecision, NotifyType, PushType
+from clarion.limiter import LATENESS, Admitted, Limit, Window
+from clarion.messages import StatementMessage
+from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
+from match.admission import Notification, Ruling
 from match.claims import LONGEST, SLACK, lasts_until
+from match.matching import Match, Receiver
 from match.windows import Windows
 from tests.match.meter import meter
-from tests.match.scene import Scene
+from tests.match.scene import NEVER, TOPIC, Scene
+
+
+def window_of(scene: Scene, subscription: Subscription) -> RateLimit:
+    return RateLimit.get(scene.sender.key + subscription.client_id, WINDOW_PART, consistent_read=True)
 
 
 def test_sandboxes_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) -> None:
@@ -52,13 +60,13 @@ def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_win
 
 
 def test_a_sandbox_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
-    windows, elsewhere = (Windows(scene.clients.dynamodb) for _ in range(2))
+    windows, elsewhere = (Windows(scene.clients.dynamodb, Limit()) for _ in range(2))
     pair, now = uuid4().bytes * 4, scene.clock()
     for turn in range(20):
         for room in (windows, elsewhere):
-            seen = room.look(pair, now)
-            room.replace(pair, seen, Window(cooldown_until=turn), now)
-    assert not windows.look(pair, now).remembered
+            seen = room.look(pair, [now])
+            room.replace(pair, seen, Window((Admitted(now + turn, b"m" * 8),)), now)
+    assert not windows.look(pair, [now]).remembered
 
 
 def test_a_claim_that_has_expired_is_free_although_it_is_still_there(scene: Scene) -> None:
@@ -80,7 +88,7 @@ def test_a_notification_is_recorded_with_its_receipt(scene: Scene) -> None:
     statement = scene.sender.states()
     message = scene.observe(statement)
     scene.take(message)
-    record = PushRecord.get(statement.hash, subscription.subscription_id)
+    record = PushRecord.get(subscription.subscription_id, statement.hash)
     assert (record.receipt, record.claimed_at) == (str(message.receipt), scene.clock())
 
 
@@ -91,8 +99,8 @@ def test_a_window_in_its_table_takes_one_write_unit_and_a_busy_pair_one_more_for
         scene.clock.advance(60)
     with meter.running() as bill:
         scene.take(*scene.observe_new(30))
-    assert bill.writes == 30 + 1 + 1
-    assert len(RateLimit.get(scene.sender.key + subscription.client_id).admitted) == 60 * 14
+    assert bill.writes == 30 + 1 + 1 + 1  # and one for what the subscription was sent
+    assert len(window_of(scene, subscription).admitted) == 60 * 14
 
 
 def test_a_retry_is_counted_once_although_the_window_has_no_room_for_it_any_more(scene: Scene) -> None:
@@ -103,12 +111,11 @@ def test_a_retry_is_counted_once_although_the_window_has_no_room_for_it_any_more
         scene.clock.advance(60)
         scene.take(*scene.observe_new(30))
     scene.pushes()
-    pair = scene.sender.key + subscription.client_id
-    version = RateLimit.get(pair).version
+    version = window_of(scene, subscription).version
     for sandbox in (scene, scene.elsewhere()):
         sandbox.take(*first)
         assert [push.receipt for push in scene.pushes()] == [first[0].receipt]
-    assert RateLimit.get(pair).version == version
+    assert window_of(scene, subscription).version == version
 
 
 def test_a_retry_goes_out_again_even_if_the_pair_was_in_cooldown_since(scene: Scene) -> None:
@@ -158,12 +165,138 @@ def test_what_is_observed_after_the_cooldown_passes(scene: Scene) -> None:
     assert len(scene.pushes()) == 1
 
 
-def test_a_cooldown_does_not_reach_back_to_what_was_lost_hours_ago(scene: Scene) -> None:
+def test_a_cooldown_does_not_reach_back_to_what_was_observed_before_it(scene: Scene) -> None:
     scene.subscribe()
-    [lost] = scene.observe_new(1)
-    scene.clock.advance(2 * 3600)
+    [earlier] = scene.observe_new(1)
+    scene.clock.advance(50 * 60)
     scene.take(*scene.observe_new(31))
     scene.pushes()
-    scene.clock.advance(120)
-    scene.take(lost)
-    assert [push.receipt for push in scene.pushes()] == [lost.receipt]
+    scene.clock.advance(60)
+    scene.take(earlier)
+    assert [push.receipt for push in scene.pushes()] == [earlier.receipt]
+
+
+def test_after_an_outage_nothing_is_lost_that_came_at_a_lawful_pace(scene: Scene) -> None:
+    scene.subscribe()
+    backlog = [message for _ in range(80) for message in later(scene, 2)]
+    scene.clock.advance(20 * 60)
+    for some in range(0, 80, 10):
+        assert scene.take(*backlog[some : some + 10]) == set()
+        scene.take(*later(scene, 30))
+    assert len(scene.pushes()) == 80 + 8
+
+
+def later(scene: Scene, seconds: float) -> list[StatementMessage]:
+    """One statement, observed so much later."""
+    scene.clock.advance(seconds)
+    return scene.observe_new(1)
+
+
+def test_after_a_longer_outage_the_pace_of_handling_counts(scene: Scene) -> None:
+    scene.subscribe()
+    backlog = [message for _ in range(80) for message in later(scene, 60)]
+    scene.clock.advance(LATENESS / 1000)
+    for message in backlog[:20]:
+        scene.take(message)
+        scene.clock.advance(2)
+    assert len(scene.pushes()) == 20
+    scene.clock.advance(60)
+    scene.take(*backlog[20:])
+    assert len(scene.pushes()) == 30
+
+
+def test_retries_of_what_was_late_beyond_the_hour_pass_although_their_own_burst_began_a_cooldown(scene: Scene) -> None:
+    scene.subscribe()
+    backlog = scene.observe_new(40)
+    scene.clock.advance(2 * LATENESS / 1000)
+    scene.take(*backlog)
+    passed = {push.receipt for push in scene.pushes()}
+    assert len(passed) == 30
+    scene.clock.advance(100)
+    scene.elsewhere().take(*backlog)
+    assert {push.receipt for push in scene.pushes()} == passed
+
+
+def test_a_statement_counts_once_for_a_client_however_many_phones_it_has(scene: Scene) -> None:
+    client_id = uuid4().bytes * 2
+    for _ in range(2):
+        scene.subscribe(client_id=client_id)
+    scene.take(*scene.observe_new(31))
+    assert len(scene.pushes()) == 2 * 30
+
+
+@pytest.mark.parametrize("minutes", [0, 5, 50])
+def test_a_subscription_that_is_found_late_passes_uncounted_even_in_a_cooldown(scene: Scene, minutes: int) -> None:
+    first = scene.subscribe()
+    messages = scene.observe_new(31)
+    scene.take(*messages)
+    scene.pushes()
+    version = window_of(scene, first).version
+    late = scene.subscribe(client_id=first.client_id)
+    scene.clock.advance(minutes * 60)
+    for statement in messages[:30]:  # as another node shows it, once more
+        again = statement.model_copy(update={"receipt": uuid4(), "observed_at": scene.clock()})
+        scene.elsewhere().take(again)
+    assert [str(push.subscription_id) for push in scene.pushes()] == [late.subscription_id] * 30
+    assert window_of(scene, first).version == version
+
+
+def test_a_duplicate_eats_no_budget(scene: Scene) -> None:
+    scene.subscribe()
+    statement = scene.sender.states()
+    scene.take(*(scene.observe(statement) for _ in range(40)))
+    scene.take(*scene.observe_new(30))
+    assert len(scene.pushes()) == 30
+
+
+def test_a_row_that_expired_does_not_begin_its_versions_anew(scene: Scene) -> None:
+    """Else a sandbox that remembers the row from before would take the new one for it."""
+    subscription = scene.subscribe()
+    scene.take(*scene.observe_new(1))
+    remembers, before = scene, window_of(scene, subscription)
+    before.delete()
+    fresh = scene.elsewhere()
+    scene.clock.advance(0.001)
+    fresh.take(*fresh.observe_new(29))
+    assert window_of(scene, subscription).version > before.version
+    remembers.take(*remembers.observe_new(5))
+    assert len(scene.pushes()) == 1 + 30
+
+
+def test_what_the_window_set_aside_still_counts_for_what_comes_late(scene: Scene) -> None:
+    scene.subscribe()
+    scene.take(*scene.observe_new(29))
+    begun = scene.clock()
+    for _ in range(6):
+        scene.clock.advance(60)
+        scene.take(*scene.observe_new(25))
+    scene.pushes()
+    late = [one.model_copy(update={"observed_at": begun}) for one in scene.observe_new(3)]
+    with meter.running() as bill:
+        scene.elsewhere().take(*late)
+    assert len(scene.pushes()) == 1
+    assert bill.requests["Query"] == 2
+
+
+def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_was_counted(scene: Scene) -> None:
+    subscription = scene.subscribe()
+    admission, decided = scene.room.matcher.admission, list[Ruling]()
+    [message] = scene.observe_new(1)
+    notification = Notification(
+        message.receipt,
+        message.observed_at,
+        b"h" * 32,
+        scene.sender.key,
+        NEVER,
+        Match(
+            Receiver(subscription.subscription_id, subscription.client_id, NotifyType.APNS, active=True, generation=1),
+            TOPIC,
+            PushType.ALERT,
+        ),
+    )
+    for _ in range(2):
+        decided += admission.decide([notification])
+    version = window_of(scene, subscription).version
+    assert decided == [
+        Ruling(NotificationDecision.QUEUED, version, message.observed_at, counted=counted) for counted in (True, False)
+    ]

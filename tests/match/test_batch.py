@@ -15,7 +15,7 @@ from clarion.messages import StatementMessage
 from clarion.metrics import Metric
 from clarion.payload import MAX_DATA_SIZE
 from clarion.statement import encode
-from clarion.tables import RateLimit, Rule, Subscription, rule_key
+from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription, rule_key
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
 
@@ -111,7 +111,7 @@ def test_the_same_receipt_goes_through_again_and_is_counted_once(scene: Scene) -
     scene.take(message)
     scene.take(message)
     assert [push.receipt for push in scene.pushes()] == [message.receipt] * 2
-    assert RateLimit.get(scene.sender.key + subscription.client_id).version == 1
+    assert len(RateLimit.get(scene.sender.key + subscription.client_id, WINDOW_PART).admitted) == 14
 
 
 def test_the_31st_in_a_minute_is_dropped_and_starts_the_cooldown(scene: Scene) -> None:
@@ -142,11 +142,12 @@ def test_two_clients_have_budgets_of_their_own(scene: Scene) -> None:
     assert [str(push.subscription_id) for push in scene.pushes()][30:] == [other.subscription_id]
 
 
-def test_two_subscriptions_of_a_client_share_its_budget(scene: Scene) -> None:
+def test_two_subscriptions_of_a_client_share_its_budget_of_statements(scene: Scene) -> None:
     client_id = uuid4().bytes * 2
     scene.subscribe(client_id=client_id)
-    scene.subscribe(client_id=client_id)
-    scene.take(*scene.observe_new(16))
+    scene.subscribe(OTHER, client_id=client_id)
+    for topic in (TOPIC, OTHER):
+        scene.take(*(scene.observe(scene.sender.states(topic)) for _ in range(16)))
     assert len(scene.pushes()) == 30
 
 

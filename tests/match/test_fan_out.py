@@ -1,26 +1,20 @@
 """A statement that many want."""
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from threading import Semaphore
-from time import sleep
 from typing import Any
 from uuid import UUID, uuid4
 
+import boto3
 import pytest
-from botocore.awsrequest import AWSResponse
-from botocore.compat import HTTPHeaders
-from botocore.model import OperationModel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.decisions import PushType
 from clarion.messages import PushMessage, Span, StatementMessage
-from match.fan_out import STRANDS, Found, cut, successors
+from clarion.tables import PushRecord
+from match.fan_out import Found, cut, successors
 from match.matching import Wish
-from match.room import Room
-from tests.match.scene import OTHER, PAGE, TOPIC, Scene, received
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
 MESSAGE = StatementMessage(receipt=uuid4(), observed_at=1, statement=b"\x00")
 
@@ -120,36 +114,23 @@ def test_another_receipt_reaches_those_who_came_later(scene: Scene, crowd: set[s
     assert {str(push.subscription_id) for push in scene.pushes()} == late
 
 
-class Narrow:
-    """A hash key that takes so many writes at once, and throttles what comes beside them."""
+def test_the_claims_of_a_crowd_and_of_its_pages_share_no_partition(scene: Scene, crowd: set[str]) -> None:
+    keys: list[str] = []
 
-    def __init__(self, width: int) -> None:
-        self._free = Semaphore(width)
+    def claimed(params: dict[str, Any], **_: object) -> None:
+        if params["TableName"] == PushRecord.Meta.table_name:
+            keys.append(params["Item"][primary]["S"])
 
-    def answer(self, model: OperationModel, **_: object) -> Any:
-        if model.name != "PutItem":
-            return None
-        if not self._free.acquire(blocking=False):
-            error = {"Code": "ThrottlingException", "Message": "hot"}
-            return AWSResponse("", 400, HTTPHeaders(), None), {"Error": error}
-        sleep(0.002)
-        self._free.release()
-        return AWSResponse("", 200, HTTPHeaders(), None), {}
-
-
-def test_a_page_does_not_throttle_itself(scene: Scene, crowd: set[str]) -> None:
-    [message] = scene.observe_new(1)
-    span = Span(after="", until="~", page=1, token=uuid4())
-    events, narrow = scene.clients.dynamodb.meta.events, Narrow(STRANDS)
-    with ThreadPoolExecutor(16) as pool:
-        room = Room.open(scene.settings, replace(scene.clients, pool=pool), scene.clock)
-        events.register_first("before-call.dynamodb", narrow.answer)
-        try:
-            again = room.take([received("page", message.model_copy(update={"span": span}).to_json())])
-        finally:
-            events.unregister("before-call.dynamodb", narrow.answer)
-    assert again == []
-    assert len(scene.pushes()) == PAGE
+    table = boto3.client("dynamodb").describe_table(TableName=PushRecord.Meta.table_name)["Table"]
+    [primary] = [key["AttributeName"] for key in table["KeySchema"] if key["KeyType"] == "HASH"]
+    scene.clients.dynamodb.meta.events.register_first("before-parameter-build.dynamodb.PutItem", claimed)
+    try:
+        scene.take(*scene.observe_new(1))
+        work_off(scene)
+    finally:
+        scene.clients.dynamodb.meta.events.unregister("before-parameter-build.dynamodb.PutItem", claimed)
+    assert max(Counter(keys).values()) == 1
+    assert crowd < set(keys)
 
 
 def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.limiter import Limit
+from clarion.limiter import Limit, Window, judge, mark_of
 from pipeline.admit import Attempt, in_order, replay
 from pipeline.differences import Difference
 
@@ -21,11 +21,16 @@ def attempt(
     order: int | None = None,
     receipt: str = "",
     against: str | None = None,
+    counted: bool | None = None,
+    full: bool = False,
+    overfull: bool = False,
+    subscription_id: str = "s",
 ) -> Attempt:
     return Attempt(
-        receipt=receipt or f"r{number}", subscription_id="s", statement_hash=number.to_bytes(32), sender_pubkey=b"a",
+        receipt=receipt or f"r{number}", subscription_id=subscription_id, statement_hash=number.to_bytes(32), sender_pubkey=b"a",
         client_id=b"c", topic=b"t", notify_type="apns", push_type=None, at=at, order=order, found=found,
-        observed_at=at if observed_at is None else observed_at,
+        observed_at=at if observed_at is None else observed_at, judged_at=at if observed_at is None else observed_at,
+        counted=counted, full=full, overfull=overfull,
         against=against, sure=against is None, told=None if found is None else "matched", judged=True,
     )  # fmt: skip
 
@@ -120,6 +125,54 @@ def test_clocks_that_differ_by_a_second_make_no_difference() -> None:
     refused = attempt(3, 10_000 - 1_000, "rate_limited", order=4)
     attempts = sorted([*raced, refused], key=lambda one: one.at)
     assert in_order(attempts)[-1] == refused
+    assert told(attempts) == []
+
+
+def test_of_two_phones_the_second_passes_uncounted() -> None:
+    first = [attempt(number, number, "queued", order=number + 1, counted=True) for number in range(3)]
+    second = [one._replace(subscription_id="other", order=3, counted=False, at=9) for one in first]
+    refused = attempt(3, 10, "rate_limited", order=4, counted=True)
+    assert told([*first, *second, refused]) == []
+    assert told([*first[:2], *second[:2], refused._replace(order=3)]) == [("r3", Difference.WRONGLY_DROPPED)]
+
+
+def test_a_backlog_is_judged_by_the_times_it_was_observed() -> None:
+    handled = 50 * 60_000
+    lawful = [attempt(n, handled + n, "queued", observed_at=n * 20_000, order=n + 1, counted=True) for n in range(40)]
+    assert told(lawful) == []
+    assert told([lawful[0]._replace(found="rate_limited"), *lawful[1:]]) == [("r0", Difference.WRONGLY_DROPPED)]
+
+
+def test_what_was_counted_before_a_crash_counts_although_only_its_retry_was_told() -> None:
+    """A crash between the count and the event: the retry, told after the others, was counted before them."""
+    retried = attempt(0, 9_000, "queued", observed_at=0, order=4, counted=False)
+    rest = [attempt(number, number * 1_000, "queued", order=number + 1, counted=True) for number in (1, 2)]
+    refused = attempt(3, 3_000, "rate_limited", order=4, counted=True)
+    assert told(sorted([retried, *rest, refused], key=lambda one: one.at)) == []
+    unlawful = [*rest, attempt(4, 2_500, "queued", order=3, counted=True)]
+    assert told(sorted([retried, *unlawful], key=lambda one: one.at)) == [("r0", Difference.UNEXPECTED)]
+
+
+def test_what_a_full_subscription_was_not_sent_is_no_fault() -> None:
+    assert told([attempt(1, 0, "capped", full=True)]) == []
+    assert told([attempt(1, 0, "capped")]) == [("r1", Difference.WRONGLY_DROPPED)]
+
+
+def test_what_a_subscription_was_sent_beyond_twice_its_cap_is_unexpected() -> None:
+    assert told([attempt(1, 0, "queued", overfull=True)]) == [("r1", Difference.UNEXPECTED)]
+
+
+@given(st.permutations(range(12)), st.lists(st.integers(0, 300_000), min_size=12, max_size=12))
+def test_a_history_that_the_limiter_made_contradicts_nothing(order: list[int], observed: list[int]) -> None:
+    window, attempts = Window(), []
+    for version, number in enumerate(order, 1):
+        after, passed = judge(window, LIMIT, mark_of(number.to_bytes(32)), observed[number])
+        found = "queued" if passed else "rate_limited"
+        at = HOUR + version
+        attempts.append(
+            attempt(number, at, found, observed_at=observed[number], order=version, counted=after != window)
+        )
+        window = after
     assert told(attempts) == []
 
 

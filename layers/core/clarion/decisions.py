@@ -48,6 +48,7 @@ class NotificationDecision(StrEnum):
 
     RATE_LIMITED = "rate_limited"
     DUPLICATE = "duplicate"
+    CAPPED = "capped"
     QUEUED = "queued"
 
 

@@ -79,7 +79,9 @@ class StatementDecided(Decided):
 class NotificationDecided(Decided):
     """`order` is the `version` of the pair's rate limit that the decision was taken on or wrote.
 
-    It puts a pair's decisions into the order they happened in, which the clocks of racing Lambdas can't.
+    It puts a pair's decisions into the order they happened in, which the clocks of racing Lambdas can't. `judged_at` is
+    the time that the limits judged it by, and `counted` whether the version `order` was the first to count it, or to
+    hold the cooldown it started.
     """
 
     event: Literal["notification"] = "notification"
@@ -90,6 +92,8 @@ class NotificationDecided(Decided):
     sender_pubkey: HexBytes
     topic: HexBytes
     order: int | None = None
+    judged_at: Milliseconds | None = None
+    counted: bool | None = None
 
 
 class PushTried(Decided):

@@ -13,6 +13,8 @@ from pynamodb.models import Model
 
 GENERATION_BYTES = 8
 KEY_BYTES = 32
+WINDOW_PART = b"\x00"
+"""Sorts before every part that is named by an instant of this millennium."""
 _LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
@@ -98,13 +100,17 @@ class Rule(Model):
 
 
 class PushRecord(Model):
-    """Claims a statement for a subscription: whoever writes it first may push."""
+    """Claims a statement for a subscription: whoever writes it first may push.
+
+    The subscription comes first, so that the claims of one statement for a crowd share no partition. A page of a
+    fan-out is claimed here too, under a name of its own instead of a subscription's id: `match.fan_out`.
+    """
 
     class Meta:
         table_name = "push_records"
 
-    statement_hash = BinaryAttribute(hash_key=True, legacy_encoding=False)
-    subscription_id = UnicodeAttribute(range_key=True)
+    subscription_id = UnicodeAttribute(hash_key=True)
+    statement_hash = BinaryAttribute(range_key=True, legacy_encoding=False)
     receipt = UnicodeAttribute()
     sender_pubkey = BinaryAttribute(legacy_encoding=False)
     topic = BinaryAttribute(legacy_encoding=False)
@@ -113,20 +119,22 @@ class PushRecord(Model):
 
 
 class RateLimit(Model):
-    """The sliding window of one (sender, client) pair; `admitted` is packed by `clarion.limiter`.
+    """What the limits remember, packed by `clarion.limiter`.
 
-    Under the pair and a page's number (4 bytes, big-endian) lie the admissions that the window had no more room for.
+    Under a pair, sender ++ client (64 bytes), lies its window in the part `WINDOW_PART`, and in parts named by
+    `limit_part` the admissions that the window had no more room for: none of them counts for later than `paged_until`.
+    Under a subscription's UUID (16 bytes) lie, in parts named likewise, the times of pushes that were queued for it.
     """
 
     class Meta:
         table_name = "rate_limits"
 
-    pair = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    scope = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    part = BinaryAttribute(range_key=True, legacy_encoding=False)
     admitted = BinaryAttribute(legacy_encoding=False)
-    cooldown_until = NumberAttribute()
-    pages = NumberAttribute(default=0)
-    paged_until = NumberAttribute(default=0)
-    version = NumberAttribute()
+    cooldowns = BinaryAttribute(null=True, legacy_encoding=False)
+    paged_until = NumberAttribute(null=True)
+    version = NumberAttribute(null=True)
     ttl = NumberAttribute()
 
 
@@ -189,6 +197,11 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connec
 def rule_key(generation: int, sender: bytes, topic: bytes) -> bytes:
     """72 bytes: generation (big-endian), sender, topic; so a subscription's rules lie together by generation."""
     return generation.to_bytes(GENERATION_BYTES) + sender + topic
+
+
+def limit_part(instant: int, name: bytes = b"") -> bytes:
+    """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and what tells it from others of that instant."""
+    return max(instant, 0).to_bytes(6) + name
 
 
 def split_rule_key(key: bytes) -> tuple[int, bytes, bytes]:

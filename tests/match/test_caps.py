@@ -1,0 +1,189 @@
+"""How many pushes one subscription gets, by however many sandboxes and senders."""
+
+import random
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+
+from clarion.limiter import Limit, fits
+from clarion.tables import RateLimit
+from match.caps import BLOCK, Caps, blocks
+from match.room import Clients
+from tests.match.dictionary import Dictionary
+from tests.match.meter import meter
+from tests.match.scene import NOW, Scene, Sender
+
+CAP = Limit(count=300, window=60_000, cooldown=0)
+SUBSCRIPTION = str(UUID(int=7))
+PACES = [("at once", 0), ("within a window", 50), ("for minutes", 150), ("just above the cap", 190)]
+"""Milliseconds from one statement to the next."""
+
+
+@dataclass
+class Crowd:
+    """Sandboxes that are fed statements for one subscription, in batches that overlap in time as the lot has it."""
+
+    sandboxes: list[Caps]
+    batch: int
+    lot: random.Random
+    passed: list[int] = field(default_factory=list)
+    too_soon: int = 0
+
+    def feed(self, times: list[int]) -> None:
+        waiting, working = times[::-1], dict[int, list[int]]()
+        while waiting or working:
+            number = self.lot.randrange(len(self.sandboxes))
+            if number not in working:
+                size = min(self.lot.randint(1, self.batch), len(waiting))
+                working[number] = [waiting.pop() for _ in range(size)]
+            self._go_on(number, working)
+
+    def _go_on(self, number: int, working: dict[int, list[int]]) -> None:
+        if working[number]:
+            self._ask(self.sandboxes[number], working[number].pop(0))
+        else:
+            self.sandboxes[number].publish(NOW)
+            del working[number]
+
+    def _ask(self, caps: Caps, at: int) -> None:
+        if caps.full(SUBSCRIPTION, at):
+            self.too_soon += fits(self.passed, CAP, at)
+        else:
+            caps.add(SUBSCRIPTION, at)
+            insort(self.passed, at)
+
+    @property
+    def fullest(self) -> int:
+        return max(bisect_left(self.passed, at + CAP.window) - number for number, at in enumerate(self.passed))
+
+
+@pytest.fixture
+def crowds(scene: Scene) -> Iterator[Dictionary]:
+    table = Dictionary()
+    with table.answering(scene.clients):
+        yield table
+
+
+def crowd(clients: Clients, sandboxes: int, batch: int, seed: int) -> Crowd:
+    return Crowd([Caps(clients.dynamodb, CAP) for _ in range(sandboxes)], batch, random.Random(seed))
+
+
+@pytest.mark.parametrize("pace", [pace for _, pace in PACES], ids=[name for name, _ in PACES])
+@pytest.mark.parametrize("batch", [1, 10])
+@pytest.mark.parametrize("sandboxes", [1, 3, 10, 30])
+def test_never_fewer_than_the_cap_pass_and_not_twice_as_many(
+    scene: Scene, crowds: Dictionary, sandboxes: int, batch: int, pace: int
+) -> None:
+    some = crowd(scene.clients, sandboxes, batch, seed=sandboxes + batch + pace)
+    with meter.running() as bill:
+        some.feed([NOW + number * pace for number in range(1_500)])
+    assert some.too_soon == 0
+    assert CAP.count <= some.fullest <= 2 * CAP.count
+    assert bill.writes <= 0.1 * len(some.passed)
+
+
+def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: Scene, crowds: Dictionary) -> None:
+    some = crowd(scene.clients, sandboxes=8, batch=10, seed=1)
+    times = [NOW - 3_000_000 + number * 200 for number in range(1_500)]
+    late = [at for at in times if some.lot.random() < 0.3]
+    some.feed([at for at in times if at not in set(late)] + late)
+    assert len(some.passed) == 1_500
+
+
+def test_a_subscription_with_fewer_than_a_block_in_a_window_costs_nothing(scene: Scene, crowds: Dictionary) -> None:
+    caps = Caps(scene.clients.dynamodb, CAP)
+    with meter.running() as bill:
+        for number in range(100):
+            at = NOW + number * CAP.window // (BLOCK - 1) + number
+            assert not caps.full(SUBSCRIPTION, at)
+            caps.add(SUBSCRIPTION, at)
+            caps.publish(at)
+    assert bill.writes == 0
+
+
+def test_blocks_are_no_longer_than_a_window_and_hold_all() -> None:
+    times = sorted(random.Random(3).choices(range(500_000), k=200))
+    parts = list(blocks(times, CAP.window))
+    assert [at for part in parts for at in part] == times
+    assert all(part[-1] - part[0] < CAP.window for part in parts)
+
+
+def test_a_count_that_aws_refuses_holds_up_no_push(scene: Scene) -> None:
+    def refuse(**_: object) -> Any:
+        return AWSResponse("", 400, HTTPHeaders(), None), {"Error": {"Code": "ThrottlingException", "Message": ""}}
+
+    caps = Caps(scene.clients.dynamodb, CAP)
+    scene.clients.dynamodb.meta.events.register_first("before-call.dynamodb", refuse)
+    try:
+        for number in range(2 * BLOCK):
+            caps.add(SUBSCRIPTION, NOW + number)
+        caps.publish(NOW)
+        assert not caps.full(SUBSCRIPTION, NOW)
+    finally:
+        scene.clients.dynamodb.meta.events.unregister("before-call.dynamodb", refuse)
+    with meter.running() as bill:
+        caps.add(SUBSCRIPTION, NOW)
+        caps.publish(NOW)
+    assert bill.writes == 1
+
+
+# ---- through match --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def capped(scene: Scene) -> Scene:
+    """Matched with a cap of 20."""
+    return replace(scene, settings=scene.settings.model_copy(update={"subscription_cap": 20}))
+
+
+def test_many_senders_can_put_no_more_than_the_cap_on_one_phone(capped: Scene) -> None:
+    phone, client_id = str(uuid4()), uuid4().bytes * 2
+    senders = [replace(capped, sender=Sender()) for _ in range(60)]
+    for sender in senders:
+        sender.subscribe(subscription_id=phone, client_id=client_id)
+    messages = [message for sender in senders for message in sender.observe_new(1)]
+    for some in range(0, 60, 10):
+        assert capped.take(*messages[some : some + 10]) == set()
+    queued = len(capped.pushes())
+    assert 20 <= queued <= 40
+    assert capped.take(*messages[:10]) == set()
+    assert len(capped.pushes()) == 10, "a retry passes, and counts once"
+    with meter.running() as bill:
+        capped.take(*messages[50:])
+    assert capped.pushes() == []
+    assert bill.writes == 0, "a flood writes nothing"
+    capped.clock.advance(60)
+    later = [message for sender in senders[:10] for message in sender.observe_new(1)]
+    capped.take(*later)
+    assert len(capped.pushes()) == 10
+
+
+def test_the_second_phone_of_a_client_has_a_cap_of_its_own(capped: Scene) -> None:
+    client_id = uuid4().bytes * 2
+    first, second = str(uuid4()), str(uuid4())
+    senders = [replace(capped, sender=Sender()) for _ in range(30)]
+    for number, sender in enumerate(senders):
+        sender.subscribe(subscription_id=first, client_id=client_id)
+        if number >= 25:
+            sender.subscribe(subscription_id=second, client_id=client_id)
+    for sender in senders:
+        capped.take(*sender.observe_new(1))
+    names = [str(push.subscription_id) for push in capped.pushes()]
+    assert names.count(second) == 5
+    assert names.count(first) == 20
+
+
+def test_what_is_capped_eats_none_of_its_pairs_budget(capped: Scene) -> None:
+    phone = capped.subscribe()
+    for _ in range(3):
+        capped.take(*capped.observe_new(10))
+    capped.pushes()
+    row = RateLimit.get(capped.sender.key + phone.client_id, b"\x00")
+    assert len(row.admitted) == 20 * 14
+    assert row.cooldowns is None
