@@ -39,8 +39,9 @@ _API = Api(
 )
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
-# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches".
-_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=50, receives=8)
+# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches". No more at once than a tenth of a
+# subscription's cap, which keeps its bounds so: docs/decisions/0010-caps.md.
+_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=30, receives=8)
 
 PROD = Environment(
     stage="prod",

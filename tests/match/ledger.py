@@ -179,7 +179,7 @@ def busy_pair(scene: Scene) -> Bill:
 
 
 def late_retry(scene: Scene) -> Bill:
-    """Of what the window has in a page, and no other page is younger."""
+    """Of what the window has in a page."""
     table = Dictionary()
     _want(table, str(uuid4()), scene.sender.key)
     with table.answering(scene.clients):
@@ -197,6 +197,62 @@ def _fill_a_page(scene: Scene) -> list[StatementMessage]:
         scene.clock.advance(60)
         messages += thirty
     return messages
+
+
+def late_backlog(scene: Scene) -> Bill:
+    """Ten that were observed forty minutes ago, for one who was sent thirty a minute ever since."""
+    table = Dictionary()
+    _want(table, str(uuid4()), scene.sender.key)
+    with table.answering(scene.clients):
+        late = scene.observe_new(10)
+        for _ in range(40):
+            scene.clock.advance(60)
+            scene.take(*scene.observe_new(30))
+        with meter.running() as bill:
+            scene.elsewhere().take(*late)
+    return bill
+
+
+def second_phone(scene: Scene) -> Bill:
+    """Of a client that is known to the sandbox: both phones want the statement."""
+    client_id = uuid4().bytes * 2
+    for _ in range(2):
+        scene.subscribe(client_id=client_id)
+    scene.take(*scene.observe_new(1))
+    with meter.running() as bill:
+        scene.take(*scene.observe_new(1))
+    return bill
+
+
+def _full_phone(scene: Scene) -> tuple[Dictionary, list[Scene]]:
+    """A phone that wants forty senders, and has been sent as much as it gets in a window."""
+    table, phone = Dictionary(), str(uuid4())
+    senders = [replace(scene, sender=Sender()) for _ in range(40)]
+    for sender in senders:
+        _want(table, phone, sender.sender.key)
+    return table, senders
+
+
+def hot_phone(scene: Scene) -> Bill:
+    """Three hundred within a window, of forty senders, by one."""
+    table, senders = _full_phone(scene)
+    with table.answering(scene.clients):
+        with meter.running() as bill:
+            for number in range(BATCH):
+                scene.take(*senders[number % 40].observe_new(1))
+        assert len(table.sent) == BATCH
+    return bill
+
+
+def capped(scene: Scene) -> Bill:
+    table, senders = _full_phone(scene)
+    with table.answering(scene.clients):
+        for number in range(BATCH):
+            scene.take(*senders[number % 40].observe_new(1))
+        with meter.running() as bill:
+            scene.take(*senders[0].observe_new(1))
+        assert len(table.sent) == BATCH
+    return bill
 
 
 def by_way_of_s3(scene: Scene) -> Bill:
@@ -274,6 +330,7 @@ PATHS = (
     Path("in cooldown", in_cooldown),
     Path("in a cooldown that the sandbox knows", in_known_cooldown),
     Path("one too many: starts the cooldown", over_the_limit),
+    Path("capped: its subscription is full", capped),
     Path("duplicate", duplicate),
     Path("delivered to one, pair new to the sandbox", new_pair, delivered=True),
     Path("delivered to one, pair known to the sandbox", known_pair, delivered=True),
@@ -281,6 +338,9 @@ PATHS = (
     Path("300 in a batch, each of another pair", partial(large_batch, pairs=BATCH), per=BATCH, delivered=True),
     Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
     Path("delivered to one, by more than 60 in an hour", busy_pair, per=30, delivered=True),
+    Path("delivered to two phones of one client, each", second_phone, per=2, delivered=True),
+    Path("delivered to one, that gets 300 of 40 senders in a minute", hot_phone, per=BATCH, delivered=True),
+    Path("delivered to one, 40 minutes late, ten in a batch, each", late_backlog, per=10, delivered=True),
     Path("delivered to one, by way of S3", by_way_of_s3, delivered=True),
     Path("delivered to one whose rules changed lately", changed_lately, delivered=True),
     Path("delivered to one by a second look", second_look, delivered=True),

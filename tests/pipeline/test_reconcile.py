@@ -2,17 +2,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clarion.limiter import Limit
 from pipeline import arguments
 from pipeline.cli import JOBS, main
 from pipeline.differences import Difference
 from pipeline.gaps import Gaps, find_gaps
 from pipeline.generator.day import answers
 from pipeline.lake import HOUR_MS, RAW, UNREADABLE, Kind, Lake, Period, hour_path, instant_text
+from pipeline.reconcile import with_caps
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+CAP = Limit(count=3, window=60_000, cooldown=0)
 SAME = ("receipt", "subscription_id", "difference")
 
 
@@ -83,3 +86,19 @@ def test_a_period_of_which_the_lake_has_nothing_is_not_healthy(
     told = capsys.readouterr()
     assert f"missing: nothing has arrived in {hour_path(empty)}" in told.err
     assert told.out == "{}\n"
+
+
+def test_a_cap_is_borne_out_by_what_was_queued_within_a_window_around_it(spark: SparkSession) -> None:
+    queued = [("busy", "queued", at) for at in (0, 20_000, 59_999, 60_001, 60_002, 60_003, 60_004, 60_005)]
+    capped = [("busy", "capped", at) for at in (10_000, 120_500)] + [("calm", "capped", 10_000)]
+    rows = [(name, word, at, at) for name, word, at in [*queued, *capped, ("calm", "queued", 10_000)]]
+    found = spark.createDataFrame(rows, "subscription_id string, decision string, judged_at long, at long")
+    told = {
+        tuple(row)
+        for row in with_caps(found, CAP)
+        .select("subscription_id", "decision", "judged_at", "full", "overfull")
+        .collect()
+    }
+    assert {(name, at) for name, word, at, full, _ in told if word == "capped" and full} == {("busy", 10_000)}
+    assert {at for _, _, at, _, overfull in told if overfull} == {60_005}
+    assert len(told) == len(rows)
