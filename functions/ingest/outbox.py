@@ -1,6 +1,6 @@
 """Statements on their way: held until those they go to have taken them, and bounded in bytes.
 
-    intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled
+    intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled, see `forwarded`
 
 The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
 what is old. Each has a room of its own: while the lake takes nothing, pushes go on until the second is full. And what
