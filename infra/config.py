@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from clarion.issuers import JwksIssuer
+from clarion.payload import Title
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
@@ -201,7 +202,7 @@ class App(Part):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-    alert_title: str
+    alert_title: Title
     bundle_id: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9.-]+$")] = None
     apns_sandbox: bool = False
     fcm: bool = True

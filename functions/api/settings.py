@@ -9,7 +9,7 @@ from api.login import issuer_name
 from api.shapes import MOST_RULES
 from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
-from clarion.payload import TITLE
+from clarion.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.settings import Settings
 
@@ -23,7 +23,7 @@ class DirectPushSettings(BaseModel):
     apns_sandbox_secret_id: str | None = None
     fcm_secret_id: str
     bundle_id: str
-    alert_title: str = TITLE
+    alert_title: Title = TITLE
     apns_url: str = apns.URLS[Environment.PRODUCTION]
     apns_sandbox_url: str = apns.URLS[Environment.SANDBOX]
     fcm_url: str = fcm.PRODUCTION

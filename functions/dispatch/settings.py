@@ -3,7 +3,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Json, model_validator
 
 from clarion.decisions import Environment, NotifyType
-from clarion.payload import TITLE
+from clarion.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
 from clarion.settings import Settings
@@ -28,7 +28,7 @@ class DispatchSettings(Settings):
     sandbox_secret_id: str | None = None
     app_name: str = "first"
     bundle_id: str
-    alert_title: str = TITLE
+    alert_title: Title = TITLE
     apps: Json[tuple[AppSettings, ...]] = ()
     apns_url: Origin = apns.URLS[Environment.PRODUCTION]
     apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]

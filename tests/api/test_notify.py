@@ -44,6 +44,21 @@ def test_an_iphone_gets_the_alert_that_it_knows(caller: Any, providers: Any) -> 
     assert received.headers["apns-topic"] == BUNDLE
 
 
+@pytest.mark.parametrize("text", ["\ud800", "x" * 10_000])
+@pytest.mark.parametrize("name", ["deviceToken", "pushId", "message", "bundlerId", "platform", "voip"])
+def test_text_that_no_push_could_carry_is_refused_by_its_field(caller: Any, name: str, text: str) -> None:
+    answer = push(caller, **{"token": uuid4().hex * 2, name: text})
+    assert answer.status == 400
+    assert [error["field"] for error in answer.json["errors"]] == [name]
+
+
+@pytest.mark.parametrize("title", ["\ud800", "x" * 5_000, {"\ud800": 1}])
+def test_the_title_of_a_direct_push_is_the_deployments(caller: Any, providers: Any, title: Any) -> None:
+    assert push(caller, uuid4().hex * 2, title=title).json["success"]
+    received = providers.production.received.since(0)[-1]
+    assert received.payload["aps"]["alert"] == {"title": "Polkadot App"}
+
+
 def test_a_call_has_no_alert(caller: Any, providers: Any) -> None:
     assert push(caller, uuid4().hex * 2, voip=True).json["success"]
     received = providers.production.received.since(0)[-1]

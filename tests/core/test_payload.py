@@ -138,7 +138,10 @@ def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
         assert (size_of(body), truncated) == (size, False)
 
 
-@given(data=st.binary(max_size=100) | st.integers(1900, 3000).map(bytes), title=st.text(max_size=60))
+@given(
+    data=st.binary(max_size=100) | st.integers(1900, 3000).map(bytes),
+    title=st.text(max_size=200) | st.just("\x00" * 200),
+)
 def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: bytes, title: str) -> None:
     message, statement = push(data=data), {"data": data.hex(), "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
     alert = {"aps": {"alert": {"title": title}, "mutable-content": 1}, "statement": statement}

@@ -149,9 +149,10 @@ class Dispatching:
 
 
 def _delayed(url: str) -> int:
-    name = "ApproximateNumberOfMessagesDelayed"
-    answer = boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])
-    return int(answer["Attributes"][name])
+    answer = boto3.client("sqs").get_queue_attributes(
+        QueueUrl=url, AttributeNames=["ApproximateNumberOfMessagesDelayed"]
+    )
+    return int(answer["Attributes"]["ApproximateNumberOfMessagesDelayed"])
 
 
 def _drain(url: str) -> Iterator[str]:

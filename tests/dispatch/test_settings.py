@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from clarion.decisions import Environment
 from clarion.providers import apns, fcm
+from clarion.providers.apps import AppSettings
 from dispatch.settings import DispatchSettings
 
 ENVIRONMENT = {
@@ -41,6 +42,14 @@ def test_further_apps_come_after_the_first() -> None:
 def test_apps_that_are_not_described_as_they_should_be_stop_the_start(apps: str) -> None:
     with pytest.raises(ValidationError):
         DispatchSettings.from_environment(ENVIRONMENT | {"CLARION_APPS": apps})
+
+
+@pytest.mark.parametrize("title", ["", "x" * 201, "x" * 5_000, "\ud800"])
+def test_a_title_that_no_push_could_carry_stops_the_start(title: str) -> None:
+    with pytest.raises(ValidationError, match="alert_title"):
+        DispatchSettings.from_environment(ENVIRONMENT | {"CLARION_ALERT_TITLE": title})
+    with pytest.raises(ValidationError):
+        AppSettings(name="second", secret_id="second", alert_title=title)
 
 
 def test_two_apps_of_one_name_stop_the_start() -> None:

@@ -218,3 +218,23 @@ def test_as_a_program_it_writes_the_service_account_that_it_honours(tmp_path: Pa
             assert client.post(account["token_uri"], data=form).status_code == 200
         program.terminate()
         assert program.wait(timeout=10) == 0
+
+
+async def test_a_malformed_token_is_refused_in_googles_words(fcm: Fcm, client: httpx.AsyncClient) -> None:
+    response = await client.post(SEND, json=message(token="INVALID_ARGUMENT-device"))
+    error = response.json()["error"]
+    assert error == {
+        "code": 400,
+        "message": "The registration token is not a valid FCM registration token",
+        "status": "INVALID_ARGUMENT",
+        "details": [{"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": "INVALID_ARGUMENT"}],
+    }
+
+
+@pytest.mark.parametrize(("token", "status"), [(TOKEN, 200), ("UNREGISTERED-device", 404)])
+async def test_what_is_only_to_be_validated_is_judged_and_not_received(
+    fcm: Fcm, client: httpx.AsyncClient, token: str, status: int
+) -> None:
+    response = await client.post(SEND, json=message(token=token) | {"validateOnly": True})
+    assert response.status_code == status
+    assert len(fcm.received) == 0

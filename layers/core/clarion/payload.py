@@ -7,7 +7,9 @@ instead: no app should go and fetch what does not exist.
 
 import json
 from functools import cache
-from typing import NamedTuple, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
+
+from pydantic import Field
 
 from clarion.messages import PushMessage
 
@@ -18,6 +20,8 @@ MAX_DATA_SIZE = max(APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
 
 TITLE = "Polkadot App"
+type Title = Annotated[str, Field(min_length=1, max_length=200)]
+"""An alert's. A lone surrogate is no text to pydantic, and 200 characters leave a payload room, however escaped."""
 
 
 class Payload[Body](NamedTuple):

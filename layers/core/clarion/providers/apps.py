@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from clarion.decisions import Environment
-from clarion.payload import TITLE
+from clarion.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, GoogleAccount, GoogleCredential
@@ -32,7 +32,7 @@ class AppSettings(BaseModel):
     secret_id: str
     bundle_id: str = ""
     sandbox_secret_id: str | None = None
-    alert_title: str = TITLE
+    alert_title: Title = TITLE
 
 
 class Apps[App]:
