@@ -6,14 +6,12 @@ import random
 import time
 from urllib.parse import urlsplit
 
-from websockets.exceptions import WebSocketException
-
 from clarion.metrics import Metric
 from ingest.clock import now_ms
 from ingest.counts import Counts
 from ingest.intake import Intake
 from ingest.progress import Progress
-from ingest.protocol import NodeFault, Origin, Shown
+from ingest.protocol import NodeFault, NodeLost, Origin, Shown
 from ingest.session import Patience, Session, subscribe
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
@@ -84,15 +82,13 @@ class Node:
         return self.incomplete_since is not None and time.monotonic() - self.incomplete_since >= seconds
 
     async def follow(self) -> None:
-        """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
+        """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
         pause = _FIRST_PAUSE
         while True:
             began = time.monotonic()
-            reason, least = await self._subscribe_once()
-            if reason is None:
+            least = await self._subscribe_once()
+            if least is None:
                 continue
-            self._counts[Metric.NODE_FAULTS] += 1
-            log.warning("node lost", extra={"node": self.name, "reason": reason})
             steady = time.monotonic() - began > _STEADY_SECONDS
             pause = least if steady else max(pause, least)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
@@ -104,17 +100,22 @@ class Node:
             log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def _subscribe_once(self) -> tuple[str | None, float]:
-        """Why the subscription ended, None if it is to be renewed, and for how long to leave the node alone."""
+    async def _subscribe_once(self) -> float | None:
+        """Return for how long to leave the node alone, None if the subscription is to be renewed."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 await self._listen()
         except NodeFault as fault:
-            return str(fault), _FAULTY_PAUSE
-        except TimeoutError as error:
-            return (None, 0.0) if self._limit and self._limit.expired() else (repr(error), _FIRST_PAUSE)
-        except (OSError, WebSocketException) as error:
-            return type(error).__name__, _FIRST_PAUSE
+            self._counts[Metric.NODE_FAULTS] += 1
+            log.warning("node lost", extra={"node": self.name, "reason": str(fault)}, exc_info=fault.__cause__)
+            return _FIRST_PAUSE if isinstance(fault, NodeLost) else _FAULTY_PAUSE
+        except Exception as error:
+            if isinstance(error, TimeoutError) and self._limit and self._limit.expired():
+                return None
+            # All that the node can cause is a `NodeFault`, so this is a bug. It must not stop the other nodes.
+            self._counts[Metric.INTERNAL_ERRORS] += 1
+            log.exception("internal error", extra={"node": self.name})
+            return _FAULTY_PAUSE
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:

@@ -10,7 +10,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from clarion.metrics import Metric
 from clarion.tables import Rule
 from ingest.protocol import MAX_STORE_STATEMENTS
-from ingest.session import MAX_FRAME
+from ingest.connection import MAX_FRAME
 from ingest.settings import IngestSettings
 
 if TYPE_CHECKING:
@@ -100,6 +100,31 @@ async def replays_without_end(socket: ServerConnection) -> None:
         await asyncio.sleep(0.001)
 
 
+def names_itself(subscription: str) -> Behaviour:
+    """Speaks the draft of the protocol, and gives a subscription this id."""
+
+    async def behave(socket: ServerConnection) -> None:
+        for result in ('{"methods": ["statement_unstable_subscribe"]}', subscription, '"accepted"'):
+            asked = json.loads(await socket.recv())
+            await socket.send(f'{{"id": {asked["id"]}, "result": {result}}}')
+        await socket.wait_closed()
+
+    return behave
+
+
+def floods(frames: bytes) -> Behaviour:
+    """Sends these bytes as they are, and reads no answer."""
+
+    async def behave(socket: ServerConnection) -> None:
+        await accept_subscription(socket)
+        socket.transport.pause_reading()
+        while not socket.transport.is_closing():
+            socket.transport.write(frames)
+            await asyncio.sleep(0.01)
+
+    return behave
+
+
 BEHAVIOURS = {
     "never answers": never_answers,
     "answers another question": answers_another_question,
@@ -122,12 +147,54 @@ BEHAVIOURS = {
     "says wrong types": after_subscribing(notification(statements={"0x00": 1})),
     "says an absurd number": after_subscribing(notification(statements=[], remaining=MAX_STORE_STATEMENTS + 1)),
     "sends an oversized frame": after_subscribing(b" " * (MAX_FRAME + 1)),
+    "sends many values": after_subscribing("[" + "[]," * 1_000_000 + "[]]"),
+    "answers with a nested id": after_subscribing('{"result": 1, "id": ' + "[" * 150 + "]" * 150 + "}"),
+    "gives a nested id": names_itself("[" * 10_000 + "]" * 10_000),
+    "gives an object for an id": names_itself('{"id": {}}'),
+    "gives a flag for an id": names_itself("true"),
+    "gives an endless id": names_itself(f'"{"x" * 1_000_000}"'),
+    "floods with empty messages": floods(b"\x81\0" * 100_000),
+    "floods with empty pings": floods(b"\x89\0" * 100_000),
+    "floods with pings and reads nothing": floods((b"\x89\x7d" + bytes(125)) * 10_000),
+    "floods with fragments": floods(b"\x01\0" + b"\0\0" * 100_000),
 }
 
 
-@pytest.fixture(params=list(BEHAVIOURS.values()), ids=list(BEHAVIOURS))
+@asynccontextmanager
+async def answering(response: bytes) -> AsyncIterator[HostileNode]:
+    """Answers the request for a WebSocket with these bytes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(response)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield HostileNode(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+
+def redirect(*locations: str) -> bytes:
+    fields = "".join(f"Location: {location}\r\n" for location in locations)
+    return f"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n{fields}\r\n".encode()
+
+
+RESPONSES = {
+    "redirects to nowhere": redirect("ws://[::1"),
+    "redirects to a port that is none": redirect("ws://127.0.0.1:99999999/"),
+    "redirects to a name that is none": redirect(f"ws://{'é' * 80}.example/"),
+    "redirects to two places": redirect("ws://127.0.0.1:1/", "ws://127.0.0.1:2/"),
+    "redirects to another node": redirect("ws://127.0.0.1:1/"),
+    "redirects to a page": redirect("https://example.com/"),
+    "has a length that is none": b"HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n",
+    "speaks another protocol": b"SSH-2.0-OpenSSH_9.6\r\n" * 100,
+}
+
+
+@pytest.fixture(params=[*BEHAVIOURS, *RESPONSES])
 async def hostile_node(request: pytest.FixtureRequest) -> AsyncIterator[HostileNode]:
-    async with hostile(request.param) as node:
+    name = request.param
+    async with hostile(BEHAVIOURS[name]) if name in BEHAVIOURS else answering(RESPONSES[name]) as node:
         yield node
 
 
@@ -149,6 +216,68 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
         node.show(make_statement(1))
         await received.holds(1)
     assert received.statements() == [make_statement(1)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RecursionError(),
+        UnicodeError(),
+        KeyError("a library's"),
+        MemoryError(),
+        AssertionError(),
+        ExceptionGroup("several", [ValueError()]),
+    ],
+    ids=repr,
+)
+async def test_an_error_of_any_type_while_a_node_is_read_is_counted_as_its_fault(
+    error: Exception,
+    node: "FakeNode",
+    running: "Run",
+    make_settings: Callable[..., IngestSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: bytes) -> None:
+        raise error
+
+    monkeypatch.setattr("ingest.session.read", fail)
+    async with running(make_settings(node)) as task:
+        while not task.counts[Metric.NODE_FAULTS]:
+            await asyncio.sleep(0.01)
+        assert not task.counts[Metric.INTERNAL_ERRORS]
+    (line,) = (record for record in caplog.records if record.message == "node lost")
+    assert line.exc_info
+    assert line.exc_info[1] is error
+
+
+async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Callable[..., IngestSettings],
+    make_statement: Callable[..., bytes],
+    write_rule: Callable[..., Rule],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    write_rule()
+    monkeypatch.setattr("ingest.node._FAULTY_PAUSE", 0.01)
+    async with running(make_settings(node)) as task:
+        await node.subscribed()
+        with monkeypatch.context() as broken:
+            broken.setattr("ingest.intake.decode", fail)
+            node.show(make_statement(1))
+            while not task.counts[Metric.INTERNAL_ERRORS]:
+                await asyncio.sleep(0.01)
+        assert not task.counts[Metric.NODE_FAULTS]
+        await received.holds(1)
+    errors = [record for record in caplog.records if record.message == "internal error"]
+    assert errors
+    assert all(record.exc_info and "a bug" in str(record.exc_info[1]) for record in errors)
 
 
 async def test_a_node_that_does_not_list_its_methods_is_followed(
