@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 from clarion.metrics import Metric
 from ingest.clock import now_ms
 from ingest.counts import Counts
+from ingest.initial_replay import InitialReplay
 from ingest.intake import Intake
 from ingest.progress import Progress
 from ingest.protocol import NodeFault, NodeLost, Origin, Shown
 from ingest.session import Patience, Session, subscribe
+from ingest.source import Source
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
@@ -33,15 +35,17 @@ class Node:
         self,
         *,
         url: str,
+        number: int,
         intake: Intake,
         progress: Progress,
+        initial_replay: InitialReplay,
         counts: Counts,
-        record_first_replay: bool,
         expected: int,
         patience: Patience,
     ) -> None:
-        """`expected` is how many statements a complete replay should show, as far as we know."""
+        """`number` is from 1 on; `expected` is how many statements a complete replay should show, as far as we know."""
         self._url = url
+        self._source = Source(number)
         self.name = _without_secrets(url)
         self.session: Session | None = None
         self.subscribed_at = 0.0
@@ -62,7 +66,8 @@ class Node:
         self._intake = intake
         self._progress = progress
         self._counts = counts
-        self._record = record_first_replay
+        self._initial_replay = initial_replay
+        self._replay = initial_replay.begin(initial=True)
         self._expected = expected
         self._patience = patience
         self._limit: asyncio.Timeout | None = None
@@ -119,9 +124,9 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        # Once a node has shown all that stood at the start, what it or another one replays has come since. One that has
-        # nothing to show may be new itself, and says nothing of the others.
-        standing = self._record and not (self.replayed_once or self._progress.standing_known)
+        # Once a node has shown all that stood at the start, what it or another one replays has come since.
+        self._replay = self._initial_replay.begin(initial=not self.replayed_once)
+        self._source.subscribed()
         async with subscribe(self._url, self._patience) as session:
             self.session = session
             self.subscribed_at = self.last_shown_at = time.monotonic()
@@ -129,27 +134,27 @@ class Node:
             log.info("node subscribed", extra={"node": self.name})
             try:
                 while True:
-                    await self._take(session, await session.next(), standing=standing)
+                    await self._take(session, await session.next())
             finally:
                 self._shown_through = self.shown_through or self._shown_through
                 self._away_since = self._away_since or time.monotonic()
                 self.session = None
                 self.incomplete_since = self.incomplete_since or time.monotonic()
 
-    async def _take(self, session: Session, shown: Shown, *, standing: bool) -> None:
+    async def _take(self, session: Session, shown: Shown) -> None:
         self.last_shown_at = time.monotonic()
         caught_up = not (session.replaying or shown.replay_done)
         live = caught_up or shown.origin is Origin.LIVE
         self.live += len(shown.statements) if live else 0
         if caught_up:
             self._progress.shown_live()
-        await self._intake.take(shown, standing=standing and not live)
+        await self._intake.take(shown, self._source, None if live else self._replay)
         if shown.replay_done:
             self._progress.replayed()
             self._shown_through, self._away_since = now_ms(), None
-            self._replayed(session, told=shown.origin is Origin.REPLAY)
+            self._complete_replay(session, told=shown.origin is Origin.REPLAY)
 
-    def _replayed(self, session: Session, *, told: bool) -> None:
+    def _complete_replay(self, session: Session, *, told: bool) -> None:
         """Believe a replay to be complete if the node says so, and if it isn't less than half of what it was.
 
         A node that lost its store shows next to nothing until its peers have told it everything again, however often
@@ -157,9 +162,9 @@ class Node:
         """
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         self.replayed_once = True
+        self._initial_replay.complete(self._source.number, self._replay)
         if not told:
             return
-        self._progress.standing_known |= session.replayed > 0
         if session.replayed * 2 < self._expected and not self._doubted_for(_RESYNC_SECONDS):
             return
         self.complete_since = self.subscribed_at

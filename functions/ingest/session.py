@@ -37,13 +37,15 @@ _FIRST_QUESTION = 3
 class Patience:
     """How long to wait for a node, in seconds.
 
-    `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a replay. `settling`: the silence by which we know that an
-    older node has ended its replay, since it doesn't say; it has `replay` seconds for all of it.
+    `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a
+    replay. `whole_replay`: for all of it. `settling`: the silence by which we know that an older node has ended its
+    replay, since it doesn't say; it has `replay` seconds for all of it.
     """
 
     answer: float = 20.0
     asking: float = 3.0
     replay: float = 30.0
+    whole_replay: float = 1_800.0
     settling: float = 2.0
 
 
@@ -60,6 +62,7 @@ class Session:
         self._early = early
         self._origin: Origin | None = None
         self._settled_by = time.monotonic() + patience.replay
+        self._replay_by = time.monotonic() + patience.whole_replay
         self._question = _FIRST_QUESTION
         self._asked: tuple[float, int] | None = None
         """When the question was put that waits for its answer, as `time.monotonic` and in UNIX milliseconds."""
@@ -89,6 +92,8 @@ class Session:
         self.longest_wait = max(self.longest_wait, time.monotonic() - since)
 
     async def _receive(self) -> Shown | None:
+        if self.replaying and time.monotonic() > self._replay_by:
+            raise NodeFault("the replay takes too long")
         if not self.replaying and not self._asked and time.monotonic() >= self._ask_next_at:
             await self._ask()
         try:
