@@ -8,11 +8,11 @@ The library bounds the size of a message, its fragments, and how many wait to be
 - Answers to pings are not collected without bound for a node that doesn't read them.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.frames import Frame
-from websockets.http11 import Response
+from websockets.http11 import Request, Response
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
@@ -43,7 +43,7 @@ class BoundedConnection(ClientConnection):
             if self.overrun:
                 return
 
-    def process_event(self, event: Frame | Response) -> None:
+    def process_event(self, event: Frame | Request | Response) -> None:
         self._frames += 1
         super().process_event(event)
 
@@ -52,19 +52,20 @@ class BoundedConnection(ClientConnection):
         self.transport.abort()
 
 
-class BoundedConnect(connect):
-    """`async with BoundedConnect(url) as connection`."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            url,
-            create_connection=BoundedConnection,
-            max_size=MAX_FRAME,
-            max_queue=MOST_UNREAD,
-            compression=None,
-            close_timeout=_CLOSE_SECONDS,
-        )
-
+class _Connect(connect):
     def process_redirect(self, exc: Exception) -> Exception:
         """Follow none, and don't read where it leads."""
         return exc
+
+
+async def open_connection(url: str) -> BoundedConnection:
+    """Raise what the library raises."""
+    connection = await _Connect(
+        url,
+        create_connection=BoundedConnection,
+        max_size=MAX_FRAME,
+        max_queue=MOST_UNREAD,
+        compression=None,
+        close_timeout=_CLOSE_SECONDS,
+    )
+    return cast("BoundedConnection", connection)

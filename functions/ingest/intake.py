@@ -72,10 +72,12 @@ class Intake:
             self._count_malformed(source, shown.unreadable)
         for statement in shown.statements:
             self._take_one(statement, observed_at, source, replay)
-            await self._give_way(source)
+            if source.turn_is_over or self._outbox.is_full:
+                await self._give_way(source)
         for unmatched in self._second_look.overflow():
             self._forward_genuine(unmatched)
-            await self._give_way(source)
+            if source.turn_is_over or self._outbox.is_full:
+                await self._give_way(source)
 
     def look_again(self) -> None:
         """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
@@ -87,9 +89,8 @@ class Intake:
             self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
 
     async def _give_way(self, source: Source) -> None:
-        if source.turn_is_over or self._outbox.is_full:
-            await source.give_way()
-            await self._outbox.settle()
+        await source.give_way()
+        await self._outbox.settle()
 
     def _take_one(self, statement: bytes, observed_at: int, source: Source, replay: Replay | None) -> None:
         source.count()

@@ -1,6 +1,6 @@
 """Statements that no rule wanted when they came, kept until the filter knows every rule from before they came."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -27,60 +27,56 @@ class Unmatched(NamedTuple):
         return len(self.statement) + _OVERHEAD_BYTES
 
 
-class _Queue:
-    """What one node showed first, in the order of arrival."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[Unmatched] = deque()
-        self.held_bytes = 0
-
-    def add(self, unmatched: Unmatched) -> None:
-        self.waiting.append(unmatched)
-        self.held_bytes += unmatched.held_size
-
-    def take(self) -> Unmatched:
-        unmatched = self.waiting.popleft()
-        self.held_bytes -= unmatched.held_size
-        return unmatched
-
-    def take_wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
-        taken = [unmatched for unmatched in self.waiting if wants(unmatched)]
-        if taken:
-            self.waiting = deque(unmatched for unmatched in self.waiting if not wants(unmatched))
-            self.held_bytes -= sum(unmatched.held_size for unmatched in taken)
-        return taken
-
-
 class SecondLook:
-    """Bounded in bytes. Who holds most has to give way, so that no node can push out what another one showed."""
+    """In the order of arrival at each node, and bounded in bytes.
+
+    The node that holds most has to give way, so that none can push out what another one showed.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._queues: defaultdict[int, _Queue] = defaultdict(_Queue)
+        self._waiting: defaultdict[int, deque[Unmatched]] = defaultdict(deque)
+        self._held_by: Counter[int] = Counter()
+        self._held_bytes = 0
 
     def __len__(self) -> int:
-        return sum(len(queue.waiting) for queue in self._queues.values())
+        return sum(map(len, self._waiting.values()))
 
     @property
     def oldest(self) -> int | None:
         """When the oldest statement here was observed."""
-        heads = (queue.waiting[0].observed_at for queue in self._queues.values() if queue.waiting)
-        return min(heads, default=None)
+        return min((waiting[0].observed_at for waiting in self._waiting.values() if waiting), default=None)
 
     def add(self, unmatched: Unmatched) -> None:
-        self._queues[unmatched.node].add(unmatched)
+        self._waiting[unmatched.node].append(unmatched)
+        self._count(unmatched, unmatched.held_size)
 
     def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
         """Take out what is wanted by now."""
-        return [unmatched for queue in self._queues.values() for unmatched in queue.take_wanted(wants)]
+        taken = [unmatched for waiting in self._waiting.values() for unmatched in waiting if wants(unmatched)]
+        for node in {unmatched.node for unmatched in taken}:
+            self._waiting[node] = deque(unmatched for unmatched in self._waiting[node] if not wants(unmatched))
+        for unmatched in taken:
+            self._count(unmatched, -unmatched.held_size)
+        return taken
 
     def due(self, observed_by: int) -> Iterator[Unmatched]:
         """Take out what was observed until then."""
-        for queue in self._queues.values():
-            while queue.waiting and queue.waiting[0].observed_at <= observed_by:
-                yield queue.take()
+        for node, waiting in self._waiting.items():
+            while waiting and waiting[0].observed_at <= observed_by:
+                yield self._take(node)
 
     def overflow(self) -> Iterator[Unmatched]:
         """Take out what there is no room for: it can't be known in time whether a rule wants it."""
-        while sum(queue.held_bytes for queue in self._queues.values()) > self._capacity:
-            yield max(self._queues.values(), key=lambda queue: queue.held_bytes).take()
+        while self._held_bytes > self._capacity:
+            ((node, _),) = self._held_by.most_common(1)
+            yield self._take(node)
+
+    def _take(self, node: int) -> Unmatched:
+        unmatched = self._waiting[node].popleft()
+        self._count(unmatched, -unmatched.held_size)
+        return unmatched
+
+    def _count(self, unmatched: Unmatched, size: int) -> None:
+        self._held_bytes += size
+        self._held_by[unmatched.node] += size

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from websockets.exceptions import WebSocketException
 
 from ingest.clock import now_ms
-from ingest.connection import BoundedConnect, BoundedConnection
+from ingest.connection import BoundedConnection, open_connection
 from ingest.protocol import (
     DRAFT_ADD_FILTER,
     DRAFT_SUBSCRIBE,
@@ -158,9 +158,8 @@ class Session:
 @asynccontextmanager
 async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
     """Subscribe to everything. Raise `NodeFault`, or what is raised inside."""
-    connection = BoundedConnect(url)
     with blaming_the_node():
-        socket = await connection
+        socket = await open_connection(url)
     try:
         early: list[Shown] = []
         with blaming_the_node(socket):

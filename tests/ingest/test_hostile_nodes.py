@@ -1,54 +1,30 @@
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 
 from clarion.metrics import Metric
 from clarion.tables import Rule
-from ingest.protocol import MAX_STORE_STATEMENTS
 from ingest.connection import MAX_FRAME
+from ingest.protocol import MAX_STORE_STATEMENTS
 from ingest.settings import IngestSettings
+from tests.hostile import (
+    HostileNode,
+    accept_subscription,
+    after_subscribing,
+    answering,
+    floods,
+    hostile,
+    names_itself,
+    notification,
+    redirect,
+)
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
-
-type Behaviour = Callable[[ServerConnection], Awaitable[None]]
-
-
-class HostileNode:
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-
-@asynccontextmanager
-async def hostile(behave: Behaviour) -> AsyncIterator[HostileNode]:
-    async with serve(behave, "127.0.0.1", 0, compression=None, close_timeout=0.1) as server:
-        yield HostileNode(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
-
-
-async def accept_subscription(socket: ServerConnection) -> None:
-    for result in ({"methods": ["statement_subscribeStatement"]}, "subscription"):
-        asked = json.loads(await socket.recv())
-        await socket.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
-
-
-def after_subscribing(*frames: str | bytes) -> Behaviour:
-    async def behave(socket: ServerConnection) -> None:
-        await accept_subscription(socket)
-        for frame in frames:
-            await socket.send(frame)
-        await socket.wait_closed()
-
-    return behave
-
-
-def notification(**data: Any) -> str:
-    result = {"event": "newStatements", "data": data}
-    return json.dumps({"method": "statement_statement", "params": {"subscription": 1, "result": result}})
 
 
 async def never_answers(socket: ServerConnection) -> None:
@@ -100,31 +76,6 @@ async def replays_without_end(socket: ServerConnection) -> None:
         await asyncio.sleep(0.001)
 
 
-def names_itself(subscription: str) -> Behaviour:
-    """Speaks the draft of the protocol, and gives a subscription this id."""
-
-    async def behave(socket: ServerConnection) -> None:
-        for result in ('{"methods": ["statement_unstable_subscribe"]}', subscription, '"accepted"'):
-            asked = json.loads(await socket.recv())
-            await socket.send(f'{{"id": {asked["id"]}, "result": {result}}}')
-        await socket.wait_closed()
-
-    return behave
-
-
-def floods(frames: bytes) -> Behaviour:
-    """Sends these bytes as they are, and reads no answer."""
-
-    async def behave(socket: ServerConnection) -> None:
-        await accept_subscription(socket)
-        socket.transport.pause_reading()
-        while not socket.transport.is_closing():
-            socket.transport.write(frames)
-            await asyncio.sleep(0.01)
-
-    return behave
-
-
 BEHAVIOURS = {
     "never answers": never_answers,
     "answers another question": answers_another_question,
@@ -158,25 +109,6 @@ BEHAVIOURS = {
     "floods with pings and reads nothing": floods((b"\x89\x7d" + bytes(125)) * 10_000),
     "floods with fragments": floods(b"\x01\0" + b"\0\0" * 100_000),
 }
-
-
-@asynccontextmanager
-async def answering(response: bytes) -> AsyncIterator[HostileNode]:
-    """Answers the request for a WebSocket with these bytes."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(response)
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield HostileNode(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-
-
-def redirect(*locations: str) -> bytes:
-    fields = "".join(f"Location: {location}\r\n" for location in locations)
-    return f"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n{fields}\r\n".encode()
 
 
 RESPONSES = {

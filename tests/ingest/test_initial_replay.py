@@ -5,14 +5,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from websockets.asyncio.server import ServerConnection
 
 from clarion.metrics import Metric
 from clarion.tables import Rule
 from ingest.initial_replay import InitialReplay
 from ingest.seen import Seen
 from ingest.settings import IngestSettings
-from tests.ingest.test_hostile_nodes import accept_subscription, hostile, notification
+from tests.hostile import Replaying, hostile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -26,34 +25,6 @@ type Make = Callable[..., bytes]
 @pytest.fixture(autouse=True)
 def rule(write_rule: Callable[..., Rule]) -> None:
     write_rule()
-
-
-class Replaying:
-    """A hostile node whose replay goes on, one statement at a time, until it is told to end it."""
-
-    def __init__(self, remaining: int = 1_000_000) -> None:
-        self._remaining = remaining
-        self._statements: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.sent = asyncio.Event()
-
-    def show(self, statement: bytes) -> None:
-        self._statements.put_nowait(statement)
-
-    def end(self) -> None:
-        self._statements.put_nowait(None)
-
-    async def behave(self, socket: ServerConnection) -> None:
-        await accept_subscription(socket)
-        replaying = asyncio.create_task(self._replay(socket))
-        await socket.wait_closed()
-        replaying.cancel()
-
-    async def _replay(self, socket: ServerConnection) -> None:
-        while statement := await self._statements.get():
-            self._remaining -= 1
-            await socket.send(notification(statements=["0x" + statement.hex()], remaining=self._remaining))
-            self.sent.set()
-        await socket.send(notification(statements=[], remaining=0))
 
 
 async def has_replayed(task: object, count: int) -> None:
@@ -106,7 +77,8 @@ async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
     async with hostile(lying.behave) as liar, running(make_settings(liar, node)) as task:
         await node.subscribed()
         lying.show(make_statement(1))
-        await lying.sent.wait()
+        while not lying.sent:
+            await asyncio.sleep(0.01)
         node.show(make_statement(1))
         await received.holds(2)
         await asyncio.sleep(0.1)
