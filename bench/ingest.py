@@ -23,6 +23,7 @@ from ingest.outbox import Outbox, Room
 from ingest.protocol import Shown, read
 from ingest.second_look import SecondLook
 from ingest.seen import Seen
+from ingest.source import Source
 
 RULES = int(os.environ.get("RULES", "10_000_000"))
 SEEN = int(os.environ.get("SEEN", "4_000_000"))
@@ -96,15 +97,18 @@ def measure_intake(candidates: Candidates) -> str:
         patience_ms=0,
     )
 
-    def take(text: str) -> None:
-        shown = read(text)
-        if isinstance(shown, Shown):
-            intake.take_now(shown, standing=False)
+    source = Source(1)
+
+    async def take_all(frames: Sequence[bytes]) -> None:
+        for each in frames:
+            shown = read(each)
+            if isinstance(shown, Shown):
+                await intake.take(shown, source)
 
     sender = os.urandom(32)
-    frames = [frame(sender) for _ in range(FRAMES)]
+    frames = [frame(sender).encode() for _ in range(FRAMES)]
     json_alone = per_second(json.loads, frames)
-    whole = per_second(take, frames)
+    whole = FRAMES * per_second(lambda all_of_them: asyncio.run(take_all(all_of_them)), [frames])
     return f"intake: {whole:,.0f} statements/s, {json_alone / whole:.1f} times the cost of parsing their JSON"
 
 
@@ -114,10 +118,11 @@ def measure_seen() -> str:
 
 async def _measure_seen() -> str:
     before = resident_megabytes()
-    seen = Seen(SEEN)
+    seen = Seen(2 * SEEN)
     for _ in range(SEEN):
         statement = int.from_bytes(os.urandom(8), signed=True) or 1
-        seen.add(statement)
+        seen.refresh(statement)
+        seen.add(statement, 1)
         seen.handled(statement)
     seen.saved(seen.delta())
     megabytes = resident_megabytes() - before

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from itertools import batched
 from pathlib import Path
@@ -22,12 +23,14 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 import boto3
+import sr25519
 from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
 from clarion.messages import StatementMessage
+from clarion.signature import sign
 from clarion.statement import Proof, ProofKind, Statement, decode, encode
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
 
 SECONDS = int(os.environ.get("SOAK_SECONDS", "60"))
 RATE = 1000
-SENDER, TOPIC = b"\x5e" * 32, b"\x70" * 32
+KEYPAIR = sr25519.pair_from_seed(b"\x5e" * 32)
+SENDER: bytes = KEYPAIR[0]
+TOPIC = b"\x70" * 32
 STANDING = 1_000_000
 GRACE_SECONDS = 40
 PAUSE_SECONDS = 14
@@ -53,9 +58,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@cache
 def make_statement(number: int, *, sender: bytes = SENDER, topic: bytes = TOPIC) -> bytes:
-    proof = Proof(ProofKind.SR25519, b"\x51" * 64, sender)
-    return encode(Statement(NEVER, (topic,), number.to_bytes(8) + bytes(398), proof=proof))
+    """The same bytes each time, though signing is random. Whoever is not `SENDER` has not signed."""
+    statement = Statement(NEVER, (topic,), number.to_bytes(8) + bytes(398))
+    forged = statement._replace(proof=Proof(ProofKind.SR25519, b"\x51" * 64, sender))
+    return encode(sign(statement, KEYPAIR) if sender == SENDER else forged)
 
 
 class Aws:

@@ -145,6 +145,7 @@ def _on_ingest(environment: Environment) -> Iterator[Watch]:
     yield Watch("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
     yield Watch("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
     yield Watch("node-faults", told(Metric.NODE_FAULTS), limits.node_faults, 3)
+    yield Watch("ingest-failing", told(Metric.INTERNAL_ERRORS), 1)
 
 
 def _on_decisions(environment: Environment) -> Iterator[Watch]:

@@ -100,6 +100,7 @@ class Following(Part):
     """
 
     first_replay: Literal["record", "handle"] | None = None
+    initial_replay_seconds: NonNegativeFloat | None = None
     seen_limit: PositiveInt | None = None
     outbox_bytes: PositiveInt | None = None
     second_look_bytes: PositiveInt | None = None
@@ -111,6 +112,7 @@ class Following(Part):
     overlap_seconds: NonNegativeFloat | None = None
     answer_seconds: PositiveFloat | None = None
     replay_seconds: PositiveFloat | None = None
+    whole_replay_seconds: PositiveFloat | None = None
     watch_seconds: PositiveFloat | None = None
     renew_seconds: PositiveFloat | None = None
     quiet_seconds: PositiveFloat | None = None

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -53,15 +53,19 @@ class System:
     """Closing it stops the ingest task."""
 
     async def upgraded(self, assembly: Path) -> Self:
-        """Deploy over what is there. As with ECS, a new ingest task is up before the old one is told to stop."""
+        """Deploy over what is there."""
         deployment = await asyncio.to_thread(deploy, self.deployment.emulator, assembly)
+        await self.replace_ingest(ingesting(deployment, self.store.url, log="ingest-after.log"))
+        return replace(self, deployment=deployment)
+
+    async def replace_ingest(self, successor: AbstractContextManager[None]) -> None:
+        """As with ECS, a new ingest task is up before the old one is told to stop."""
         predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
-        self.ingest.enter_context(ingesting(deployment, self.store.url, log="ingest-after.log"))
+        self.ingest.enter_context(successor)
         async with asyncio.timeout(PATIENCE):
             while self.store.subscribers == subscribers:  # noqa: ASYNC110 - it is another process that comes
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(predecessor.close)
-        return replace(self, deployment=deployment)
 
     def client(self, service: str) -> Any:
         """Boto3's client of an AWS service, here the emulator's."""
@@ -174,17 +178,20 @@ class _Credentials:
 
 
 @contextmanager
-def ingesting(deployment: Deployment, node_url: str, *, checkout: Path = ROOT, log: str = INGEST_LOG) -> Iterator[None]:
-    """The ingest task as ECS would run it, with as much time to stop, but on this machine."""
+def ingesting(
+    deployment: Deployment, node_urls: str, *, checkout: Path = ROOT, log: str = INGEST_LOG, **others: str
+) -> Iterator[None]:
+    """The ingest task as ECS would run it, with as much time to stop, but on this machine; `others` are settings."""
     outputs, emulator = deployment.outputs, deployment.emulator
     settings = {
         "stage": EMULATOR.stage,
-        "node_urls": node_url,
+        "node_urls": node_urls,
         "statements_queue_url": outputs.statements_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
         "table_prefix": outputs.table_prefix,
         "health_port": "0",
+        **others,
     }
     known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
     variables = {

@@ -13,6 +13,9 @@ SEGMENTS = 256
 _FIRST_SLOTS = 64
 _MOST_FULL = 0.7
 _GROWTH = 1.5
+OWNERS = 64
+_ROUND_BITS = 0b11
+_ROUNDS = bytes(mark & _ROUND_BITS for mark in range(256))
 
 type Fingerprint = int
 """Signed, and never 0."""
@@ -29,13 +32,15 @@ def of_pair(sender_and_topic: bytes) -> Fingerprint:
 
 
 class Fingerprints:
-    """Each fingerprint is marked with the round in which it was last added, so that a round's end can forget the rest."""
+    """Each is marked with its owner, and with the round in which it was last shown, so that a round's end can forget the rest."""
 
     def __init__(self) -> None:
         self._slots = [_blank(_FIRST_SLOTS) for _ in range(SEGMENTS)]
         self._marks = [bytearray(_FIRST_SLOTS) for _ in range(SEGMENTS)]
         self._used = [0] * SEGMENTS
         self._round = 1
+        self.owned = [0] * OWNERS
+        """How many fingerprints each owner has."""
 
     def __len__(self) -> int:
         return sum(self._used)
@@ -52,23 +57,42 @@ class Fingerprints:
                 index = 0
         return True
 
-    def add(self, fingerprint: Fingerprint) -> bool:
-        """Mark `fingerprint` with this round; whether it is new."""
+    def refresh(self, fingerprint: Fingerprint) -> bool:
+        """Mark `fingerprint` with this round if it is known; whether it is."""
         segment = fingerprint % SEGMENTS
         slots = self._slots[segment]
         size = len(slots)
         index = (fingerprint >> 8) % size
-        while (found := slots[index]) != fingerprint and found:
+        while (found := slots[index]) != fingerprint:
+            if not found:
+                return False
             index += 1
             if index == size:
                 index = 0
-        self._marks[segment][index] = self._round
-        if found:
-            return False
+        marks = self._marks[segment]
+        marks[index] = marks[index] & ~_ROUND_BITS | self._round
+        return True
+
+    def insert(self, fingerprint: Fingerprint, owner: int = 0) -> None:
+        """Add what is not known yet; `owner` is below `OWNERS`."""
+        segment = fingerprint % SEGMENTS
+        slots = self._slots[segment]
+        size = len(slots)
+        index = (fingerprint >> 8) % size
+        while slots[index]:
+            index = (index + 1) % size
         slots[index] = fingerprint
+        self._marks[segment][index] = owner << 2 | self._round
+        self.owned[owner] += 1
         self._used[segment] += 1
         if self._used[segment] > _MOST_FULL * size:
             self._rebuild(segment, int(size * _GROWTH), forget=0)
+
+    def add(self, fingerprint: Fingerprint) -> bool:
+        """Mark `fingerprint` with this round; whether it is new."""
+        if self.refresh(fingerprint):
+            return False
+        self.insert(fingerprint)
         return True
 
     def begin_round(self) -> None:
@@ -79,7 +103,7 @@ class Fingerprints:
         """Forget what was not added in this round, a segment at each step, which yields how many that were."""
         for segment, marks in enumerate(self._marks):
             before = self._used[segment]
-            slots = int(marks.count(self._round) / _MOST_FULL * _GROWTH)
+            slots = int(marks.translate(_ROUNDS).count(self._round) / _MOST_FULL * _GROWTH)
             self._rebuild(segment, max(_FIRST_SLOTS, slots), forget=3 - self._round)
             yield before - self._used[segment]
 
@@ -93,7 +117,10 @@ class Fingerprints:
         slots, marks = _blank(size), bytearray(size)
         used = 0
         for fingerprint, mark in zip(self._slots[segment], self._marks[segment], strict=True):
-            if not fingerprint or mark == forget:
+            if not fingerprint:
+                continue
+            if mark & _ROUND_BITS == forget:
+                self.owned[mark >> 2] -= 1
                 continue
             index = (fingerprint >> 8) % size
             while slots[index]:

@@ -1,11 +1,16 @@
 """What is done with each statement that a node shows.
 
 shown ─┬─ known ─────────────────────────────▶ skipped
-├─ standing at the first start ───────▶ recorded
-├─ malformed, or proof of another kind ▶ let go
-├─ a candidate ────────────────────────▶ outbox
+├─ malformed ─────────────────────────▶ let go, and held against the node
+├─ replayed at the first start ───────▶ let go, see `initial_replay`
+├─ proof of another kind ─────────────▶ let go
+├─ a candidate ───────────────────────▶ outbox
 └─ no rule names it ──▶ second look ─┬─▶ outbox, if a rule does by then
 └─▶ let go
+
+A signature costs more than all the rest, and match verifies it anyway. So here it is only verified before a statement
+takes more than its node's share of what all nodes share: room in `seen`, in the second look, in the outbox, or a place
+in S3. After a node has shown one that is forged, all its candidates are verified.
 """
 
 from collections.abc import Callable
@@ -13,16 +18,22 @@ from uuid import uuid4
 
 from clarion.decisions import StatementDecision
 from clarion.metrics import Metric, decided
-from clarion.statement import MalformedStatement, ProofKind, decode
+from clarion.signature import verify
+from clarion.statement import MalformedStatement, ProofKind, Statement, decode
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
 from ingest.counts import Counts
 from ingest.fingerprints import Fingerprint, of_statement
+from ingest.initial_replay import Replay
 from ingest.letter import MOST_NAMED, Letter, second_looks
 from ingest.outbox import Outbox
 from ingest.protocol import Shown
 from ingest.second_look import SecondLook, Unmatched
-from ingest.seen import Seen
+from ingest.seen import SHARED, Seen
+from ingest.source import Source
+
+LARGE_BYTES = 48 * 1024
+"""In base64 it takes 64 KiB, beyond which SQS bills a message more than once."""
 
 
 class Intake:
@@ -47,57 +58,95 @@ class Intake:
         self._patience_ms = patience_ms
         self._clock = clock
         self._additions = 0
+        self._forgers: set[int] = set()
+        """Nodes that have shown what its sender had not signed."""
 
-    async def take(self, shown: Shown, *, standing: bool, replayed_since: int | None = None) -> None:
-        """Take in, then wait until there is room for more."""
-        self.take_now(shown, standing=standing, replayed_since=replayed_since)
-        await self._outbox.settle()
+    async def take(self, shown: Shown, source: Source, replay: Replay | None = None) -> None:
+        """Take in, giving way to other nodes, and wait for room for more. Raise `NodeFault`.
 
-    def take_now(self, shown: Shown, *, standing: bool, replayed_since: int | None = None) -> None:
-        """`standing`: these stood in the store before the first start of all, and are only recorded.
-
-        `replayed_since`: they are replayed, and none of them had appeared before; UNIX milliseconds.
+        `replay` is what these statements are a part of; None if they are live.
         """
         observed_at = self._clock()
-        for statement in shown.statements:
-            fingerprint = of_statement(statement)
-            if not self._seen.add(fingerprint):
-                self._counts[Metric.STATEMENTS_SKIPPED] += 1
-            elif standing:
-                self._counts[Metric.STATEMENTS_REPLAYED] += 1
-                self._seen.handled(fingerprint)
-            else:
-                self._sort(fingerprint, statement, observed_at, replayed_since)
         self._counts[Metric.STATEMENTS_RECEIVED] += len(shown.statements) + shown.unreadable
         if shown.unreadable:
-            self._counts[decided(StatementDecision.MALFORMED)] += shown.unreadable
+            self._count_malformed(source, shown.unreadable)
+        for statement in shown.statements:
+            self._take_one(statement, observed_at, source, replay)
+            if source.turn_is_over or self._outbox.is_full:
+                await self._give_way(source)
+        for unmatched in self._second_look.overflow():
+            self._forward_genuine(unmatched)
+            if source.turn_is_over or self._outbox.is_full:
+                await self._give_way(source)
 
     def look_again(self) -> None:
         """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
         if self._candidates.additions != self._additions:
             self._additions = self._candidates.additions
             for unmatched in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
-                self._forward(unmatched)
+                self._sort(unmatched, decode(unmatched.statement))
         for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
             self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
-        for unmatched in self._second_look.overflow():
-            self._forward(unmatched)
 
-    def _sort(self, fingerprint: Fingerprint, statement: bytes, observed_at: int, replayed_since: int | None) -> None:
+    async def _give_way(self, source: Source) -> None:
+        await source.give_way()
+        await self._outbox.settle()
+
+    def _take_one(self, statement: bytes, observed_at: int, source: Source, replay: Replay | None) -> None:
+        source.count()
+        fingerprint = of_statement(statement)
+        if self._seen.refresh(fingerprint):
+            self._counts[Metric.STATEMENTS_SKIPPED] += 1
+            return
         try:
             decoded = decode(statement)
         except MalformedStatement:
-            self._let_go(fingerprint, StatementDecision.MALFORMED)
+            self._count_malformed(source, 1)
             return
-        if decoded.proof is None or decoded.proof.kind is not ProofKind.SR25519:
+        if replay and replay.is_old(fingerprint):
+            self._counts[Metric.STATEMENTS_REPLAYED] += 1
+        elif decoded.proof is None or decoded.proof.kind is not ProofKind.SR25519:
+            self._seen.add(fingerprint, source.number)
             self._let_go(fingerprint, StatementDecision.UNSUPPORTED_PROOF)
-            return
-        pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
-        unmatched = Unmatched(observed_at, fingerprint, pairs, statement, replayed_since)
-        if self._candidates.match_any(pairs):
+        elif self._remember(fingerprint, decoded, source.number):
+            pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
+            since = replay.since if replay else None
+            self._sort(Unmatched(observed_at, fingerprint, pairs, statement, source.number, since), decoded)
+
+    def _remember(self, fingerprint: Fingerprint, decoded: Statement, node: int) -> bool:
+        """Whether to go on with it: beyond the node's share, only with what is genuine."""
+        if not self._seen.add(fingerprint, node):
+            if not self._is_genuine(decoded, node):
+                return False
+            self._seen.add(fingerprint, SHARED)
+        return True
+
+    def _sort(self, unmatched: Unmatched, decoded: Statement) -> None:
+        if not self._candidates.match_any(unmatched.pairs):
+            self._second_look.add(unmatched)
+        elif self._is_trusted(unmatched) or self._is_genuine(decoded, unmatched.node):
             self._forward(unmatched)
         else:
-            self._second_look.add(unmatched)
+            self._seen.handled(unmatched.fingerprint)
+
+    def _is_trusted(self, candidate: Unmatched) -> bool:
+        """Whether to leave the verification to match."""
+        small = len(candidate.statement) <= LARGE_BYTES
+        return small and not self._outbox.is_crowded and candidate.node not in self._forgers
+
+    def _is_genuine(self, decoded: Statement, node: int) -> bool:
+        if verify(decoded):
+            return True
+        self._forgers.add(node)
+        self._counts[decided(StatementDecision.BAD_SIGNATURE)] += 1
+        return False
+
+    def _forward_genuine(self, unmatched: Unmatched) -> None:
+        """It can't be known in time whether a rule wants it."""
+        if self._is_genuine(decode(unmatched.statement), unmatched.node):
+            self._forward(unmatched)
+        else:
+            self._seen.handled(unmatched.fingerprint)
 
     def _forward(self, wanted: Unmatched) -> None:
         changes = self._candidates.changes
@@ -119,3 +168,7 @@ class Intake:
     def _let_go(self, fingerprint: Fingerprint, decision: StatementDecision) -> None:
         self._counts[decided(decision)] += 1
         self._seen.handled(fingerprint)
+
+    def _count_malformed(self, source: Source, count: int) -> None:
+        self._counts[decided(StatementDecision.MALFORMED)] += count
+        source.count_malformed(count)

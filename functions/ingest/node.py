@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from websockets.exceptions import WebSocketException
-
 from clarion.metrics import Metric
 from ingest.clock import now_ms
 from ingest.counts import Counts
+from ingest.initial_replay import InitialReplay
 from ingest.intake import Intake
 from ingest.progress import Progress
-from ingest.protocol import NodeFault, Origin, Shown
+from ingest.protocol import NodeFault, NodeLost, Origin, Shown
 from ingest.session import Patience, Session, subscribe
+from ingest.source import Source
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
@@ -36,19 +36,21 @@ class Node:
         self,
         *,
         url: str,
+        number: int,
         intake: Intake,
         progress: Progress,
+        initial_replay: InitialReplay,
         counts: Counts,
-        record_first_replay: bool,
         expected: int,
         patience: Patience,
         live_through: Callable[[], int],
     ) -> None:
-        """`expected` is how many statements a complete replay should show, as far as we know.
+        """`number` is from 1 on; `expected` is how many statements a complete replay should show, as far as we know.
 
         `live_through`: when any node was last live, in UNIX milliseconds; 0 if that is unknown.
         """
         self._url = url
+        self._source = Source(number)
         self.name = _without_secrets(url)
         self.session: Session | None = None
         self.subscribed_at = 0.0
@@ -73,7 +75,8 @@ class Node:
         self._intake = intake
         self._progress = progress
         self._counts = counts
-        self._record = record_first_replay
+        self._initial_replay = initial_replay
+        self._replay = initial_replay.begin(initial=True)
         self._expected = expected
         self._patience = patience
         self._limit: asyncio.Timeout | None = None
@@ -98,15 +101,13 @@ class Node:
         return self.incomplete_since is not None and time.monotonic() - self.incomplete_since >= seconds
 
     async def follow(self) -> None:
-        """Subscribe, again and again. Whatever the node does is logged and counted, and never raised."""
+        """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
         pause = _FIRST_PAUSE
         while True:
             began = time.monotonic()
-            reason, least = await self._subscribe_once()
-            if reason is None:
+            least = await self._subscribe_once()
+            if least is None:
                 continue
-            self._counts[Metric.NODE_FAULTS] += 1
-            log.warning("node lost", extra={"node": self.name, "reason": reason})
             steady = time.monotonic() - began > _STEADY_SECONDS
             pause = least if steady else max(pause, least)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
@@ -119,24 +120,28 @@ class Node:
             log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    async def _subscribe_once(self) -> tuple[str | None, float]:
-        """Why the subscription ended, None if it is to be renewed, and for how long to leave the node alone."""
+    async def _subscribe_once(self) -> float | None:
+        """Return for how long to leave the node alone, None if the subscription is to be renewed."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 await self._listen()
         except NodeFault as fault:
-            return str(fault), _FAULTY_PAUSE
-        except TimeoutError as error:
-            return (None, 0.0) if self._limit and self._limit.expired() else (repr(error), _FIRST_PAUSE)
-        except (OSError, WebSocketException) as error:
-            return type(error).__name__, _FIRST_PAUSE
+            self._counts[Metric.NODE_FAULTS] += 1
+            log.warning("node lost", extra={"node": self.name, "reason": str(fault)}, exc_info=fault.__cause__)
+            return _FIRST_PAUSE if isinstance(fault, NodeLost) else _FAULTY_PAUSE
+        except Exception as error:
+            if isinstance(error, TimeoutError) and self._limit and self._limit.expired():
+                return None
+            # All that the node can cause is a `NodeFault`, so this is a bug. It must not stop the other nodes.
+            self._counts[Metric.INTERNAL_ERRORS] += 1
+            log.exception("internal error", extra={"node": self.name})
+            return _FAULTY_PAUSE
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        # Once a node has shown all that stood at the start, what it or another one replays has come since. One that has
-        # nothing to show may be new itself, and says nothing of the others.
-        standing = self._record and not (self.replayed_once or self._progress.standing_known)
-        replayed_since = self._any_live_through()
+        # Once a node has shown all that stood at the start, what it or another one replays has come since.
+        self._replay = self._initial_replay.begin(initial=not self.replayed_once, since=self._any_live_through())
+        self._source.subscribed()
         async with subscribe(self._url, self._patience) as session:
             self.session = session
             self._doubted = False
@@ -145,7 +150,7 @@ class Node:
             log.info("node subscribed", extra={"node": self.name})
             try:
                 while True:
-                    await self._take(session, await session.next(), standing=standing, replayed_since=replayed_since)
+                    await self._take(session, await session.next())
             finally:
                 if not self._doubted:
                     self._live_through = self.live_through
@@ -154,7 +159,7 @@ class Node:
                 self.session = None
                 self.incomplete_since = self.incomplete_since or time.monotonic()
 
-    async def _take(self, session: Session, shown: Shown, *, standing: bool, replayed_since: int) -> None:
+    async def _take(self, session: Session, shown: Shown) -> None:
         self.last_shown_at = time.monotonic()
         caught_up = not (session.replaying or shown.replay_done)
         live = caught_up or shown.origin is Origin.LIVE
@@ -162,14 +167,14 @@ class Node:
         if caught_up:
             self._progress.shown_live()
             self._live_through = now_ms()
-        await self._intake.take(shown, standing=standing and not live, replayed_since=None if live else replayed_since)
+        await self._intake.take(shown, self._source, None if live else self._replay)
         if shown.replay_done:
             self._progress.replayed()
             self._live_through = self._shown_through = now_ms()
             self._away_since = None
-            self._replayed(session, told=shown.origin is Origin.REPLAY)
+            self._complete_replay(session, told=shown.origin is Origin.REPLAY)
 
-    def _replayed(self, session: Session, *, told: bool) -> None:
+    def _complete_replay(self, session: Session, *, told: bool) -> None:
         """Believe a replay to be complete if the node says so, and if it isn't less than half of what it was.
 
         A node that lost its store shows next to nothing until its peers have told it everything again, however often
@@ -177,9 +182,9 @@ class Node:
         """
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         self.replayed_once = True
+        self._initial_replay.complete(self._source.number, self._replay)
         if not told:
             return
-        self._progress.standing_known |= session.replayed > 0
         if session.replayed * 2 < self._expected and not self._doubted_for(_RESYNC_SECONDS):
             return
         self.complete_since = self.subscribed_at

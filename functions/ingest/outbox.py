@@ -46,6 +46,10 @@ class Room:
     def full(self) -> bool:
         return self._taken >= self._capacity
 
+    @property
+    def crowded(self) -> bool:
+        return self._taken * 2 >= self._capacity
+
     def take(self, size: int) -> None:
         self._taken += size
         if self.full:
@@ -108,10 +112,19 @@ class Outbox:
         self._waiting_bytes += letter.wire_size
         self._tell()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether half of the room is taken."""
+        return self._room.crowded
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more, also where it goes next."""
+        return self._room.full or self._next_room.full
+
     async def settle(self) -> None:
-        """Wait until there is room for more, also where it goes next. Give way in any case: a node may send on and on."""
-        await asyncio.sleep(0)
-        while self._room.full or self._next_room.full:
+        """Wait until there is room for more, also where it goes next."""
+        while self.is_full:
             await self._room.free()
             await self._next_room.free()
 

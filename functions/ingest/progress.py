@@ -37,8 +37,6 @@ class Progress:
         self._live_at = 0
         self._replayed_at = 0
         self._delivered_before_replay = 0
-        self.standing_known = False
-        """Whether a node has told of a complete replay, and not of an empty one."""
 
     @property
     def delivered_through(self) -> int:

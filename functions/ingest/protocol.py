@@ -14,7 +14,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 SUBSCRIBE = "statement_subscribeStatement"
 DRAFT_SUBSCRIBE = "statement_unstable_subscribe"
@@ -23,6 +25,14 @@ _NOTIFICATIONS = ("statement_statement", "statement_unstable_subscribeEvent")
 
 MAX_STORE_STATEMENTS = 4_194_304
 """A node's store holds no more: `DEFAULT_MAX_TOTAL_STATEMENTS` of polkadot-sdk's statement store."""
+
+_FREE_VALUES, _BYTES_PER_VALUE = 1000, 48
+"""How many values the JSON of a frame may have: so many, and one for so many bytes.
+
+The smallest statement has 108 bytes, so 222 characters a value, or 253 for four values in the draft.
+"""
+_MOST_UNREADABLE = 100
+_LONGEST_ID = 256
 
 
 class Origin(StrEnum):
@@ -35,6 +45,10 @@ class Origin(StrEnum):
 
 class NodeFault(Exception):  # noqa: N818 - what a node did, which is expected and survived
     """The node broke the protocol; the text says how, in our words and none of the node's."""
+
+
+class NodeLost(NodeFault):
+    """The connection broke, or never came about."""
 
 
 class RequestRefused(NodeFault):
@@ -59,7 +73,7 @@ class Shown(NamedTuple):
 class Answer:
     """The node's answer to our request `id`; `result` is whatever JSON it chose to send."""
 
-    id: object
+    id: str | int | None
     result: object
 
 
@@ -67,12 +81,9 @@ def request(number: int, method: str, *params: object) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
-def read(frame: str | bytes) -> Shown | Answer | None:
+def read(frame: bytes) -> Shown | Answer | None:
     """Make sense of one frame; None for a notification that doesn't concern us. Raise `NodeFault`."""
-    try:
-        message = json.loads(frame)
-    except (ValueError, RecursionError):
-        raise NodeFault("a frame is not JSON") from None
+    message = _parse(frame)
     if not isinstance(message, dict):
         raise NodeFault("a frame is not a JSON object")
     if "method" in message:
@@ -81,7 +92,29 @@ def read(frame: str | bytes) -> Shown | Answer | None:
         raise RequestRefused("a request was refused")
     if "result" not in message:
         raise NodeFault("a frame is neither answer nor notification")
-    return Answer(message.get("id"), message["result"])
+    number = message.get("id")
+    return Answer(None if number is None else read_id(number), message["result"])
+
+
+def read_id(value: object) -> str | int:
+    """The id of a request or a subscription. Raise `NodeFault` for what is neither a string nor an integer."""
+    if type(value) is int or (isinstance(value, str) and len(value) <= _LONGEST_ID):
+        return value
+    raise NodeFault("an id is neither a string nor an integer")
+
+
+def _parse(frame: bytes) -> Any:
+    """Refuse, before anything is made of it, what would take much more memory than the frame itself.
+
+    The parser bounds the nesting, at some 200 levels.
+    """
+    values = frame.count(b",") + frame.count(b"[") + frame.count(b"{")
+    if values > _FREE_VALUES + len(frame) // _BYTES_PER_VALUE:
+        raise NodeFault("a frame has too many values")
+    try:
+        return from_json(frame, cache_strings="keys")
+    except ValueError:
+        raise NodeFault("a frame is not JSON") from None
 
 
 def _notification(message: dict[str, object]) -> Shown | None:
@@ -137,4 +170,6 @@ def _shown(texts: Iterable[object], origin: Origin, remaining: int | None = None
             statements.append(bytes.fromhex(text.removeprefix("0x")))  # type: ignore[attr-defined] # caught below
         except (ValueError, AttributeError, TypeError):
             unreadable += 1
+            if unreadable > _MOST_UNREADABLE:
+                raise NodeFault("what it shows is not hex") from None
     return Shown(statements, origin, unreadable, remaining, replay_done=remaining == 0)

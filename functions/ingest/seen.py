@@ -5,6 +5,11 @@
                                             └ snapshot ──▶ a base now and then
 
 Only what was handled is recorded. A crash forgets what was in hand, and the next replay shows it again.
+
+    limit  ├────────── shared: verified ──────────┼── node 1 ──┼── node 2 ──┤
+
+A statement takes room in the share of the node that showed it first. Beyond that share it has to be verified, and takes
+shared room. So a node that makes statements up can fill its own share, and no other node's.
 """
 
 import asyncio
@@ -21,11 +26,16 @@ class UnreadableRecordError(ValueError):
     """What was saved isn't what this program saves."""
 
 
+SHARED = 0
+"""In place of a node's number, which is from 1 on: the room for what is verified, or comes from a record."""
+
+
 class Seen:
     """At most `limit` fingerprints. Beyond, it learns no more, so that a flood makes duplicates but no forgetting."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, nodes: int = 1) -> None:
         self._limit = limit
+        self._nodes = nodes
         self._known = Fingerprints()
         self._in_hand: set[Fingerprint] = set()
         self._journal = array("q")
@@ -37,19 +47,30 @@ class Seen:
         """Whether it is time to forget what the nodes no longer hold."""
         return self.size > self._limit * _CROWDED
 
-    def add(self, statement: Fingerprint) -> bool:
-        """Take `statement` in hand unless it is known; whether it was new."""
-        if self.size >= self._limit and statement not in self._known:
-            return True
-        if not self._known.add(statement):
+    def refresh(self, statement: Fingerprint) -> bool:
+        """Whether `statement` is known; it is not forgotten at this round's end then."""
+        return self._known.refresh(statement)
+
+    def add(self, statement: Fingerprint, node: int) -> bool:
+        """Take in hand a `statement` that is not known, if there is room in the share of `node`; whether there is."""
+        if self._known.owned[node] >= self._share(node) or self.size >= self._limit:
             return False
+        self._known.insert(statement, node)
         self.size += 1
         self._in_hand.add(statement)
         return True
 
     def handled(self, statement: Fingerprint) -> None:
-        self._in_hand.discard(statement)
-        self._journal.append(statement)
+        """Record it, if it is in hand."""
+        if statement in self._in_hand:
+            self._in_hand.remove(statement)
+            self._journal.append(statement)
+
+    def _share(self, node: int) -> int:
+        shared = self._limit // 2
+        if node == SHARED:
+            return shared
+        return (self._limit - max(shared, self._known.owned[SHARED])) // self._nodes
 
     def begin_round(self) -> None:
         self._known.begin_round()
@@ -57,7 +78,7 @@ class Seen:
     async def forget(self) -> int:
         """Forget what was not shown since the round began, except for what is in hand; how many that were."""
         for statement in self._in_hand:
-            self._known.add(statement)
+            self._known.refresh(statement)
         forgotten = 0
         for count in self._known.sweep():
             forgotten += count

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
 
 from ingest.clock import now_ms
+from ingest.connection import BoundedConnection, open_connection
 from ingest.protocol import (
     DRAFT_ADD_FILTER,
     DRAFT_SUBSCRIBE,
@@ -16,18 +17,17 @@ from ingest.protocol import (
     SUBSCRIBE,
     Answer,
     NodeFault,
+    NodeLost,
     Origin,
     RequestRefused,
     Shown,
     read,
+    read_id,
     request,
 )
 
-MAX_FRAME = 16 * 1024 * 1024
-"""A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
-_MOST_FRAMES = 4
-"""Waiting to be taken in; a node can make us hold no more, the rest waits on its side."""
-_CLOSE_SECONDS = 2.0
+_MOST_EARLY = 4
+"""Notifications that a node may send before it answers our requests."""
 _OFFER = "rpc_methods"
 _FIRST_QUESTION = 3
 """The requests of a subscription have the numbers up to it."""
@@ -37,13 +37,15 @@ _FIRST_QUESTION = 3
 class Patience:
     """How long to wait for a node, in seconds.
 
-    `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a replay. `settling`: the silence by which we know that an
-    older node has ended its replay, since it doesn't say; it has `replay` seconds for all of it.
+    `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a
+    replay. `whole_replay`: for all of it. `settling`: the silence by which we know that an older node has ended its
+    replay, since it doesn't say; it has `replay` seconds for all of it.
     """
 
     answer: float = 20.0
     asking: float = 3.0
     replay: float = 30.0
+    whole_replay: float = 1_800.0
     settling: float = 2.0
 
 
@@ -54,12 +56,13 @@ class Session:
     it was asked, however far we lag behind: by then, all of that was taken in.
     """
 
-    def __init__(self, socket: ClientConnection, patience: Patience, early: list[Shown]) -> None:
+    def __init__(self, socket: BoundedConnection, patience: Patience, early: list[Shown]) -> None:
         self._socket = socket
         self._patience = patience
         self._early = early
         self._origin: Origin | None = None
         self._settled_by = time.monotonic() + patience.replay
+        self._replay_by = time.monotonic() + patience.whole_replay
         self._question = _FIRST_QUESTION
         self._asked: tuple[float, int] | None = None
         """When the question was put that waits for its answer, as `time.monotonic` and in UNIX milliseconds."""
@@ -74,25 +77,28 @@ class Session:
         self.replayed = 0
 
     async def next(self) -> Shown:
-        """Wait for the next statements. Raise `NodeFault`, websockets' errors."""
+        """Wait for the next statements. Raise `NodeFault`."""
         self._note_wait(since=self._read_at)
-        while True:
-            shown = self._early.pop(0) if self._early else await self._receive()
-            if shown:
-                self._origin = self._origin or shown.origin
-                self._follow_replay(shown)
-                self._read_at = time.monotonic()
-                return shown
+        with blaming_the_node(self._socket):
+            while True:
+                shown = self._early.pop(0) if self._early else await self._receive()
+                if shown:
+                    self._origin = self._origin or shown.origin
+                    self._follow_replay(shown)
+                    self._read_at = time.monotonic()
+                    return shown
 
     def _note_wait(self, *, since: float) -> None:
         self.longest_wait = max(self.longest_wait, time.monotonic() - since)
 
     async def _receive(self) -> Shown | None:
+        if self.replaying and time.monotonic() > self._replay_by:
+            raise NodeFault("the replay takes too long")
         if not self.replaying and not self._asked and time.monotonic() >= self._ask_next_at:
             await self._ask()
         try:
             async with asyncio.timeout(self._wait()):
-                return self._understand(await self._socket.recv())
+                return self._understand(await self._socket.recv(decode=False))
         except TimeoutError:
             return self._at_silence()
 
@@ -102,7 +108,7 @@ class Session:
         self._asked = time.monotonic(), now_ms()
         await self._socket.send(request(self._question, _OFFER))
 
-    def _understand(self, frame: str | bytes) -> Shown | None:
+    def _understand(self, frame: bytes) -> Shown | None:
         try:
             said = read(frame)
         except RequestRefused:
@@ -151,32 +157,51 @@ class Session:
 
 @asynccontextmanager
 async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
-    """Subscribe to everything. Raise as `Session.next` does, and `OSError`."""
-    async with connect(
-        url, max_size=MAX_FRAME, max_queue=_MOST_FRAMES, compression=None, close_timeout=_CLOSE_SECONDS
-    ) as socket:
+    """Subscribe to everything. Raise `NodeFault`, or what is raised inside."""
+    with blaming_the_node():
+        socket = await open_connection(url)
+    try:
         early: list[Shown] = []
-        try:
-            async with asyncio.timeout(patience.answer):
-                await _ask_for_everything(socket, early)
-        except TimeoutError:
-            raise NodeFault("no answer") from None
+        with blaming_the_node(socket):
+            try:
+                async with asyncio.timeout(patience.answer):
+                    await _ask_for_everything(socket, early)
+            except TimeoutError:
+                raise NodeFault("no answer") from None
         yield Session(socket, patience, early)
+    finally:
+        # It is closed then in any case, and an error must not take the place of a cancellation.
+        with suppress(Exception):
+            await socket.close()
 
 
-async def _ask_for_everything(socket: ClientConnection, early: list[Shown]) -> None:
+@contextmanager
+def blaming_the_node(socket: BoundedConnection | None = None) -> Iterator[None]:
+    """Whatever is raised inside, but a cancellation, the node has caused: raise it as `NodeFault`."""
+    try:
+        yield
+    except NodeFault:
+        raise
+    except (OSError, WebSocketException) as error:
+        if socket and socket.overrun:
+            raise NodeFault(socket.overrun) from None
+        raise NodeLost(type(error).__name__) from None
+    except Exception as error:  # of any type: it is what a library, or we, make of what a node sends
+        raise NodeFault(type(error).__name__) from error
+
+
+async def _ask_for_everything(socket: BoundedConnection, early: list[Shown]) -> None:
     """In the current protocol, or in its draft successor where that is all there is."""
     methods = await _offered(socket, early)
     if SUBSCRIBE not in methods and DRAFT_SUBSCRIBE in methods:
-        subscription = await _ask(socket, early, 2, DRAFT_SUBSCRIBE)
+        subscription = read_id(await _ask(socket, early, 2, DRAFT_SUBSCRIBE))
         accepted = await _ask(socket, early, 3, DRAFT_ADD_FILTER, subscription, "any")
     else:
         accepted = await _ask(socket, early, 2, SUBSCRIBE, "any")
-    if not isinstance(accepted, str | int):
-        raise NodeFault("the subscription was refused")
+    read_id(accepted)
 
 
-async def _offered(socket: ClientConnection, early: list[Shown]) -> list[object]:
+async def _offered(socket: BoundedConnection, early: list[Shown]) -> list[object]:
     """Return the node's methods; none where it doesn't list them."""
     try:
         offer = await _ask(socket, early, 1, _OFFER)
@@ -186,13 +211,13 @@ async def _offered(socket: ClientConnection, early: list[Shown]) -> list[object]
     return methods if isinstance(methods, list) else []
 
 
-async def _ask(socket: ClientConnection, early: list[Shown], number: int, method: str, *params: object) -> object:
+async def _ask(socket: BoundedConnection, early: list[Shown], number: int, method: str, *params: object) -> object:
     """Return the answer; keep in `early` what the node shows before it."""
     await socket.send(request(number, method, *params))
     while True:
-        said = read(await socket.recv())
+        said = read(await socket.recv(decode=False))
         if isinstance(said, Shown):
-            if len(early) == _MOST_FRAMES:
+            if len(early) == _MOST_EARLY:
                 raise NodeFault("statements instead of an answer")
             early.append(said)
         elif isinstance(said, Answer) and said.id == number:

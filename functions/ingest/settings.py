@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from clarion.settings import Settings
+from ingest.fingerprints import OWNERS
 
 
 class FirstReplay(StrEnum):
@@ -35,7 +36,9 @@ class IngestSettings(Settings):
     `node_urls`: statement store nodes, all of which are followed at once.
     `state_bucket`, `state_prefix`: where the record of seen statements is kept; by default in the oversize bucket.
     `first_replay`: what to do with standing statements if there is no record.
-    `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each.
+    `initial_replay_seconds`: how long after a complete replay they are recorded, as a live copy may still come.
+    `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each. Half of it is divided among
+    the nodes; the other half is for statements that were verified.
     `outbox_bytes`, `second_look_bytes`: statements held for the queue (three times that for the lake), and for a second
     look (once more what was forwarded lately).
     `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
@@ -46,6 +49,7 @@ class IngestSettings(Settings):
     `lease_seconds`: the silence after which a standby takes over; it looks four times in it.
     `overlap_seconds`: what a standby sends again when it takes over.
     `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
+    `whole_replay_seconds`: how long a node may take for a replay.
     `watch_seconds`: between two comparisons of the nodes.
     `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
     `forget_seconds`: how often to see whether all nodes have replayed, so that the rest can be forgotten.
@@ -54,7 +58,7 @@ class IngestSettings(Settings):
     `health_port`: on the loopback address, for `python -m ingest.health`.
     """
 
-    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1)]
+    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1, max_length=OWNERS - 1)]
     statements_queue_url: str
     oversize_bucket: str
     events_stream: str
@@ -62,6 +66,7 @@ class IngestSettings(Settings):
     state_bucket: str | None = None
     state_prefix: str = "ingest/seen/"
     first_replay: FirstReplay = FirstReplay.RECORD
+    initial_replay_seconds: float = 10.0
     seen_limit: int = 8_000_000
     outbox_bytes: int = 64 * _MIB
     second_look_bytes: int = 64 * _MIB
@@ -73,6 +78,7 @@ class IngestSettings(Settings):
     overlap_seconds: float = 60.0
     answer_seconds: float = 20.0
     replay_seconds: float = 30.0
+    whole_replay_seconds: float = 1_800.0
     watch_seconds: float = 15.0
     renew_seconds: float = 3_600.0
     quiet_seconds: float = 120.0

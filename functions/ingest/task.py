@@ -25,6 +25,7 @@ from ingest.clock import now_ms
 from ingest.counts import SERVICE, Counts, report, report_forever
 from ingest.forwarded import Forwarded
 from ingest.health import serve_health
+from ingest.initial_replay import InitialReplay
 from ingest.intake import Intake
 from ingest.lake import Lake
 from ingest.leadership import Leadership
@@ -98,7 +99,8 @@ class Task:
         self.counts: Counts = Counter()
         self._metrics = metrics_of(SERVICE, settings.stage)
         self._candidates = Candidates()
-        self._seen = Seen(settings.seen_limit)
+        self._seen = Seen(settings.seen_limit, len(settings.node_urls))
+        self._initial_replay = InitialReplay(self._seen, settings.initial_replay_seconds)
         self._second_look = SecondLook(settings.second_look_bytes)
         self._room = Room(settings.outbox_bytes)
         room_untold = Room(settings.outbox_bytes * UNTOLD_SHARE)
@@ -145,7 +147,6 @@ class Task:
         """Of its own, so that no slow request elsewhere can cost the lease."""
         archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
         self._record = Record(self._seen, archive, self._leadership, self._knows_all)
-        self._restored = False
         self._queue = StatementsQueue(clients.sqs, settings.statements_queue_url, clients.s3, settings.oversize_bucket)
         self._lake = Lake(EventStream(clients.firehose, settings.events_stream))
         rules = table_name(settings.table_prefix, Rule)
@@ -156,7 +157,8 @@ class Task:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
         async with await serve_health(self._settings.health_port, self.status):
             await self._rule_feed.start()
-            self._restored = await self._record.restore()
+            if await self._record.restore() or self._settings.first_replay is FirstReplay.HANDLE:
+                self._initial_replay.skip()
             self._nodes = self._make_nodes()
             await self._work(stop)
         report(self._metrics, self.counts, self._gauges())
@@ -174,19 +176,23 @@ class Task:
         }
 
     def _make_nodes(self) -> list[Node]:
-        record = not self._restored and self._settings.first_replay is FirstReplay.RECORD
         return [
             Node(
                 url=url,
+                number=number,
                 intake=self._intake,
                 progress=self._progress,
+                initial_replay=self._initial_replay,
                 counts=self.counts,
-                record_first_replay=record,
                 expected=self._seen.size,
-                patience=Patience(answer=self._settings.answer_seconds, replay=self._settings.replay_seconds),
+                patience=Patience(
+                    answer=self._settings.answer_seconds,
+                    replay=self._settings.replay_seconds,
+                    whole_replay=self._settings.whole_replay_seconds,
+                ),
                 live_through=self._live_through,
             )
-            for url in self._settings.node_urls
+            for number, url in enumerate(self._settings.node_urls, 1)
         ]
 
     async def _work(self, stop: asyncio.Event) -> None:
@@ -206,6 +212,7 @@ class Task:
                 for work in (
                     self._rule_feed.follow(settings.stream_poll_seconds),
                     self._rule_feed.read_every(settings.rules_read_seconds),
+                    self._initial_replay.record_forever(),
                     self._look_again_forever(),
                     watch.forever(),
                     self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
@@ -306,10 +313,8 @@ class Task:
     def _knows_all(self) -> bool:
         """Whether `seen` holds all that stood at the first start."""
         absent_after = self._settings.absent_seconds
-        return (
-            self._restored
-            or self._progress.standing_known
-            or all(node.replayed_once or node.absent(absent_after) for node in self._nodes)
+        return self._initial_replay.recorded or (
+            self._initial_replay.idle and all(node.replayed_once or node.absent(absent_after) for node in self._nodes)
         )
 
     def _oldest_held(self) -> int | None:

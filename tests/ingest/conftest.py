@@ -8,16 +8,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
 import pytest
+import sr25519
 from moto import mock_aws
 from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.events import StatementObserved
 from clarion.messages import StatementMessage
+from clarion.signature import sign
 from clarion.statement import Proof, ProofKind, Statement, encode
 from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 REGION: Final = "eu-central-1"
-SENDER = b"\x5e" * 32
+KEYPAIR = sr25519.pair_from_seed(b"\x5e" * 32)
+SENDER: Final[bytes] = KEYPAIR[0]
 TOPIC = b"\x70" * 32
 
 
@@ -187,13 +191,17 @@ class ReceivedQueue:
         return sorted(message.statement or b"" for message in self.read())
 
 
+@cache
+def signed(number: int, *, sender: bytes = SENDER, topics: tuple[bytes, ...] = (TOPIC,), size: int = 8) -> bytes:
+    """The same bytes each time, though signing is random. Whoever is not `SENDER` has not signed."""
+    statement = Statement(expiry=2**63, topics=topics, data=number.to_bytes(size))
+    forged = statement._replace(proof=Proof(ProofKind.SR25519, b"\x51" * 64, sender))
+    return encode(sign(statement, KEYPAIR) if sender == SENDER else forged)
+
+
 @pytest.fixture
 def make_statement() -> Callable[..., bytes]:
-    def make(number: int, *, sender: bytes = SENDER, topics: tuple[bytes, ...] = (TOPIC,), size: int = 8) -> bytes:
-        proof = Proof(ProofKind.SR25519, b"\x51" * 64, sender)
-        return encode(Statement(expiry=2**63, topics=topics, data=number.to_bytes(size), proof=proof))
-
-    return make
+    return signed
 
 
 @pytest.fixture
@@ -326,6 +334,7 @@ def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
                 "lake_linger_seconds": 0.01,
                 "table_prefix": "test-",
                 "second_look_seconds": 0.2,
+                "initial_replay_seconds": 0.05,
                 "stream_poll_seconds": 0.05,
                 "lease_seconds": 0.8,
                 "save_seconds": 0.1,

@@ -1,54 +1,30 @@
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 
 from clarion.metrics import Metric
 from clarion.tables import Rule
+from ingest.connection import MAX_FRAME
 from ingest.protocol import MAX_STORE_STATEMENTS
-from ingest.session import MAX_FRAME
 from ingest.settings import IngestSettings
+from tests.hostile import (
+    HostileNode,
+    accept_subscription,
+    after_subscribing,
+    answering,
+    floods,
+    hostile,
+    names_itself,
+    notification,
+    redirect,
+)
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
-
-type Behaviour = Callable[[ServerConnection], Awaitable[None]]
-
-
-class HostileNode:
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-
-@asynccontextmanager
-async def hostile(behave: Behaviour) -> AsyncIterator[HostileNode]:
-    async with serve(behave, "127.0.0.1", 0, compression=None, close_timeout=0.1) as server:
-        yield HostileNode(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
-
-
-async def accept_subscription(socket: ServerConnection) -> None:
-    for result in ({"methods": ["statement_subscribeStatement"]}, "subscription"):
-        asked = json.loads(await socket.recv())
-        await socket.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
-
-
-def after_subscribing(*frames: str | bytes) -> Behaviour:
-    async def behave(socket: ServerConnection) -> None:
-        await accept_subscription(socket)
-        for frame in frames:
-            await socket.send(frame)
-        await socket.wait_closed()
-
-    return behave
-
-
-def notification(**data: Any) -> str:
-    result = {"event": "newStatements", "data": data}
-    return json.dumps({"method": "statement_statement", "params": {"subscription": 1, "result": result}})
 
 
 async def never_answers(socket: ServerConnection) -> None:
@@ -122,12 +98,35 @@ BEHAVIOURS = {
     "says wrong types": after_subscribing(notification(statements={"0x00": 1})),
     "says an absurd number": after_subscribing(notification(statements=[], remaining=MAX_STORE_STATEMENTS + 1)),
     "sends an oversized frame": after_subscribing(b" " * (MAX_FRAME + 1)),
+    "sends many values": after_subscribing("[" + "[]," * 1_000_000 + "[]]"),
+    "answers with a nested id": after_subscribing('{"result": 1, "id": ' + "[" * 150 + "]" * 150 + "}"),
+    "gives a nested id": names_itself("[" * 10_000 + "]" * 10_000),
+    "gives an object for an id": names_itself('{"id": {}}'),
+    "gives a flag for an id": names_itself("true"),
+    "gives an endless id": names_itself(f'"{"x" * 1_000_000}"'),
+    "floods with empty messages": floods(b"\x81\0" * 100_000),
+    "floods with empty pings": floods(b"\x89\0" * 100_000),
+    "floods with pings and reads nothing": floods((b"\x89\x7d" + bytes(125)) * 10_000),
+    "floods with fragments": floods(b"\x01\0" + b"\0\0" * 100_000),
 }
 
 
-@pytest.fixture(params=list(BEHAVIOURS.values()), ids=list(BEHAVIOURS))
+RESPONSES = {
+    "redirects to nowhere": redirect("ws://[::1"),
+    "redirects to a port that is none": redirect("ws://127.0.0.1:99999999/"),
+    "redirects to a name that is none": redirect(f"ws://{'é' * 80}.example/"),
+    "redirects to two places": redirect("ws://127.0.0.1:1/", "ws://127.0.0.1:2/"),
+    "redirects to another node": redirect("ws://127.0.0.1:1/"),
+    "redirects to a page": redirect("https://example.com/"),
+    "has a length that is none": b"HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n",
+    "speaks another protocol": b"SSH-2.0-OpenSSH_9.6\r\n" * 100,
+}
+
+
+@pytest.fixture(params=[*BEHAVIOURS, *RESPONSES])
 async def hostile_node(request: pytest.FixtureRequest) -> AsyncIterator[HostileNode]:
-    async with hostile(request.param) as node:
+    name = request.param
+    async with hostile(BEHAVIOURS[name]) if name in BEHAVIOURS else answering(RESPONSES[name]) as node:
         yield node
 
 
@@ -149,6 +148,68 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
         node.show(make_statement(1))
         await received.holds(1)
     assert received.statements() == [make_statement(1)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RecursionError(),
+        UnicodeError(),
+        KeyError("a library's"),
+        MemoryError(),
+        AssertionError(),
+        ExceptionGroup("several", [ValueError()]),
+    ],
+    ids=repr,
+)
+async def test_an_error_of_any_type_while_a_node_is_read_is_counted_as_its_fault(
+    error: Exception,
+    node: "FakeNode",
+    running: "Run",
+    make_settings: Callable[..., IngestSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: bytes) -> None:
+        raise error
+
+    monkeypatch.setattr("ingest.session.read", fail)
+    async with running(make_settings(node)) as task:
+        while not task.counts[Metric.NODE_FAULTS]:
+            await asyncio.sleep(0.01)
+        assert not task.counts[Metric.INTERNAL_ERRORS]
+    (line,) = (record for record in caplog.records if record.message == "node lost")
+    assert line.exc_info
+    assert line.exc_info[1] is error
+
+
+async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Callable[..., IngestSettings],
+    make_statement: Callable[..., bytes],
+    write_rule: Callable[..., Rule],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    write_rule()
+    monkeypatch.setattr("ingest.node._FAULTY_PAUSE", 0.01)
+    async with running(make_settings(node)) as task:
+        await node.subscribed()
+        with monkeypatch.context() as broken:
+            broken.setattr("ingest.intake.decode", fail)
+            node.show(make_statement(1))
+            while not task.counts[Metric.INTERNAL_ERRORS]:
+                await asyncio.sleep(0.01)
+        assert not task.counts[Metric.NODE_FAULTS]
+        await received.holds(1)
+    errors = [record for record in caplog.records if record.message == "internal error"]
+    assert errors
+    assert all(record.exc_info and "a bug" in str(record.exc_info[1]) for record in errors)
 
 
 async def test_a_node_that_does_not_list_its_methods_is_followed(

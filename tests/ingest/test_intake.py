@@ -1,21 +1,26 @@
+import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
 
 from clarion.metrics import Metric
-from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.statement import MAX_SIZE, Proof, ProofKind, Statement, encode
 from clarion.tables import rule_key
 from ingest import outbox
 from ingest.candidates import Candidates
 from ingest.counts import Counts
-from ingest.intake import Intake
-from ingest.letter import MOST_NAMED
+from ingest.initial_replay import InitialReplay
+from ingest.intake import LARGE_BYTES, Intake
+from ingest.letter import ENVELOPE_BYTES, MOST_NAMED
 from ingest.outbox import Outbox
-from ingest.protocol import Origin, Shown
+from ingest.protocol import NodeFault, Origin, Shown
 from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import Seen
+from ingest.source import Source
+from tests.ingest.conftest import SENDER
 
-SENDER, TOPIC, OTHER = b"\x5e" * 32, b"\x70" * 32, b"\x71" * 32
+TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
 NOW = 1_700_000_000_000
 PATIENCE_MS = 5_000
 AMPLE = 1 << 30
@@ -26,15 +31,18 @@ type Make = Callable[..., bytes]
 class Room:
     """An intake with all that it is made of, and its clock."""
 
-    def __init__(self, counts: Counts, *, second_look_bytes: int = AMPLE) -> None:
+    def __init__(
+        self, counts: Counts, *, second_look_bytes: int = AMPLE, seen_limit: int = 1000, outbox_bytes: int = AMPLE
+    ) -> None:
         self.now = NOW
+        self.honest, self.hostile = Source(1), Source(2)
         self.handled: list[int] = []
-        self.seen = Seen(1000)
+        self.seen = Seen(seen_limit, nodes=2)
         self.candidates = Candidates()
         self.candidates.fresh_as_of = NOW
         self.outbox = Outbox(
             to="queue",
-            room=outbox.Room(AMPLE),
+            room=outbox.Room(outbox_bytes),
             most=10,
             linger=0,
             gone=lambda letter: self.handled.append(letter.fingerprint),
@@ -51,8 +59,8 @@ class Room:
             clock=lambda: self.now,
         )
 
-    def show(self, *statements: bytes) -> None:
-        self.intake.take_now(Shown(list(statements), Origin.LIVE), standing=False)
+    async def show(self, *statements: bytes, source: Source | None = None) -> None:
+        await self.intake.take(Shown(list(statements), Origin.LIVE), source or self.honest)
 
     async def forwarded(self) -> list[bytes]:
         return [letter.statement for letter in await self.outbox.take()] if len(self.outbox) else []
@@ -67,7 +75,7 @@ async def test_a_statement_that_a_rule_names_is_forwarded_by_any_of_its_topics(
     room: Room, make_statement: Make
 ) -> None:
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(make_statement(1, topics=(OTHER, TOPIC)))
+    await room.show(make_statement(1, topics=(OTHER, TOPIC)))
     assert await room.forwarded() == [make_statement(1, topics=(OTHER, TOPIC))]
 
 
@@ -75,7 +83,7 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
     room: Room, make_statement: Make, counts: Counts
 ) -> None:
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(make_statement(1, sender=OTHER), make_statement(2, topics=(OTHER,)), make_statement(3, topics=()))
+    await room.show(make_statement(1, sender=OTHER), make_statement(2, topics=(OTHER,)), make_statement(3, topics=()))
     room.candidates.fresh_as_of = NOW + PATIENCE_MS
     room.intake.look_again()
     assert await room.forwarded() == []
@@ -85,7 +93,7 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
 
 async def test_a_rule_written_just_before_its_statement_counts(room: Room, make_statement: Make) -> None:
     """The statement is here before the rule has come out of the table's stream."""
-    room.show(make_statement(1))
+    await room.show(make_statement(1))
     room.intake.look_again()
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
     room.intake.look_again()
@@ -124,7 +132,7 @@ async def test_more_names_than_one_message_takes_make_second_looks(room: Room, m
 async def test_no_statement_is_let_go_before_the_filter_knows_all_rules_that_are_older(
     room: Room, make_statement: Make, counts: Counts
 ) -> None:
-    room.show(make_statement(1))
+    await room.show(make_statement(1))
     room.now += 3_600_000  # an hour in which the stream could not be read
     room.candidates.fresh_as_of = NOW + PATIENCE_MS - 1
     room.intake.look_again()
@@ -139,17 +147,137 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
     counts: Counts, make_statement: Make
 ) -> None:
     statements = [make_statement(number) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], statements[0]).held_size)
-    room.show(*statements)
-    room.intake.look_again()
+    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], statements[0], 1).held_size)
+    await room.show(*statements)
     assert await room.forwarded() == statements[:1]
     assert len(room.second_look) == 2
 
 
+async def test_what_there_is_no_room_to_keep_is_let_go_if_it_is_forged(counts: Counts, make_statement: Make) -> None:
+    forged = [make_statement(number, sender=OTHER) for number in range(3)]
+    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
+    await room.show(*forged)
+    assert await room.forwarded() == []
+    assert counts["statement_bad_signature"] == 1
+    await room.show(forged[0])
+    assert counts[Metric.STATEMENTS_SKIPPED] == 1
+
+
+async def test_a_flood_by_one_node_pushes_nothing_of_another_out_of_the_second_look(
+    counts: Counts, make_statement: Make
+) -> None:
+    honest = make_statement(1)
+    room = Room(counts, second_look_bytes=5 * Unmatched(NOW, 1, [], honest, 1).held_size)
+    await room.show(honest)
+    await room.show(*(make_statement(number) for number in range(2, 20)), source=room.hostile)
+    assert honest not in await room.forwarded()
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    room.intake.look_again()
+    assert (room.outbox.oldest, len(room.second_look)) == (NOW, 0)
+
+
+async def test_garbage_is_not_remembered_and_ends_the_subscription(room: Room, counts: Counts) -> None:
+    with pytest.raises(NodeFault):
+        await room.show(*(number.to_bytes(4) for number in range(10_000)), source=room.hostile)
+    assert room.seen.size == 0
+    assert counts["statement_malformed"] < 200
+
+
+async def test_a_node_may_show_a_few_statements_that_we_cannot_read(
+    room: Room, make_statement: Make, counts: Counts
+) -> None:
+    """Of a later version, among a thousand others."""
+    later = make_statement(0) + b"\x09"
+    for number in range(1, 1001):
+        await room.show(make_statement(number), later)
+        await room.show(*(make_statement(number) for number in range(1, 10)))
+    assert counts["statement_malformed"] == 1000
+
+
+async def test_a_node_that_makes_statements_up_fills_its_own_share_of_what_is_remembered(
+    counts: Counts, make_statement: Make
+) -> None:
+    room = Room(counts, seen_limit=100)
+    forged = [make_statement(number, sender=OTHER) for number in range(60)]
+    await room.show(*forged, source=room.hostile)
+    assert room.seen.size == 25
+    assert counts["statement_bad_signature"] == 35
+    honest = [make_statement(number) for number in range(60)]
+    await room.show(*honest)
+    assert room.seen.size == 85
+    await room.show(*honest, source=room.hostile)
+    assert counts[Metric.STATEMENTS_SKIPPED] == 60
+
+
+@pytest.mark.parametrize("size", [LARGE_BYTES, MAX_SIZE - 300])
+async def test_a_large_candidate_is_forwarded_only_if_it_is_genuine(
+    size: int, room: Room, make_statement: Make, counts: Counts
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
+    genuine, forged = make_statement(1, size=size), make_statement(1, size=size, sender=OTHER)
+    await room.show(genuine, forged)
+    assert await room.forwarded() == [genuine]
+    assert counts["statement_bad_signature"] == 1
+    await room.show(forged)
+    assert counts[Metric.STATEMENTS_SKIPPED] == 1
+
+
+async def test_a_small_candidate_is_left_to_match_until_its_node_is_known_to_forge(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, OTHER, TOPIC)])
+    small = [make_statement(number, sender=OTHER) for number in range(3)]
+    await room.show(small[0], make_statement(1, size=LARGE_BYTES, sender=OTHER), small[1], source=room.hostile)
+    await room.show(small[2])
+    assert await room.forwarded() == [small[0], small[2]]
+
+
+async def test_forged_candidates_take_no_more_than_half_of_the_room_before_the_queue(
+    counts: Counts, make_statement: Make
+) -> None:
+    forged = [make_statement(number, sender=OTHER) for number in range(20)]
+    room = Room(counts, outbox_bytes=10 * (len(forged[0]) + ENVELOPE_BYTES))
+    room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
+    await room.show(*forged, make_statement(1), source=room.hostile)
+    assert await room.forwarded() == [*forged[:5], make_statement(1)]
+
+
+async def test_what_a_replay_shows_at_the_first_start_is_noted_and_hides_no_live_copy(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    replay = InitialReplay(room.seen, 0).begin(initial=True)
+    await room.intake.take(Shown([make_statement(1), b"garbage"], Origin.REPLAY), room.hostile, replay)
+    assert replay.shown is not None
+    assert (len(replay.shown), room.seen.size) == (1, 0)
+    await room.show(make_statement(1))
+    assert await room.forwarded() == [make_statement(1)]
+
+
+async def test_a_node_that_sends_on_and_on_gives_way(room: Room, make_statement: Make) -> None:
+    """For as long as a turn, a machine under load apart."""
+    longest, done = 0.0, asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal longest
+        while not done.is_set():
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - began)
+
+    statements = [make_statement(number, sender=OTHER) for number in range(20_000)]
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    await room.show(*statements)
+    done.set()
+    await watching
+    assert longest < 0.1
+
+
 async def test_a_known_statement_is_skipped_and_counted(room: Room, make_statement: Make, counts: Counts) -> None:
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(make_statement(1), make_statement(1))
-    room.show(make_statement(1))
+    await room.show(make_statement(1), make_statement(1))
+    await room.show(make_statement(1))
     assert len(await room.forwarded()) == 1
     assert counts[Metric.STATEMENTS_SKIPPED] == 2
     assert counts[Metric.STATEMENTS_RECEIVED] == 3
@@ -162,19 +290,19 @@ async def test_a_statement_whose_proof_no_rule_can_name_is_let_go(
     sizes = (65, 33) if kind is ProofKind.ECDSA else (64, 32)
     proof = Proof(kind, bytes(sizes[0]), SENDER + bytes(sizes[1] - 32)) if kind else None
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(encode(Statement(2**63, (TOPIC,), proof=proof)))
+    await room.show(encode(Statement(2**63, (TOPIC,), proof=proof)))
     assert await room.forwarded() == []
     assert counts["statement_unsupported_proof"] == 1
 
 
 async def test_what_is_no_statement_is_let_go(room: Room, counts: Counts) -> None:
-    room.show(b"", b"\x00", b"\xff" * 100)
+    await room.show(b"", b"\x00", b"\xff" * 100)
     assert await room.forwarded() == []
     assert counts["statement_malformed"] == 3
 
 
 async def test_nothing_is_recorded_as_handled_before_it_is(room: Room, make_statement: Make) -> None:
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(make_statement(1), make_statement(2, topics=(OTHER,)))
+    await room.show(make_statement(1), make_statement(2, topics=(OTHER,)))
     assert room.seen.delta() == b""
     assert room.handled == []

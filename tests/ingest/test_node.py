@@ -10,6 +10,7 @@ import pytest
 
 from ingest.candidates import Candidates
 from ingest.counts import Counts
+from ingest.initial_replay import InitialReplay
 from ingest.intake import Intake
 from ingest.node import Node
 from ingest.outbox import Outbox, Room
@@ -52,8 +53,9 @@ class Followed:
     def __init__(self, shown_by: "FakeNode", counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
         outbox = Outbox(to="queue", room=Room(AMPLE), most=10, linger=0, gone=lambda _: None, is_open=True)
+        seen = Seen(1000)
         intake = Intake(
-            seen=Seen(1000),
+            seen=seen,
             candidates=Candidates(),
             second_look=SecondLook(AMPLE),
             outbox=outbox,
@@ -62,10 +64,11 @@ class Followed:
         )
         self.node = Node(
             url=shown_by.url,
+            number=1,
             intake=intake,
             progress=Progress(oldest_held=lambda: None, shown_through=lambda: None, kept_ms=0),
             counts=counts,
-            record_first_replay=True,
+            initial_replay=InitialReplay(seen, 0),
             expected=0,
             patience=Patience(),
             live_through=lambda: 0,

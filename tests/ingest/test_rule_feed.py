@@ -12,11 +12,12 @@ from ingest.candidates import Candidates
 from ingest.clock import now_ms
 from ingest.rule_feed import EMPTY_PAGES, SCAN_SEGMENTS, NoStreamError, RuleFeed, StreamsClient
 from ingest.task import Clients
+from tests.ingest.conftest import SENDER
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-SENDER, TOPIC, OTHER = b"\x5e" * 32, b"\x70" * 32, b"\x71" * 32
+TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
 
 type Write = Callable[..., Rule]
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest.archive import Archive
-from ingest.seen import Seen, UnreadableRecordError
+from ingest.seen import SHARED, Seen, UnreadableRecordError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -13,20 +13,22 @@ if TYPE_CHECKING:
 def seen_of(*handled: int, in_hand: tuple[int, ...] = ()) -> Seen:
     seen = Seen(1000)
     for number in (*handled, *in_hand):
-        seen.add(number)
+        seen.add(number, 1)
     for number in handled:
         seen.handled(number)
     return seen
 
 
 def known(seen: Seen, *numbers: int) -> list[bool]:
-    return [not seen.add(number) for number in numbers]
+    return [seen.refresh(number) for number in numbers]
 
 
 async def test_a_statement_is_new_once() -> None:
     seen = Seen(1000)
-    assert [seen.add(5), seen.add(5), seen.add(6)] == [True, False, True]
-    assert seen.size == 2
+    assert not seen.refresh(5)
+    assert seen.add(5, 1)
+    assert known(seen, 5, 6) == [True, False]
+    assert seen.size == 1
 
 
 async def test_only_what_was_handled_is_recorded() -> None:
@@ -39,7 +41,7 @@ async def test_what_is_handled_while_a_snapshot_is_taken_is_in_the_snapshot_or_i
     numbers = range(1, 5000)
     seen = Seen(10_000)
     for number in numbers:
-        seen.add(number)
+        seen.add(number, 1)
     taking = asyncio.create_task(seen.snapshot())
     for number in numbers:
         seen.handled(number)
@@ -55,7 +57,7 @@ async def test_a_delta_is_given_out_until_it_is_saved() -> None:
     seen = seen_of(1)
     delta = seen.delta()
     assert seen.delta() == delta
-    seen.add(2)
+    seen.add(2, 1)
     seen.handled(2)
     seen.saved(delta)
     restored = Seen(1000)
@@ -68,7 +70,7 @@ async def test_a_delta_is_given_out_until_it_is_saved() -> None:
 async def test_what_was_not_shown_in_a_round_is_forgotten_unless_it_is_in_hand() -> None:
     seen = seen_of(1, 2, in_hand=(3,))
     seen.begin_round()
-    seen.add(2)
+    seen.refresh(2)
     assert await seen.forget() == 1
     assert seen.size == 2
     assert known(seen, 1, 2, 3) == [False, True, True]
@@ -76,10 +78,36 @@ async def test_what_was_not_shown_in_a_round_is_forgotten_unless_it_is_in_hand()
 
 async def test_a_flood_makes_no_statement_forgotten() -> None:
     seen = Seen(100)
-    for number in range(1, 1001):
-        assert seen.add(number)
+    assert [seen.add(number, 1) for number in range(1, 101)] == [True] * 50 + [False] * 50
+    assert [seen.add(number, SHARED) for number in range(51, 151)] == [True] * 50 + [False] * 50
     assert seen.size == 100
     assert all(known(seen, *range(1, 101)))
+
+
+async def test_a_node_takes_no_room_from_another() -> None:
+    seen = Seen(100, nodes=2)
+    assert [seen.add(number, 1) for number in range(1, 51)] == [True] * 25 + [False] * 25
+    assert [seen.add(number, 2) for number in range(51, 101)] == [True] * 25 + [False] * 25
+
+
+async def test_a_node_has_its_room_back_once_what_it_showed_is_forgotten() -> None:
+    seen = Seen(100)
+    for number in range(1, 51):
+        seen.add(number, 1)
+        seen.handled(number)
+    assert not seen.add(51, 1)
+    seen.begin_round()
+    assert await seen.forget() == 50
+    assert seen.add(51, 1)
+
+
+async def test_what_is_not_remembered_is_not_recorded() -> None:
+    seen = Seen(2)
+    assert [seen.add(number, 1) for number in (1, 2)] == [True, False]
+    seen.handled(1)
+    delta = seen.delta()
+    seen.handled(2)
+    assert seen.delta() == delta
 
 
 @pytest.mark.parametrize("content", [b"", b"clarion", b"clarion seen 2\n\0", b"clarion seen 1\n\0123"])

@@ -34,6 +34,8 @@ class Metric(StrEnum):
     STATEMENTS_REPLAYED = "statements_replayed"
     NODES_CONNECTED = "nodes_connected"
     NODE_FAULTS = "node_faults"
+    INTERNAL_ERRORS = "internal_errors"
+    """Failures of ingest's own while it took in what a node had sent."""
     STATEMENTS_SKIPPED = "statements_skipped"
     """Shown again though already known."""
     STATEMENTS_HELD = "statements_held"

@@ -1,0 +1,162 @@
+"""Which of what the nodes replay at the first start of all is old."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clarion.metrics import Metric
+from clarion.tables import Rule
+from ingest.initial_replay import InitialReplay
+from ingest.seen import Seen
+from ingest.settings import IngestSettings
+from tests.hostile import Replaying, hostile
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
+
+type Settings = Callable[..., IngestSettings]
+type Make = Callable[..., bytes]
+
+
+@pytest.fixture(autouse=True)
+def rule(write_rule: Callable[..., Rule]) -> None:
+    write_rule()
+
+
+async def has_replayed(task: object, count: int) -> None:
+    while task.counts[Metric.STATEMENTS_REPLAYED] < count:  # type: ignore[attr-defined] # a task
+        await asyncio.sleep(0.01)
+
+
+async def test_a_replay_that_does_not_end_hides_nothing_that_another_node_shows_live(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    lying = Replaying()
+    async with hostile(lying.behave) as liar, running(make_settings(liar, node)) as task:
+        await node.subscribed()
+        lying.show(make_statement(1))
+        await has_replayed(task, 1)
+        node.show(make_statement(1))
+        await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
+async def test_a_replay_that_ends_at_once_hides_nothing_that_another_node_shows_live(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    lying = Replaying()
+    settings = {"initial_replay_seconds": 60}
+    async with hostile(lying.behave) as liar, running(make_settings(liar, node, **settings)) as task:
+        await node.subscribed()
+        lying.show(make_statement(1))
+        lying.end()
+        await has_replayed(task, 1)
+        node.show(make_statement(1))
+        await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
+async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+    s3: "S3Client",
+) -> None:
+    async with running(make_settings(node)):
+        await node.subscribed()
+        node.show(make_statement(0))
+        await received.holds(1)
+    assert any(one["Key"].endswith("base") for one in s3.list_objects_v2(Bucket="oversize")["Contents"])
+    lying = Replaying()
+    async with hostile(lying.behave) as liar, running(make_settings(liar, node)) as task:
+        await node.subscribed()
+        lying.show(make_statement(1))
+        while not lying.sent:
+            await asyncio.sleep(0.01)
+        node.show(make_statement(1))
+        await received.holds(2)
+        await asyncio.sleep(0.1)
+        assert task.counts[Metric.STATEMENTS_REPLAYED] == 0
+    assert received.statements() == sorted([make_statement(0), make_statement(1)])
+
+
+async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
+    running: "Run", make_settings: Settings, make_statement: Make
+) -> None:
+    slow = Replaying()
+    settings = {"replay_seconds": 10, "whole_replay_seconds": 0.3}
+    async with hostile(slow.behave) as node, running(make_settings(node, **settings)) as task:
+        number = 0
+        while not task.counts[Metric.NODE_FAULTS]:
+            slow.show(make_statement(number := number + 1))
+            await asyncio.sleep(0.02)
+        assert number > 5
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen(1000)
+
+
+def replay(initial: InitialReplay, *statements: int) -> None:
+    """Let a node replay these, all of which are old to it."""
+    one = initial.begin(initial=True)
+    assert all(one.is_old(statement) for statement in statements)
+    initial.complete(1, one)
+
+
+async def recorded(initial: InitialReplay) -> None:
+    recording = asyncio.create_task(initial.record_forever())
+    while not initial.idle:
+        await asyncio.sleep(0.005)
+    recording.cancel()
+
+
+async def test_what_a_complete_replay_showed_is_recorded_after_a_while(seen: Seen) -> None:
+    initial = InitialReplay(seen, 0.05)
+    replay(initial, 1, 2)
+    assert (initial.over, initial.idle, initial.recorded, seen.size) == (True, False, False, 0)
+    await recorded(initial)
+    assert initial.recorded
+    restored = Seen(1000)
+    await restored.load(seen.delta())
+    assert [restored.refresh(number) for number in (1, 2, 3)] == [True, True, False]
+
+
+async def test_what_waits_to_be_recorded_is_old_to_every_replay(seen: Seen) -> None:
+    initial = InitialReplay(seen, 0)
+    replay(initial, 1, 2)
+    later = initial.begin(initial=True)
+    assert [later.is_old(number) for number in (1, 2, 3)] == [True, True, False]
+    await recorded(initial)
+    assert not later.is_old(1)
+
+
+async def test_a_replay_that_began_in_time_may_be_completed(seen: Seen) -> None:
+    initial = InitialReplay(seen, 0)
+    slow = initial.begin(initial=True)
+    replay(initial, 1)
+    assert slow.is_old(2)
+    initial.complete(2, slow)
+    await recorded(initial)
+    assert seen.size == 2
+
+
+async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: Seen) -> None:
+    initial = InitialReplay(seen, 0)
+    replay(initial, 1)
+    seen.add(1, 1)
+    await recorded(initial)
+    assert seen.delta() == b""
+
+
+async def test_an_empty_replay_says_nothing_of_what_other_nodes_hold(seen: Seen) -> None:
+    initial = InitialReplay(seen, 0)
+    replay(initial)
+    assert (initial.over, initial.idle, initial.recorded) == (False, True, False)
