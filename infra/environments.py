@@ -24,6 +24,7 @@ _API = Api(
     open_burst=100,
     reserved=200,
     jwt_issuer="polkadot-app",
+    jwt_audience="clarion",
 )
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match

@@ -189,8 +189,11 @@ class ClarionStack(Stack):
             allow_key(function, self.key, "secretsmanager")
 
     def _authorizer(self) -> RoomFunction:
-        settings = {**self._shared_issuer, **self._login, **self._issuers}
         api = self._environment.api
+        lifetime = api.token_lifetime_seconds
+        settings = {**self._shared_issuer, **self._login, **self._issuers}
+        if lifetime is not None:
+            settings["token_lifetime_seconds"] = str(lifetime)
         function = self._function(
             "Authorizer", "api.authorizer.handler", api.authorizer, settings, reserved=api.reserved
         )
@@ -200,9 +203,9 @@ class ClarionStack(Stack):
     @property
     def _shared_issuer(self) -> dict[str, str]:
         api, secret = self._environment.api, self.secrets.jwt
-        if not (api.jwt_issuer and secret):
+        if not (api.jwt_issuer and api.jwt_audience and secret):
             return {}
-        return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, **_set(jwt_audience=api.jwt_audience)}
+        return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, "jwt_audience": api.jwt_audience}
 
     @property
     def _issuers(self) -> dict[str, str]:

@@ -67,8 +67,8 @@ class AuthorizerSettings(Settings):
     """Whose tokens count; each kind is there if it is configured, and at least one must be.
 
     `jwt_secret_id` names the secret `{"secret": …}` shared with the existing solution, whose tokens say
-    `jwt_issuer` and, if set, `jwt_audience`; `login_secret_id` that of the standalone login. `issuers` is a JSON
-    array of `JwksIssuer`.
+    `jwt_issuer` and `jwt_audience`; `login_secret_id` that of the standalone login. `issuers` is a JSON array of
+    `JwksIssuer`.
     """
 
     jwt_secret_id: str | None = None
@@ -76,7 +76,15 @@ class AuthorizerSettings(Settings):
     jwt_audience: str | None = None
     login_secret_id: str | None = None
     login_domain: str | None = None
+    token_lifetime_seconds: int = Field(default=86_400, gt=0)
+    """From a token's `iat` to its `exp`, at most."""
     issuers: Json[tuple[JwksIssuer, ...]] = ()
+
+    @model_validator(mode="after")
+    def _every_token_is_for_somebody(self) -> Self:
+        if self.jwt_secret_id and not self.jwt_audience:
+            raise ValueError("jwt_secret_id needs a jwt_audience: a token for another service would count here too")
+        return self
 
     @model_validator(mode="after")
     def _somebody_is_trusted(self) -> Self:

@@ -85,6 +85,7 @@ def new_token() -> Callable[..., str]:
         now = int(time.time())
         claims = {
             "iss": "polkadot-app",
+            "aud": "clarion",
             "sub": sr25519.pair_from_seed(b"s" * 32)[0].hex(),
             "iat": now,
             "exp": now + 86_400,
@@ -132,7 +133,7 @@ def room(aws: None) -> Room:
 def authorizer(room: Room) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
-    settings = AuthorizerSettings(jwt_secret_id="jwt", login_secret_id="login", login_domain=DOMAIN)
+    settings = AuthorizerSettings(jwt_secret_id="jwt", jwt_audience="clarion", login_secret_id="login", login_domain=DOMAIN)
     return Authorizer(settings, secrets)
 
 

@@ -24,7 +24,7 @@ def start(module: str, told: dict[str, str]) -> subprocess.CompletedProcess[str]
         ("api.handler", API),
         ("api.handler", API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT)}),
         ("api.handler", API | {"CLARION_LOGIN_SECRET_ID": "login", "CLARION_LOGIN_DOMAIN": "push.example.org"}),
-        ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt"}),
+        ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt", "CLARION_JWT_AUDIENCE": "clarion"}),
     ],
 )
 def test_a_function_starts_with_what_it_needs(module: str, told: dict[str, str]) -> None:

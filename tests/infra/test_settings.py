@@ -89,6 +89,7 @@ EVERYTHING: dict[str, Any] = {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
         "jwt_audience": "clarion",
+        "token_lifetime_seconds": 3_600,
         "login_domain": "push.example.org",
         "issuers": [JWKS],
     },
@@ -204,17 +205,18 @@ def test_what_is_not_configured_of_direct_push_is_left_to_the_api(prod: Template
 def test_an_issuer_that_publishes_its_keys_can_take_the_place_of_the_shared_secret(
     template_with: Callable[..., Template],
 ) -> None:
-    template = template_with(api={"jwt_issuer": None, "issuers": [JWKS]})
+    template = template_with(api={"jwt_issuer": None, "jwt_audience": None, "issuers": [JWKS]})
     settings = settings_of(template, "authorizer", AuthorizerSettings)
     assert settings.issuers == (JwksIssuer.model_validate(JWKS),)
     assert settings.jwt_secret_id is None
     assert not template.find_resources("AWS::SecretsManager::Secret", {"Properties": {"Name": "clarion-prod-jwt"}})
 
 
-def test_the_shared_secret_may_be_for_an_audience(template_with: Callable[..., Template]) -> None:
-    template = template_with(api={"jwt_audience": "clarion", "issuers": [JWKS]})
+def test_the_shared_secret_is_for_an_audience(template_with: Callable[..., Template]) -> None:
+    template = template_with(api={"jwt_audience": "pushes", "token_lifetime_seconds": 3_600, "issuers": [JWKS]})
     settings = settings_of(template, "authorizer", AuthorizerSettings)
-    assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "clarion")
+    assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "pushes")
+    assert settings.token_lifetime_seconds == 3_600
 
 
 def test_each_provider_is_told_of_the_apps_that_it_reaches(template_with: Callable[..., Template]) -> None:
