@@ -119,7 +119,8 @@ class Allowance(Part):
     rules_per_request: PositiveInt | None = None
     rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
     body_bytes: PositiveInt | None = None
-    requests_per_minute: PositiveInt | None = None
+    requests_per_ten_seconds: PositiveInt | None = None
+    rules_per_minute: PositiveInt | None = None
 
 
 class Api(Part):
@@ -235,6 +236,7 @@ class Limits(Part):
     statement_age_s: Annotated[int, Field(ge=1)] = 60
     push_age_s: Annotated[int, Field(ge=1)] = 300
     call_age_s: Annotated[int, Field(ge=1)] = 30
+    cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
     node_faults: Annotated[int, Field(ge=1)] = 4
@@ -289,6 +291,7 @@ class Environment(Part):
     apns: Consumer
     voip: Consumer
     fcm: Consumer
+    cleanup: Consumer
     api: Api
     ingest: Ingest | None
     pipeline: Pipeline | None = None

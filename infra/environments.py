@@ -15,6 +15,8 @@ from infra.config import Api, App, Consumer, Environment, Ingest, Lasting, Pipel
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
+# A full rule set takes its partition half a minute to erase; more than two at a time are of no use to anybody.
+_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=2, receives=10)
 _API = Api(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
@@ -38,6 +40,7 @@ PROD = Environment(
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,
+    cleanup=_CLEANUP,
     api=_API,
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
     pipeline=Pipeline(hour=2, workers=4),

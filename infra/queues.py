@@ -8,6 +8,8 @@ from constructs import Construct
 
 from infra.config import Consumer, Environment
 
+CLEANUP_DELAY = Duration.minutes(1)
+"""Longer than the API's function runs: a request that was writing rules when it asked for a clean-up has ended by then."""
 KEPT = Duration.days(14)
 """As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
 
@@ -30,12 +32,14 @@ class Queues(Construct):
         self.apns = self._pair("apns", environment.apns)
         self.voip = self._pair("voip", environment.voip)
         self.fcm = self._pair("fcm", environment.fcm)
+        self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
 
-    def _pair(self, name: str, consumer: Consumer) -> Pair:
+    def _pair(self, name: str, consumer: Consumer, *, delay: Duration | None = None) -> Pair:
         dead = self._queue(f"{name}-dead")
         queue = self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),
+            delivery_delay=delay,
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
         )
         return Pair(queue, dead)
@@ -45,6 +49,7 @@ class Queues(Construct):
         name: str,
         *,
         visibility_timeout: Duration | None = None,
+        delivery_delay: Duration | None = None,
         dead_letter_queue: sqs.DeadLetterQueue | None = None,
     ) -> sqs.Queue:
         return sqs.Queue(
@@ -56,5 +61,6 @@ class Queues(Construct):
             retention_period=KEPT,
             max_message_size_bytes=2**20,
             visibility_timeout=visibility_timeout,
+            delivery_delay=delivery_delay,
             dead_letter_queue=dead_letter_queue,
         )

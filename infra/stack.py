@@ -47,6 +47,7 @@ class ClarionStack(Stack):
         self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
         self.voip = self._dispatch(NotifyType.VOIP, environment.voip, self.queues.voip, self.secrets.apns)
         self.fcm = self._dispatch(NotifyType.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
+        self.cleanup = self._cleanup()
         self.authorizer = self._authorizer()
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
@@ -113,12 +114,13 @@ class ClarionStack(Stack):
                 **environment.providers.as_settings(),
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
+                "cleanup_queue_url": self.queues.cleanup.queue.queue_url,
                 "notify_type": notify_type,
                 **self._apps(apps),
             },
         )
         function.consume(pair.queue, consumer)
-        allow(function, "sqs: SendMessage", pair.dead.queue_arn)
+        allow(function, "sqs: SendMessage", pair.dead.queue_arn, self.queues.cleanup.queue.queue_arn)
         allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
@@ -141,17 +143,41 @@ class ClarionStack(Stack):
     def _api(self) -> RoomFunction:
         tables, lake = self.tables, self.lake
         api = self._environment.api
-        settings = {**self._common, **api.allowance.as_settings(), **self._login, **self._direct_push}
+        settings = {
+            **self._common,
+            **api.allowance.as_settings(),
+            "cleanup_queue_url": self.queues.cleanup.queue.queue_url,
+            "apps": json.dumps(self._app_names),
+            **self._login,
+            **self._direct_push,
+        }
         function = self._function("Api", "api.handler.handler", api.size, settings, reserved=api.reserved)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
         allow_index(function, tables.subscriptions, BY_CLIENT)
         allow(function, "dynamodb: BatchGetItem PutItem DeleteItem", tables.tokens.table_arn)
         allow(function, "dynamodb: Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules.table_arn)
         allow(function, "dynamodb: UpdateItem", tables.quotas.table_arn)
+        allow(function, "sqs: SendMessage", self.queues.cleanup.queue.queue_arn)
         allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         providers = self._secrets_of_first_app if self._direct_push else ()
         self._allow_secrets(function, *_arns(providers), self.secrets.login)
+        return function
+
+    @property
+    def _app_names(self) -> dict[str, list[str]]:
+        """By channel; a subscription may name no others."""
+        apns, fcm = ([app.name for app in apps] for apps in (self.secrets.apns, self.secrets.fcm))
+        return {NotifyType.APNS: apns, NotifyType.VOIP: apns, NotifyType.FCM: fcm}
+
+    def _cleanup(self) -> RoomFunction:
+        size, tables, pair = self._environment.cleanup.size, self.tables, self.queues.cleanup
+        settings = {"table_prefix": self._environment.prefix}
+        function = self._function("Cleanup", "cleanup.handler.handler", size, settings)
+        function.consume(pair.queue, self._environment.cleanup)
+        allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
+        allow_key(function, self.key, "dynamodb")
         return function
 
     @property
@@ -293,6 +319,7 @@ class ClarionStack(Stack):
             "ApnsQueueUrl": self.queues.apns.queue.queue_url,
             "VoipQueueUrl": self.queues.voip.queue.queue_url,
             "FcmQueueUrl": self.queues.fcm.queue.queue_url,
+            "CleanupQueueUrl": self.queues.cleanup.queue.queue_url,
             "LakeBucket": self.lake.bucket.bucket_name,
             "OversizeBucket": self.lake.oversize.bucket_name,
             "EventsStream": self.lake.events.delivery_stream_name,

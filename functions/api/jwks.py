@@ -48,7 +48,7 @@ class PublicKeys:
         self._not_before = float("-inf")
 
     def __call__(self, token: str) -> jwt.PyJWK:
-        key_id = jwt.get_unverified_header(token).get("kid")
+        key_id = str(jwt.get_unverified_header(token).get("kid"))
         with self._lock:
             now = self._clock()
             wait = KEEP_SECONDS if key_id in self._keys else UNKNOWN_SECONDS

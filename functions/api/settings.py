@@ -1,13 +1,13 @@
 """What the two functions read from their environment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from api.login import issuer_name
 from api.shapes import MOST_RULES
-from clarion.decisions import Environment
+from clarion.decisions import Environment, NotifyType
 from clarion.issuers import JwksIssuer
 from clarion.payload import TITLE
 from clarion.providers import apns, fcm
@@ -41,20 +41,39 @@ class ApiSettings(Settings):
 
     table_prefix: str
     events_stream: str
+    cleanup_queue_url: str
+    apps: Json[Mapping[NotifyType, frozenset[str]]]
+    """The names of the apps that each channel reaches."""
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
     rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)
     body_bytes: int = Field(default=4_000_000, gt=0)
-    requests_per_minute: int = Field(default=120, gt=0)
+    requests_per_ten_seconds: int = Field(default=20, gt=0)
     """Of one client."""
+    rules_per_minute: int = Field(default=30_000, gt=0)
+    """Of one client: written or erased by changes of more than `TRANSACTION_RULES` rules."""
 
     login_secret_id: str | None = None
     login_domain: str | None = None
     """The host name that clients know this service by; it is part of what they sign."""
 
     direct_push: Json[DirectPushSettings | None] = None
+
+    @model_validator(mode="after")
+    def _a_full_set_can_be_replaced(self) -> Self:
+        if self.rules_per_minute < 2 * self.rules_per_subscription:
+            raise ValueError(
+                "rules_per_minute has to be enough to replace the largest set: rules_per_subscription twice"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _every_channel_has_an_app(self) -> Self:
+        if any(not self.apps.get(channel) for channel in NotifyType):
+            raise ValueError("apps has to name one for each channel")
+        return self
 
     @model_validator(mode="after")
     def _login_is_whole(self) -> Self:

@@ -13,9 +13,10 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion import tables
+from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
-from clarion.messages import PushMessage
+from clarion.messages import CleanupMessage, PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
@@ -223,6 +224,7 @@ class Queue:
 
     def __init__(self, clock: Clock) -> None:
         self.dead: list[str] = []
+        self.cleanups: list[CleanupMessage] = []
         self._clock = clock
         self._bodies: dict[str, str] = {}
         self._visible_at: dict[str, float] = {}
@@ -256,6 +258,10 @@ class Queue:
         for entry in Entries:
             self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
 
+    def send_message(self, *, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+        assert QueueUrl == "cleanup"
+        self.cleanups.append(CleanupMessage.model_validate_json(MessageBody))
+
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         self.dead += [entry["MessageBody"] for entry in Entries]
         return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
@@ -282,6 +288,7 @@ class Worker:
             transport=transport,
             connection=Connection(),
             queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters"),
+            cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
             clock=clock,
             transactions=1,  # moto loses its head when there are several

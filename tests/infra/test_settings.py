@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
+from cleanup.settings import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
 from ingest.settings import IngestSettings
@@ -22,6 +23,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "fcm": DispatchSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
+    "cleanup": CleanupSettings,
     "ingest": IngestSettings,
 }
 PARTS: Mapping[type[Part], type[BaseModel]] = {
@@ -53,7 +55,8 @@ ALLOWANCE = {
     "rules_per_request": 3_000,
     "rules_per_page": 2_000,
     "body_bytes": 1_000_000,
-    "requests_per_minute": 30,
+    "requests_per_ten_seconds": 30,
+    "rules_per_minute": 9_000,
 }
 
 
@@ -217,6 +220,15 @@ def test_the_shared_secret_is_for_an_audience(template_with: Callable[..., Templ
     settings = settings_of(template, "authorizer", AuthorizerSettings)
     assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "pushes")
     assert settings.token_lifetime_seconds == 3_600
+
+
+def test_the_api_knows_the_apps_of_each_channel(template_with: Callable[..., Template]) -> None:
+    settings = settings_of(template_with(apps=APPS), "api", ApiSettings)
+    assert settings.apps == {
+        "apns": {"messenger", "tablet"},
+        "voip": {"messenger", "tablet"},
+        "fcm": {"messenger", "robot"},
+    }
 
 
 def test_each_provider_is_told_of_the_apps_that_it_reaches(template_with: Callable[..., Template]) -> None:

@@ -133,7 +133,7 @@ def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
             assert names[dead] == f"{names[logical]}-dead"
 
 
-@pytest.mark.parametrize("name", ["match", "apns", "voip", "fcm"])
+@pytest.mark.parametrize("name", ["match", "apns", "voip", "fcm", "cleanup"])
 def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, name: str) -> None:
     queue = "statements" if name == "match" else name
     queues = {each["QueueName"]: each for each in properties(prod, "AWS::SQS::Queue")}
@@ -165,7 +165,7 @@ def test_the_api_can_not_take_the_concurrency_that_pushes_need(prod: Template) -
 
 def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
-    assert len(sources) == 4
+    assert len(sources) == 5
     for source in sources:
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert source["ScalingConfig"]["MaximumConcurrency"] >= 2
