@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 STAGE = re.compile(r"[a-z][a-z0-9]{1,11}")
 STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
-QUEUES = ("statements", "apns", "voip", "fcm")
-CHANNELS = QUEUES[1:]
+CHANNELS = ("apns", "voip", "fcm")
 """The queues of pushes; `clarion.decisions.NotifyType` has the same words."""
+QUEUES = ("statements", *CHANNELS, "cleanup")
 
 
 @dataclass(frozen=True)

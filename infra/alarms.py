@@ -20,7 +20,7 @@ from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_qu
 from infra.tables import BY_CLIENT, BY_SENDER_TOPIC
 
 RUNBOOK = "docs/operations.md"
-CONSUMERS = ("match", "apns", "voip", "fcm")
+CONSUMERS = ("match", "apns", "voip", "fcm", "cleanup")
 TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
 INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_SENDER_TOPIC}
 QUIET = 100
@@ -124,6 +124,7 @@ def _on_queues(environment: Environment) -> Iterator[Watch]:
         "apns": limits.push_age_s,
         "voip": limits.call_age_s,
         "fcm": limits.call_age_s,
+        "cleanup": limits.cleanup_age_s,
     }
     for queue, seconds in ages.items():
         name = f"{environment.prefix}{queue}"

@@ -129,7 +129,8 @@ class Allowance(Part):
     rules_per_request: PositiveInt | None = None
     rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
     body_bytes: PositiveInt | None = None
-    requests_per_minute: PositiveInt | None = None
+    requests_per_ten_seconds: PositiveInt | None = None
+    rules_per_minute: PositiveInt | None = None
 
 
 class PerAddress(Part):
@@ -144,9 +145,10 @@ class Api(Part):
     `open_rate` and `open_burst` count them on each route that strangers reach: those that lead to a token or tell of
     the API, and whatever is no route.
 
-    Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us (and name
-    `jwt_audience`, if set); with `login_domain`, those of the standalone login: it is the host name that clients
-    sign, so never change it; and those of `issuers`, which publish their keys.
+    Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us and name
+    `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients
+    sign, so never change it; and those of `issuers`, which publish their keys. None counts that is good
+    for more than `token_lifetime_seconds`.
 
     Each of the two functions runs `reserved` times at once at most, set aside from the account's concurrency, of which
     AWS asks to leave 100: so that neither slow requests nor many starve the pushes.
@@ -171,6 +173,7 @@ class Api(Part):
     pushes_per_minute: PositiveInt | None = None
     jwt_issuer: Annotated[str | None, Field(min_length=1)] = None
     jwt_audience: Annotated[str | None, Field(min_length=1)] = None
+    token_lifetime_seconds: PositiveInt | None = None
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
     domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
@@ -191,8 +194,8 @@ class Api(Part):
             raise ValueError("nobody's tokens would count")
         if len(set(names)) < len(names):
             raise ValueError("an issuer is configured twice")
-        if self.jwt_audience and not self.jwt_issuer:
-            raise ValueError("jwt_audience is of no use without jwt_issuer")
+        if (self.jwt_audience is None) != (self.jwt_issuer is None):
+            raise ValueError("jwt_issuer and jwt_audience go together")
         return self
 
 
@@ -263,6 +266,7 @@ class Limits(Part):
     statement_age_s: Annotated[int, Field(ge=1)] = 60
     push_age_s: Annotated[int, Field(ge=1)] = 300
     call_age_s: Annotated[int, Field(ge=1)] = 30
+    cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
     node_faults: Annotated[int, Field(ge=1)] = 4
@@ -320,6 +324,7 @@ class Environment(Part):
     apns: Consumer
     voip: Consumer
     fcm: Consumer
+    cleanup: Consumer
     api: Api
     ingest: Ingest | None
     pipeline: Pipeline | None = None

@@ -74,7 +74,7 @@ def _ingest(environment: Environment) -> cloudwatch.GraphWidget:
 
 
 def _queues(environment: Environment) -> cloudwatch.GraphWidget:
-    names = ("statements", "apns", "voip", "fcm")
+    names = ("statements", "apns", "voip", "fcm", "cleanup")
     ages = (of_queue(f"{environment.prefix}{name}", "ApproximateAgeOfOldestMessage") for name in names)
     return _graph("Age of the oldest message, seconds", *ages)
 

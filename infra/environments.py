@@ -27,6 +27,8 @@ from infra.config import (
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
+# A full rule set takes its partition half a minute to erase; more than two at a time are of no use to anybody.
+_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=2, receives=10)
 _API = Api(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
@@ -36,6 +38,7 @@ _API = Api(
     open_burst=100,
     reserved=200,
     jwt_issuer="polkadot-app",
+    jwt_audience="clarion",
 )
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
@@ -50,6 +53,7 @@ PROD = Environment(
     apns=_DISPATCH,
     voip=_VOIP,
     fcm=_DISPATCH,
+    cleanup=_CLEANUP,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),

@@ -11,6 +11,8 @@ from constructs import Construct
 
 from infra.config import Consumer, Environment
 
+CLEANUP_DELAY = Duration.minutes(1)
+"""Longer than the API's function runs: a request that was writing rules when it asked for a clean-up has ended by then."""
 KEPT = Duration.days(14)
 """As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
 
@@ -35,8 +37,9 @@ class Queues(Construct):
         # A call is stale before anything can be mended.
         self.voip = self._pair("voip", environment.voip)
         self.fcm = self._pair("fcm", environment.fcm, held=True)
+        self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
 
-    def _pair(self, name: str, consumer: Consumer, *, held: bool = False) -> Pair:
+    def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> Pair:
         dead = self._queue(f"{name}-dead")
         queue = self._consumed(name, consumer, dead)
         return Pair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
@@ -45,6 +48,7 @@ class Queues(Construct):
         return self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),
+            delivery_delay=delay,
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
         )
 
@@ -53,6 +57,7 @@ class Queues(Construct):
         name: str,
         *,
         visibility_timeout: Duration | None = None,
+        delivery_delay: Duration | None = None,
         dead_letter_queue: sqs.DeadLetterQueue | None = None,
     ) -> sqs.Queue:
         return sqs.Queue(
@@ -64,5 +69,6 @@ class Queues(Construct):
             retention_period=KEPT,
             max_message_size_bytes=2**20,
             visibility_timeout=visibility_timeout,
+            delivery_delay=delivery_delay,
             dead_letter_queue=dead_letter_queue,
         )

@@ -48,6 +48,7 @@ class ClarionStack(Stack):
         self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
         self.voip = self._dispatch(NotifyType.VOIP, environment.voip, self.queues.voip, self.secrets.apns)
         self.fcm = self._dispatch(NotifyType.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
+        self.cleanup = self._cleanup()
         self.authorizer = self._authorizer()
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
@@ -116,6 +117,7 @@ class ClarionStack(Stack):
                 "queue_url": pair.queue.queue_url,
                 "dead_letter_url": pair.dead.queue_url,
                 **({"held_url": pair.held.queue_url} if pair.held else {}),
+                "cleanup_queue_url": self.queues.cleanup.queue.queue_url,
                 "notify_type": notify_type,
                 **self._apps(apps),
             },
@@ -125,7 +127,7 @@ class ClarionStack(Stack):
         if pair.held:
             function.consume(pair.held, consumer.of_held)
             allow(function, "sqs: SendMessage", pair.held.queue_arn)
-        allow(function, "sqs: SendMessage", pair.dead.queue_arn)
+        allow(function, "sqs: SendMessage", pair.dead.queue_arn, self.queues.cleanup.queue.queue_arn)
         allow(function, "dynamodb: BatchGetItem UpdateItem", tables.subscriptions.table_arn)
         allow(function, "dynamodb: DeleteItem", tables.tokens.table_arn)
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
@@ -151,6 +153,8 @@ class ClarionStack(Stack):
         settings = {
             **self._common,
             **api.allowance.as_settings(),
+            "cleanup_queue_url": self.queues.cleanup.queue.queue_url,
+            "apps": json.dumps(self._app_names),
             **self._login,
             **self._direct_push,
             **_set(origin_secret_id=self.secrets.origin, serve_docs=None if api.serve_docs else "false"),
@@ -161,6 +165,7 @@ class ClarionStack(Stack):
         allow(function, "dynamodb: BatchGetItem PutItem DeleteItem", tables.tokens.table_arn)
         allow(function, "dynamodb: Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules.table_arn)
         allow(function, "dynamodb: UpdateItem", tables.quotas.table_arn)
+        allow(function, "sqs: SendMessage", self.queues.cleanup.queue.queue_arn)
         allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         providers = self._secrets_of_first_app if self._direct_push else ()
@@ -180,6 +185,22 @@ class ClarionStack(Stack):
             origin_secret=secret,
             public=public_paths(self._environment),
         )
+
+    @property
+    def _app_names(self) -> dict[str, list[str]]:
+        """By channel; a subscription may name no others."""
+        apns, fcm = ([app.name for app in apps] for apps in (self.secrets.apns, self.secrets.fcm))
+        return {NotifyType.APNS: apns, NotifyType.VOIP: apns, NotifyType.FCM: fcm}
+
+    def _cleanup(self) -> RoomFunction:
+        size, tables, pair = self._environment.cleanup.size, self.tables, self.queues.cleanup
+        settings = {"table_prefix": self._environment.prefix}
+        function = self._function("Cleanup", "cleanup.handler.handler", size, settings)
+        function.consume(pair.queue, self._environment.cleanup)
+        allow(function, "dynamodb: BatchGetItem", tables.subscriptions.table_arn)
+        allow(function, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
+        allow_key(function, self.key, "dynamodb")
+        return function
 
     @property
     def _login(self) -> dict[str, str]:
@@ -216,8 +237,11 @@ class ClarionStack(Stack):
             allow_key(function, self.key, "secretsmanager")
 
     def _authorizer(self) -> RoomFunction:
-        settings = {**self._shared_issuer, **self._login, **self._issuers}
         api = self._environment.api
+        lifetime = api.token_lifetime_seconds
+        settings = {**self._shared_issuer, **self._login, **self._issuers}
+        if lifetime is not None:
+            settings["token_lifetime_seconds"] = str(lifetime)
         function = self._function(
             "Authorizer", "api.authorizer.handler", api.authorizer, settings, reserved=api.reserved
         )
@@ -227,9 +251,9 @@ class ClarionStack(Stack):
     @property
     def _shared_issuer(self) -> dict[str, str]:
         api, secret = self._environment.api, self.secrets.jwt
-        if not (api.jwt_issuer and secret):
+        if not (api.jwt_issuer and api.jwt_audience and secret):
             return {}
-        return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, **_set(jwt_audience=api.jwt_audience)}
+        return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, "jwt_audience": api.jwt_audience}
 
     @property
     def _issuers(self) -> dict[str, str]:
@@ -324,6 +348,7 @@ class ClarionStack(Stack):
             "ApnsQueueUrl": self.queues.apns.queue.queue_url,
             "VoipQueueUrl": self.queues.voip.queue.queue_url,
             "FcmQueueUrl": self.queues.fcm.queue.queue_url,
+            "CleanupQueueUrl": self.queues.cleanup.queue.queue_url,
             "LakeBucket": self.lake.bucket.bucket_name,
             "OversizeBucket": self.lake.oversize.bucket_name,
             "EventsStream": self.lake.events.delivery_stream_name,

@@ -18,7 +18,7 @@ class Tables(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
-        self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT))
+        self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT), ttl="ttl")
         self.tokens = self._table("tokens", ("token_hash", BYTES))
         self.rules = self._table(
             "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES

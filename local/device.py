@@ -19,7 +19,7 @@ type Rule = tuple[bytes, bytes]
 
 NEVER_EXPIRES = (1 << 32) - 1
 
-_ISSUER = "polkadot-app"
+_ISSUER, _AUDIENCE = "polkadot-app", "clarion"
 _TOKEN_LIFETIME = timedelta(hours=24)
 _MAX_MESSAGE = 16 << 20
 
@@ -52,7 +52,13 @@ class Device:
     def api_token(self, secret: str, issued: datetime | None = None) -> str:
         """The bearer token that the app's backend would issue to this device: 24 hours."""
         issued = issued or datetime.now(UTC)
-        claims = {"iss": _ISSUER, "sub": self.public_key.hex(), "iat": issued, "exp": issued + _TOKEN_LIFETIME}
+        claims = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": self.public_key.hex(),
+            "iat": issued,
+            "exp": issued + _TOKEN_LIFETIME,
+        }
         return jwt.encode(claims, secret, algorithm="HS256")
 
 

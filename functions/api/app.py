@@ -32,6 +32,7 @@ OPEN = ("/v1/auth/", *openapi.PATHS)
 JSON = "application/json"
 WITH_BODY = {"POST", "PUT", "DELETE"}
 ERRORS_TOLD = 20
+TOO_DEEP = "too deep, or a number of too many digits"
 
 logger = Logger(service="api")
 
@@ -42,7 +43,7 @@ def json_object(body: str | None) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise Problem(Kind.MALFORMED, str(error)) from None
     except (ValueError, RecursionError):
-        raise Problem(Kind.MALFORMED, "too deep, or a number of too many digits") from None
+        raise Problem(Kind.MALFORMED, TOO_DEEP) from None
     if not isinstance(found, dict):
         raise Problem(Kind.MALFORMED)
     return found
@@ -102,10 +103,11 @@ def _caller(event: Mapping[str, Any]) -> bytes:
 
 
 def _within_allowance(client_id: bytes, room: Room) -> None:
-    limit = room.settings.requests_per_minute
-    wait = quotas.take(f"requests:{client_id.hex()}", limit=limit, seconds=60, now=room.now())
+    """Windows this short bound how many requests of one client are in progress, without counting those that end."""
+    limit = room.settings.requests_per_ten_seconds
+    wait = quotas.take(f"requests:{client_id.hex()}", limit=limit, seconds=10, now=room.now())
     if wait:
-        raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} a minute", headers={"Retry-After": str(wait)})
+        raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} in ten seconds", headers={"Retry-After": str(wait)})
 
 
 def _admissible(event: Mapping[str, Any], limit: int) -> dict[str, Any]:
@@ -152,6 +154,11 @@ def _methods() -> dict[str, str]:
 @app.exception_handler(UnicodeDecodeError)
 def _not_text(_: UnicodeDecodeError) -> Response[str]:
     return Problem(Kind.MALFORMED, "not UTF-8").response()
+
+
+@app.exception_handler(RecursionError)
+def _too_deep(_: RecursionError) -> Response[str]:
+    return Problem(Kind.MALFORMED, TOO_DEEP).response()
 
 
 @app.exception_handler(RequestValidationError)

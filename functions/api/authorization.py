@@ -6,14 +6,15 @@ API function serves nobody without a `client_id`. The keys of all issuers stay h
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jwt
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from api.identity import Issuer, Refusal, SharedSecret, bearer, identify
+from api.jwks import KeysUnavailable, PublicKeys, fetch
 from api.login import issuer_name
 from api.settings import AuthorizerSettings
 from clarion.issuers import JwksIssuer
@@ -23,13 +24,7 @@ from clarion.secrets import Secret, SecretError
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-JWKS_TIMEOUT_SECONDS = 3
-JWKS_SECONDS = 300
-"""How long a set of public keys is kept; an unknown key id fetches it anew, at most every 30 s."""
-NO_KEY = (
-    *(SecretError, BotoCoreError, ClientError),
-    *(jwt.PyJWKClientConnectionError, jwt.PyJWKSetError, OSError, ValueError),
-)
+NO_KEY = (SecretError, BotoCoreError, ClientError, KeysUnavailable)
 """What comes of a secret or a set of public keys that can't be read, or holds something else, such as a page of HTML."""
 
 logger = Logger(service="authorizer")
@@ -38,6 +33,7 @@ logger = Logger(service="authorizer")
 class Authorizer:
     def __init__(self, settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> None:
         self._metrics = metrics_of("authorizer", settings.stage)
+        self._lifetime = settings.token_lifetime_seconds
         self._issuers = {issuer.name: issuer for issuer in _issuers(settings, secrets)}
 
     def __call__(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +41,7 @@ class Authorizer:
 
     def _context(self, headers: Mapping[str, str]) -> dict[str, str]:
         try:
-            found = identify(bearer(headers), self._issuers)
+            found = identify(bearer(headers), self._issuers, self._lifetime)
         except NO_KEY:
             logger.exception("the key of an issuer can't be had")
             self._metrics.add_metric(Metric.KEYS_UNAVAILABLE, MetricUnit.Count, 1)
@@ -55,7 +51,7 @@ class Authorizer:
 
 
 def _issuers(settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> Iterator[Issuer]:
-    if settings.jwt_secret_id:
+    if settings.jwt_secret_id and settings.jwt_audience:
         yield _sharing(secrets, settings.jwt_secret_id, settings.jwt_issuer, settings.jwt_audience)
     if settings.login_secret_id and settings.login_domain:
         name = issuer_name(settings.login_domain)
@@ -64,11 +60,10 @@ def _issuers(settings: AuthorizerSettings, secrets: "SecretsManagerClient") -> I
         yield _publishing(one)
 
 
-def _sharing(secrets: "SecretsManagerClient", secret_id: str, name: str, audience: str | None) -> Issuer:
+def _sharing(secrets: "SecretsManagerClient", secret_id: str, name: str, audience: str) -> Issuer:
     secret = Secret(secrets, secret_id, SharedSecret)
     return Issuer(name, audience, {"HS256"}, lambda _: secret.get().secret.get_secret_value())
 
 
 def _publishing(one: JwksIssuer) -> Issuer:
-    keys = jwt.PyJWKClient(str(one.jwks_url), lifespan=JWKS_SECONDS, timeout=JWKS_TIMEOUT_SECONDS)
-    return Issuer(one.issuer, one.audience, one.algorithms, keys.get_signing_key_from_jwt)
+    return Issuer(one.issuer, one.audience, one.algorithms, PublicKeys(partial(fetch, str(one.jwks_url))))

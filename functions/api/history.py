@@ -12,7 +12,9 @@ from clarion.tables import KEY_BYTES, Subscription
 def of_rules(changed: Changed, at: int) -> Iterator[Event]:
     """A new generation's rules come before the subscription that puts them in force."""
     if changed.anew is None:
-        yield from _rules(changed.subscription, changed.removed, "removed", at)
+        # The word that a rule is added takes the place of every earlier one: none is told as removed and added at once.
+        gone = {pair: how for pair, how in changed.removed.items() if pair not in changed.added}
+        yield from _rules(changed.subscription, gone, "removed", at)
         yield from _rules(changed.subscription, changed.added, "added", at)
     else:
         yield from _rules(changed.subscription, changed.anew, "added", at)

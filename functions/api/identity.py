@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import jwt
 import sr25519
@@ -23,6 +24,7 @@ class Refusal(StrEnum):
     UNKNOWN_ISSUER = "the token's issuer is not trusted here"
     WRONG_AUDIENCE = "the token is for another service"
     EXPIRED = "the token has expired"
+    TOO_LONG = "the token is good for longer than this service allows"
     NOT_YET = "the token is from the future"
     INVALID = "the token's signature or claims are not valid"
     NOT_A_CLIENT = "the token's subject is not an Sr25519 public key in hex"
@@ -44,7 +46,7 @@ class Issuer:
     """
 
     name: str
-    audience: str | None
+    audience: str
     algorithms: Collection[str]
     key: Callable[[str], jwt.PyJWK | str] = field(repr=False)
 
@@ -54,19 +56,23 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def identify(token: str | None, issuers: Mapping[str, Issuer]) -> bytes | Refusal:
-    """The client's public key, 32 bytes, if a trusted issuer vouches for it now.
+def identify(token: str | None, issuers: Mapping[str, Issuer], lifetime: int) -> bytes | Refusal:
+    """The client's public key, 32 bytes, if a trusted issuer vouches for it now, in a token for at most `lifetime` s.
 
     Raises what the issuer's `key` raises when it can't be had.
     """
     if token is None:
         return Refusal.MISSING
     try:
-        subject = _subject(token, issuers)
-    except jwt.PyJWKClientConnectionError:
-        raise
+        claims = _claims(token, issuers)
+        subject = str(claims["sub"])
+        seconds = int(claims["exp"]) - int(claims["iat"])
+    except (RecursionError, OverflowError):
+        return Refusal.NOT_A_TOKEN
     except (jwt.InvalidTokenError, jwt.PyJWKClientError) as error:
         return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), Refusal.INVALID)
+    if seconds > lifetime:
+        return Refusal.TOO_LONG
     found = HEX.fullmatch(subject)
     client_id = bytes.fromhex(found[1]) if found else b""
     return client_id if is_public_key(client_id) else Refusal.NOT_A_CLIENT
@@ -95,18 +101,19 @@ _REFUSALS = (
 """The first that fits, as PyJWT's errors descend from each other."""
 
 
-def _subject(token: str, issuers: Mapping[str, Issuer]) -> str:
+def _claims(token: str, issuers: Mapping[str, Issuer]) -> dict[str, Any]:
     """What the token says of itself only chooses the issuer, whose key and algorithms then decide."""
-    issuer = issuers.get(str(jwt.decode(token, options={"verify_signature": False}).get("iss")))
+    name = jwt.decode(token, options={"verify_signature": False}).get("iss")
+    issuer = issuers.get(name) if isinstance(name, str) else None
     if issuer is None:
         raise jwt.InvalidIssuerError
-    claims = jwt.decode(
+    claims: dict[str, Any] = jwt.decode(
         token,
         issuer.key(token),
         algorithms=list(issuer.algorithms),
         issuer=issuer.name,
         audience=issuer.audience,
         leeway=LEEWAY_SECONDS,
-        options={"require": ["exp", "iat", "iss", "sub"], "verify_aud": issuer.audience is not None},
+        options={"require": ["aud", "exp", "iat", "iss", "sub"]},
     )
-    return str(claims["sub"])
+    return claims

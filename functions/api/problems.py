@@ -26,6 +26,7 @@ class Kind(Enum):
     WRONG_METHOD = ("wrong-method", HTTPStatus.METHOD_NOT_ALLOWED, "The address does not take this method")
     RULES_CHANGED = ("rules-changed", HTTPStatus.CONFLICT, "The rules changed between two pages")
     TOKEN_TAKEN = ("token-taken", HTTPStatus.CONFLICT, "The token is already registered")
+    SUBSCRIPTION_INVALID = ("subscription-invalid", HTTPStatus.CONFLICT, "The subscription's token is dead")
     TOO_MANY_SUBSCRIPTIONS = (
         "too-many-subscriptions",
         HTTPStatus.CONFLICT,

@@ -7,12 +7,14 @@ from typing import Self
 
 import boto3
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from botocore.config import Config
 from pynamodb.connection import Connection
 
 from api.direct import DirectPush
 from api.identity import SharedSecret
 from api.problems import Kind, Problem
 from api.settings import ApiSettings
+from clarion.cleanup import CleanupQueue
 from clarion.events import EventLog
 from clarion.rulesets import RuleSets
 from clarion.secrets import Secret
@@ -20,6 +22,10 @@ from clarion.tables import bind
 
 TABLE_SECONDS = 3
 """What one request to a table may take; it is tried twice."""
+QUEUE_IN_TIME = Config(
+    connect_timeout=TABLE_SECONDS, read_timeout=TABLE_SECONDS, retries={"mode": "standard", "total_max_attempts": 2}
+)
+"""The same for the queue."""
 REQUEST_SECONDS = 20
 """After so long a request begins nothing new: what is under way then may take another 6 s, and API Gateway gives it 30."""
 
@@ -45,6 +51,7 @@ class Room:
     settings: ApiSettings
     connection: Connection
     rule_sets: RuleSets
+    cleanup: CleanupQueue
     events: EventLog
     login: Login | None
     direct_push: DirectPush | None
@@ -54,10 +61,12 @@ class Room:
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
         connection = bind(settings.table_prefix, seconds=TABLE_SECONDS)
+        cleanup = CleanupQueue(boto3.client("sqs", config=QUEUE_IN_TIME), settings.cleanup_queue_url)
         return cls(
             settings=settings,
             connection=connection,
-            rule_sets=RuleSets(connection, limit=settings.rules_per_subscription),
+            rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
+            cleanup=cleanup,
             events=EventLog(boto3.client("firehose"), settings.events_stream),
             login=_login(settings),
             direct_push=_direct_push(settings),

@@ -6,16 +6,23 @@ from typing import assert_never
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from api import history
+from api import history, quotas
 from api.described import BEARER, WITH_BODY, answers
 from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import Added, Removed, RulesChange, RulesRemoval
-from clarion.rulesets import Changed, RuleSet, Unchanged
+from clarion.rulesets import Changed, Charge, RuleSet, Unchanged
 
 router = APIGatewayHttpRouter()
 TAGS = ["rules"]
-PROBLEMS = [*WITH_BODY, Kind.UNAUTHENTICATED, Kind.NO_SUBSCRIPTION, Kind.TOO_MANY_RULES, Kind.CONTENDED]
+PROBLEMS = [
+    *WITH_BODY,
+    Kind.UNAUTHENTICATED,
+    Kind.NO_SUBSCRIPTION,
+    Kind.SUBSCRIPTION_INVALID,
+    Kind.TOO_MANY_RULES,
+    Kind.CONTENDED,
+]
 
 
 @router.put(
@@ -31,7 +38,8 @@ def replace(body: RulesChange) -> Response[str]:
     """At one moment: a statement meets the old rules or the new ones, never some of both."""
     room, client_id, until = of_request(router)
     now = room.now()
-    outcome = room.rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    rule_sets = room.rule_sets.charging(_charge(room, client_id))
+    outcome = rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
     if outcome is not Unchanged.SUPERSEDED:
         _tell(room, _done(outcome, room), now)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
@@ -47,13 +55,14 @@ def replace(body: RulesChange) -> Response[str]:
     responses=answers(HTTPStatus.CREATED, Added, PROBLEMS),
 )
 def add(body: RulesChange) -> Added:
-    """All of them at one moment. Rules that are there already stay as they are and are not counted as added."""
+    """All of them at one moment. Rules that are there already take the `notify_type`, if one is given, and count as none."""
     room, client_id, until = of_request(router)
     now = room.now()
-    outcome = room.rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    rule_sets = room.rule_sets.charging(_charge(room, client_id))
+    outcome = rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
     changed = _done(outcome, room)
     _tell(room, changed, now)
-    return Added(added=len(changed.added), total_rules=changed.total)
+    return Added(added=changed.new_pairs, total_rules=changed.total)
 
 
 @router.delete(
@@ -68,10 +77,24 @@ def discard(body: RulesRemoval) -> Removed:
     """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
     room, client_id, until = of_request(router)
     now = room.now()
-    outcome = room.rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    rule_sets = room.rule_sets.charging(_charge(room, client_id))
+    outcome = rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
     changed = _done(outcome, room)
     _tell(room, changed, now)
     return Removed(removed=len(changed.removed), total_rules=changed.total)
+
+
+def _charge(room: Room, client_id: bytes) -> Charge:
+    """Counts large changes in rules written and erased. Small ones are bounded by the requests they take."""
+
+    def charge(rules: int) -> None:
+        limit = room.settings.rules_per_minute
+        wait = quotas.take(f"rules:{client_id.hex()}", limit=limit, seconds=60, now=room.now(), amount=rules)
+        if wait:
+            detail = f"at most {limit} rules written and erased a minute"
+            raise Problem(Kind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(wait)})
+
+    return charge
 
 
 def _set(body: RulesRemoval, room: Room) -> RuleSet:
@@ -87,6 +110,8 @@ def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
             return outcome
         case Unchanged.NOT_FOUND:
             raise Problem(Kind.NO_SUBSCRIPTION)
+        case Unchanged.INVALID:
+            raise Problem(Kind.SUBSCRIPTION_INVALID, "register the device's new token and give the rules to that")
         case Unchanged.TOO_MANY:
             raise Problem(Kind.TOO_MANY_RULES, f"at most {room.settings.rules_per_subscription}")
         case Unchanged.CONTENDED | Unchanged.SUPERSEDED:

@@ -1,13 +1,13 @@
 """What the two functions read from their environment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from api.login import issuer_name
 from api.shapes import MOST_RULES
-from clarion.decisions import Environment
+from clarion.decisions import Environment, NotifyType
 from clarion.issuers import JwksIssuer
 from clarion.payload import TITLE, Title
 from clarion.providers import apns, fcm
@@ -41,14 +41,19 @@ class ApiSettings(Settings):
 
     table_prefix: str
     events_stream: str
+    cleanup_queue_url: str
+    apps: Json[Mapping[NotifyType, frozenset[str]]]
+    """The names of the apps that each channel reaches."""
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
     rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)
     body_bytes: int = Field(default=4_000_000, gt=0)
-    requests_per_minute: int = Field(default=120, gt=0)
+    requests_per_ten_seconds: int = Field(default=20, gt=0)
     """Of one client."""
+    rules_per_minute: int = Field(default=30_000, gt=0)
+    """Of one client: written or erased by changes of more than `TRANSACTION_RULES` rules."""
 
     login_secret_id: str | None = None
     login_domain: str | None = None
@@ -62,6 +67,20 @@ class ApiSettings(Settings):
     """Whether `/docs` is there: a page of 1.7 MB, for anybody."""
 
     @model_validator(mode="after")
+    def _a_full_set_can_be_replaced(self) -> Self:
+        if self.rules_per_minute < 2 * self.rules_per_subscription:
+            raise ValueError(
+                "rules_per_minute has to be enough to replace the largest set: rules_per_subscription twice"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _every_channel_has_an_app(self) -> Self:
+        if any(not self.apps.get(channel) for channel in NotifyType):
+            raise ValueError("apps has to name one for each channel")
+        return self
+
+    @model_validator(mode="after")
     def _login_is_whole(self) -> Self:
         if (self.login_secret_id is None) != (self.login_domain is None):
             raise ValueError("login_secret_id and login_domain go together")
@@ -72,8 +91,8 @@ class AuthorizerSettings(Settings):
     """Whose tokens count; each kind is there if it is configured, and at least one must be.
 
     `jwt_secret_id` names the secret `{"secret": …}` shared with the existing solution, whose tokens say
-    `jwt_issuer` and, if set, `jwt_audience`; `login_secret_id` that of the standalone login. `issuers` is a JSON
-    array of `JwksIssuer`.
+    `jwt_issuer` and `jwt_audience`; `login_secret_id` that of the standalone login. `issuers` is a JSON array of
+    `JwksIssuer`.
     """
 
     jwt_secret_id: str | None = None
@@ -81,7 +100,15 @@ class AuthorizerSettings(Settings):
     jwt_audience: str | None = None
     login_secret_id: str | None = None
     login_domain: str | None = None
+    token_lifetime_seconds: int = Field(default=86_400, gt=0)
+    """From a token's `iat` to its `exp`, at most."""
     issuers: Json[tuple[JwksIssuer, ...]] = ()
+
+    @model_validator(mode="after")
+    def _every_token_is_for_somebody(self) -> Self:
+        if self.jwt_secret_id and not self.jwt_audience:
+            raise ValueError("jwt_secret_id needs a jwt_audience: a token for another service would count here too")
+        return self
 
     @model_validator(mode="after")
     def _somebody_is_trusted(self) -> Self:

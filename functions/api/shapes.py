@@ -72,8 +72,13 @@ Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
 def _meaning(value: object) -> object:
-    """What neither the case of hex nor its prefix changes."""
-    return value.lower().removeprefix("0x") if isinstance(value, str) else value
+    """What neither the case of hex nor its prefix changes. No field with two spellings holds more than a text.
+
+    So whatever else is there equals nothing: to compare two lists within lists may go deeper than Python can.
+    """
+    if isinstance(value, str):
+        return value.lower().removeprefix("0x")
+    return None if value is None else object()
 
 
 class Body(BaseModel):

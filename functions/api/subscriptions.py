@@ -1,5 +1,6 @@
 """`/v1/subscriptions`: register a push token, list what is registered, remove it."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
@@ -44,6 +45,7 @@ LISTING = TypeAdapter(list[SubscriptionShape])
 def register(body: NewSubscription) -> Registered:
     """A token belongs to one subscription; its owner is told which one if it is registered already."""
     room, client_id, _ = of_request(router)
+    _check_app(body, room)
     now = room.now()
     wish = Registration(client_id, body.notify_type, body.token, body.app, body.environment)
     made = subscriptions.holder(body.notify_type, body.token) or _made(room, wish, now)
@@ -56,11 +58,24 @@ def register(body: NewSubscription) -> Registered:
     return Registered(subscription_id=UUID(made.subscription_id))
 
 
+def _check_app(body: NewSubscription, room: Room) -> None:
+    if body.app is not None and body.app not in room.settings.apps[body.notify_type]:
+        errors = [{"field": "app", "rule": f"must be an app that this deployment reaches by {body.notify_type}"}]
+        raise Problem(Kind.INVALID, more={"errors": errors})
+
+
 def _made(room: Room, wish: Registration, now: int) -> Subscription | TokenTaken | Unchanged:
-    """Subscriptions whose token died don't count: a phone that gets new tokens must not lock itself out."""
+    """A phone that gets new tokens must not lock itself out: its oldest dead subscription gives way."""
     limit = room.settings.subscriptions_per_client
-    if sum(row.status == SubscriptionStatus.ACTIVE for row in subscriptions.of_client(wish.client_id)) >= limit:
+    rows = subscriptions.of_client(wish.client_id)
+    dead = sorted((row for row in rows if row.status != SubscriptionStatus.ACTIVE), key=lambda row: row.updated_at)
+    if len(rows) - len(dead) >= limit:
         raise Problem(Kind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
+    surplus = max(len(rows) - limit + 1, 0)
+    if surplus:
+        outcome = _remove(room, wish.client_id, [row.subscription_id for row in dead[:surplus]], now)
+        if outcome is Unchanged.CONTENDED:
+            return outcome
     return subscriptions.register(room.connection, wish, now=now)
 
 
@@ -99,17 +114,24 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
 def remove(body: Removal) -> Response[str]:
     """All of them or, if one is not yours, none."""
     room, client_id, _ = of_request(router)
-    ids = [str(subscription_id) for subscription_id in body.subscription_ids]
-    removed = subscriptions.remove(room.connection, ids, client_id)
-    if removed is Unchanged.NOT_FOUND:
+    outcome = _remove(room, client_id, [str(subscription_id) for subscription_id in body.subscription_ids], room.now())
+    if outcome is Unchanged.NOT_FOUND:
         raise Problem(Kind.NO_SUBSCRIPTION, "nothing was removed")
-    if isinstance(removed, Unchanged):
+    if outcome is not None:
         raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
-    now = room.now()
+    return Response(status_code=HTTPStatus.NO_CONTENT, body="")
+
+
+def _remove(room: Room, client_id: bytes, ids: Sequence[str], now: int) -> Unchanged | None:
+    """Remove all of them, or say why none was removed. What the request has no time to erase, the clean-up does."""
+    room.cleanup.send(ids)
+    removed = subscriptions.remove(room.connection, ids, client_id)
+    if isinstance(removed, Unchanged):
+        return removed
     for row in removed:
         room.events.add(SubscriptionChanged.of_removed(row, now))
         room.rule_sets.leftovers.note(row.subscription_id)
-    return Response(status_code=HTTPStatus.NO_CONTENT, body="")
+    return None
 
 
 class Part(NamedTuple):

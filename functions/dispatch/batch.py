@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
+from clarion.cleanup import CleanupQueue
 from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
@@ -42,6 +44,7 @@ class Dispatcher:
     transport: Transport
     connection: Connection
     queue: PushQueue
+    cleanup: CleanupQueue
     events: EventLog
     clock: Callable[[], float] = time.time
     transactions: int = 8
@@ -141,10 +144,11 @@ class Dispatcher:
         if row is None or not isinstance(gone, TokenGone):
             return None
         try:
+            self.cleanup.send([row.subscription_id])
             return declare_dead(
                 self.connection, row, reason=gone.reason, gone_since=gone.since, now=self._milliseconds()
             )
-        except PynamoDBException:
+        except (PynamoDBException, BotoCoreError, ClientError):
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
             return None
 

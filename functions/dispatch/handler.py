@@ -10,6 +10,7 @@ from botocore.config import Config
 from pynamodb.connection import Connection
 
 from clarion import tables
+from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
 from clarion.metrics import Metric, decided, metrics_of
@@ -39,11 +40,13 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     tables.bind(settings.table_prefix)
     transport = Transport(settings.ca_file)
+    sqs = boto3.client("sqs")
     dispatcher = Dispatcher(
         apps=_apps(settings, transport),
         transport=transport,
         connection=Connection(),
-        queue=PushQueue(boto3.client("sqs"), settings.queue_url, settings.dead_letter_url, settings.held_url),
+        queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
+        cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
     )
     return dispatcher, metrics_of("dispatch", settings.stage)

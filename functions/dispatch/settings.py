@@ -24,6 +24,7 @@ class DispatchSettings(Settings):
     queue_url: str
     notify_type: NotifyType
     events_stream: str
+    cleanup_queue_url: str
     provider_secret_id: str
     sandbox_secret_id: str | None = None
     app_name: str = "first"

@@ -33,6 +33,7 @@ SECRET = "a secret shared with the existing solution, long enough for HS512"
 LOGIN_SECRET = "a secret that only the standalone login knows"
 BUNDLE = "io.pcf.polkadotapp"
 DOMAIN = "push.example.org"
+APPS = {"apns": ["first", "tablet"], "voip": ["first", "tablet"], "fcm": ["first", "robot"]}
 
 
 @dataclass
@@ -85,6 +86,7 @@ def new_token() -> Callable[..., str]:
         now = int(time.time())
         claims = {
             "iss": "polkadot-app",
+            "aud": "clarion",
             "sub": sr25519.pair_from_seed(b"s" * 32)[0].hex(),
             "iat": now,
             "exp": now + 86_400,
@@ -110,7 +112,10 @@ def room(aws: None) -> Room:
     settings = ApiSettings(
         table_prefix="clarion-test-",
         events_stream="lake",
-        requests_per_minute=100_000,
+        cleanup_queue_url=boto3.client("sqs").create_queue(QueueName="cleanup")["QueueUrl"],
+        apps=json.dumps(APPS),
+        requests_per_ten_seconds=100_000,
+        rules_per_minute=10_000_000,
         login_secret_id="login",
         login_domain=DOMAIN,
     )
@@ -132,7 +137,9 @@ def room(aws: None) -> Room:
 def authorizer(room: Room) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
-    settings = AuthorizerSettings(jwt_secret_id="jwt", login_secret_id="login", login_domain=DOMAIN)
+    settings = AuthorizerSettings(
+        jwt_secret_id="jwt", jwt_audience="clarion", login_secret_id="login", login_domain=DOMAIN
+    )
     return Authorizer(settings, secrets)
 
 

@@ -43,6 +43,10 @@ def test_a_token_of_the_existing_solution_says_who_the_client_is(
         ({"exp": NOW - 60}, "expired"),
         ({"iat": NOW + 600}, "from the future"),
         ({"nbf": NOW + 600}, "from the future"),
+        ({"aud": "elsewhere"}, "another service"),
+        ({"aud": None}, "claims"),
+        ({"exp": NOW + 86_500}, "longer"),
+        ({"iat": NOW - 86_400, "exp": NOW + 60}, "longer"),
         ({"iss": "somebody"}, "issuer"),
         ({"iss": None}, "issuer"),
         ({"exp": None}, "claims"),
@@ -73,9 +77,38 @@ def test_a_header_without_a_token_vouches_for_nobody(authorizer: Authorizer, hea
 
 
 def test_an_unsigned_token_vouches_for_nobody(authorizer: Authorizer) -> None:
-    claims = {"iss": "polkadot-app", "sub": CLIENT, "iat": NOW, "exp": NOW + 60}
+    claims = {"iss": "polkadot-app", "aud": "clarion", "sub": CLIENT, "iat": NOW, "exp": NOW + 60}
     unsigned = jwt.encode(claims, "", algorithm="none")
     assert set(context(authorizer, f"Bearer {unsigned}")) == {"refusal"}
+
+
+@pytest.mark.parametrize("levels", [500, 3_000, 7_000, 20_000])
+@pytest.mark.parametrize("part", ["header", "claims", "issuer"])
+def test_a_token_nested_however_deep_vouches_for_nobody(authorizer: Authorizer, part: str, levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    texts = {
+        "header": [f'{{"alg":"HS256","kid":{deep}}}', '{"iss":"polkadot-app"}'],
+        "claims": ['{"alg":"HS256"}', f'{{"iss":"polkadot-app","more":{deep}}}'],
+        "issuer": ['{"alg":"HS256"}', f'{{"iss":{deep}}}'],
+    }
+    header, claims = (base64url(text.encode()) for text in texts[part])
+    assert set(context(authorizer, f"Bearer {header}.{claims}.c2lnbmF0dXJl")) == {"refusal"}
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(600, False), (601, True)])
+def test_how_long_a_token_may_be_good_for_is_a_setting(
+    aws: None, new_token: Callable[..., str], seconds: int, refused: bool
+) -> None:
+    secrets = boto3.client("secretsmanager")
+    secrets.create_secret(Name=f"jwt-{seconds}", SecretString=json.dumps({"secret": "s" * 32}))
+    strict = AuthorizerSettings(jwt_secret_id=f"jwt-{seconds}", jwt_audience="clarion", token_lifetime_seconds=600)
+    token = new_token(secret="s" * 32, iat=NOW, exp=NOW + seconds)
+    assert ("refusal" in context(Authorizer(strict, secrets), f"Bearer {token}")) is refused
+
+
+def test_a_shared_secret_without_an_audience_stops_the_start() -> None:
+    with pytest.raises(ValidationError, match="jwt_audience"):
+        AuthorizerSettings(jwt_secret_id="jwt")
 
 
 # ---- issuers with public keys -------------------------------------------------------------------------------
@@ -195,7 +228,7 @@ def test_a_secret_that_is_none_is_not_the_clients_fault_and_counted(
 ) -> None:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="no-secret", SecretString="{}")
-    broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret", stage="blue"), secrets)
+    broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret", jwt_audience="clarion", stage="blue"), secrets)
     assert set(context(broken, f"Bearer {new_token()}")) == {"unavailable"}
     (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
     assert (told["service"], told["stage"], told["keys_unavailable"]) == ("authorizer", "blue", [1])
@@ -209,7 +242,7 @@ def test_no_issuer_at_all_stops_the_start() -> None:
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        ("polkadot-app", {"jwt_secret_id": "jwt"}),
+        ("polkadot-app", {"jwt_secret_id": "jwt", "jwt_audience": "clarion"}),
         ("https://push.example.org", {"login_secret_id": "login", "login_domain": "push.example.org"}),
     ],
 )

@@ -13,7 +13,7 @@ from api.room import Room
 from clarion.decisions import NotifyType
 from clarion.events import Event, EventLog
 from clarion.rulesets import RuleSet, RuleSets, Unchanged
-from clarion.tables import Rule, Subscription, Token
+from clarion.tables import Quota, Rule, Subscription, Token
 from clarion.tokens import declare_dead, token_hash
 
 RULES = "/v1/subscriptions/rules"
@@ -26,7 +26,9 @@ def rules(first: int, end: int) -> list[dict[str, str]]:
 
 def limited(room: Room, **limits: int) -> Room:
     settings = room.settings.model_copy(update=limits)
-    rule_sets = RuleSets(room.connection, limit=settings.rules_per_subscription)
+    rule_sets = RuleSets(
+        room.connection, limit=settings.rules_per_subscription, request_cleanup=room.cleanup.send_claim
+    )
     return replace(room, settings=settings, rule_sets=rule_sets)
 
 
@@ -117,25 +119,94 @@ def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, room:
     assert client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).json == {"added": 0, "total_rules": 3}
 
 
-def test_a_client_has_only_so_many_requests_a_minute(client: Any, new_client: Callable[[], Any], room: Room) -> None:
+def test_a_client_has_only_so_many_requests_in_ten_seconds(
+    client: Any, new_client: Callable[[], Any], room: Room
+) -> None:
     minute = 60_000 * 29_000_000
-    client.room = replace(limited(room, requests_per_minute=2), now=lambda: minute + 45_000)
+    client.room = replace(limited(room, requests_per_ten_seconds=2), now=lambda: minute + 45_000)
     assert [client("GET", SUBSCRIPTIONS).status for _ in range(3)] == [200, 200, 429]
     refused = client("GET", SUBSCRIPTIONS)
-    assert (refused.headers["Retry-After"], refused.json["type"]) == ("15", "urn:clarion:problem:too-many-requests")
+    assert (refused.headers["Retry-After"], refused.json["type"]) == ("5", "urn:clarion:problem:too-many-requests")
     other = new_client()
     other.room = client.room
     assert other("GET", SUBSCRIPTIONS).status == 200
-    client.room = replace(client.room, now=lambda: minute + 60_000)
+    client.room = replace(client.room, now=lambda: minute + 50_000)
     assert client("GET", SUBSCRIPTIONS).status == 200
 
 
-def test_a_phone_whose_tokens_died_may_register_another(client: Any, register: Any, room: Room) -> None:
-    client.room = limited(room, subscriptions_per_client=1)
-    for _ in range(3):
-        sid = register(client)
-        assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=1)
+def charged(client: Any, method: str, sid: str, some: list[dict[str, str]]) -> int:
+    """How many rules the change counted as, if it was done."""
+    quotas: list[int] = []
+    client.room = replace(client.room, now=lambda: time.time_ns() // 1_000_000)
+    answer = client(method, RULES, {"subscription_id": sid, "rules": some})
+    assert answer.status < 300, answer.text
+    for quota in Quota.scan():
+        if quota.quota.startswith(f"rules:{client.key.hex()}:"):
+            quotas.append(int(quota.used))
+            quota.delete()
+    return sum(quotas)
+
+
+def test_a_large_change_counts_the_rules_that_it_writes_and_erases(client: Any, register: Any) -> None:
+    sid = register(client)
+    assert charged(client, "PUT", sid, rules(0, 150)) == 150
+    assert charged(client, "PUT", sid, rules(0, 150)) == 0
+    assert charged(client, "PUT", sid, rules(0, 151)) == 0
+    assert charged(client, "PUT", sid, rules(150, 300)) == 150 + 151
+    assert charged(client, "POST", sid, rules(300, 500)) == 350 + 150
+    assert charged(client, "DELETE", sid, rules(0, 400)) == 350 + 100
+
+
+def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any, room: Room) -> None:
+    minute = 60_000 * 29_000_000
+    first, second = register(client), register(client)
+    client.room = replace(limited(room, rules_per_subscription=150, rules_per_minute=300), now=lambda: minute + 45_000)
+    assert client("PUT", RULES, {"subscription_id": first, "rules": rules(0, 150)}).status == 204
+    assert client("PUT", RULES, {"subscription_id": second, "rules": rules(0, 149)}).status == 204
+    before = client("GET", SUBSCRIPTIONS).json
+    refused = client("PUT", RULES, {"subscription_id": first, "rules": rules(150, 300)})
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "15")
+    assert refused.json["type"] == "urn:clarion:problem:too-many-requests"
+    assert client("GET", SUBSCRIPTIONS).json == before
+    assert client("POST", RULES, {"subscription_id": second, "rules": rules(149, 150)}).status == 201
+    client.room = replace(client.room, now=lambda: minute + 60_000)
+    assert client("PUT", RULES, {"subscription_id": first, "rules": rules(150, 300)}).status == 204
+
+
+def die(room: Room, sid: str, now: int = 1) -> None:
+    assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=now)
+
+
+def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, register: Any, room: Room) -> None:
+    client.room = limited(room, subscriptions_per_client=3)
+    made = []
+    for number in range(6):
+        made.append(register(client))
+        die(room, made[-1], now=number)
+    alive = [register(client) for _ in range(2)]
+    listed = {told["subscription_id"] for told in client("GET", SUBSCRIPTIONS).json}
+    assert listed == {made[-1], *alive}
     register(client)
+    answer = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": uuid4().hex * 2})
+    assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:too-many-subscriptions")
+
+
+def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: Any, room: Room) -> None:
+    sid = register(client)
+    client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)})
+    die(room, sid)
+    [told] = client("GET", SUBSCRIPTIONS).json
+    assert (told["status"], told["rules"]) == ("invalid", [])
+    for method, some in (("PUT", rules(0, 150)), ("PUT", rules(0, 1)), ("POST", rules(0, 1)), ("DELETE", rules(0, 1))):
+        answer = client(method, RULES, {"subscription_id": sid, "rules": some})
+        assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:subscription-invalid")
+
+
+def test_a_dead_subscription_goes_by_itself(client: Any, register: Any, room: Room) -> None:
+    sid = register(client)
+    assert Subscription.get(sid).ttl is None
+    die(room, sid, now=1_000_000)
+    assert Subscription.get(sid).ttl == 1_000 + 30 * 86_400
 
 
 def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, room: Room) -> None:
@@ -182,7 +253,7 @@ def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, roo
 
 
 def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, room: Room) -> None:
-    sid, rule_sets = register(client), RuleSets(room.connection, limit=10_000)
+    sid, rule_sets = register(client), RuleSets(room.connection, limit=10_000, request_cleanup=room.cleanup.send_claim)
     many: RuleSet = {n.to_bytes(64): None for n in range(10_000)}
     assert rule_sets.replace(sid, client.key, many, now=1, until=time.monotonic() + 0.2) is Unchanged.CONTENDED
     assert 0 < stored(sid) < 10_000

@@ -8,7 +8,12 @@ from pydantic import ValidationError
 
 from api.settings import ApiSettings, AuthorizerSettings
 
-API = {"CLARION_TABLE_PREFIX": "clarion-test-", "CLARION_EVENTS_STREAM": "lake"}
+API = {
+    "CLARION_TABLE_PREFIX": "clarion-test-",
+    "CLARION_EVENTS_STREAM": "lake",
+    "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
+    "CLARION_APPS": '{"apns": ["first"], "voip": ["first"], "fcm": ["first"]}',
+}
 DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf.polkadotapp"}
 
 
@@ -24,7 +29,7 @@ def start(module: str, told: dict[str, str]) -> subprocess.CompletedProcess[str]
         ("api.handler", API),
         ("api.handler", API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT)}),
         ("api.handler", API | {"CLARION_LOGIN_SECRET_ID": "login", "CLARION_LOGIN_DOMAIN": "push.example.org"}),
-        ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt"}),
+        ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt", "CLARION_JWT_AUDIENCE": "clarion"}),
     ],
 )
 def test_a_function_starts_with_what_it_needs(module: str, told: dict[str, str]) -> None:

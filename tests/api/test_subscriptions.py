@@ -84,6 +84,42 @@ def test_a_rule_that_is_in_force_already_counts_once(client: Any, register: Any)
     assert client("DELETE", RULES, body).json == {"removed": 0, "total_rules": 0}
 
 
+def test_a_post_gives_an_existing_rule_another_notify_type(client: Any, register: Any) -> None:
+    sid = register(client)
+    body = {"subscription_id": sid, "rules": [rule(A, T1)]}
+    client("POST", RULES, body)
+    for how in ("voip", "alert"):
+        changed = {"subscription_id": sid, "rules": [rule(A, T1) | {"notify_type": how}, rule(A, T2)]}
+        client("POST", RULES, changed)
+        assert client("POST", RULES, changed).json == {"added": 0, "total_rules": 2}
+        assert client("GET", "/v1/subscriptions").json[0]["rules"] == [rule(A, T1) | {"notify_type": how}, rule(A, T2)]
+    assert client("POST", RULES, body).json == {"added": 0, "total_rules": 2}
+    assert client("GET", "/v1/subscriptions").json[0]["rules"][0]["notify_type"] == "alert"
+
+
+def test_a_large_post_counts_only_the_pairs_that_are_new(client: Any, register: Any) -> None:
+    sid = register(client)
+    many = [rule(A, f"{n:064x}") for n in range(150)]
+    client("PUT", RULES, {"subscription_id": sid, "rules": many[:120]})
+    loud = [each | {"notify_type": "voip"} for each in many]
+    assert client("POST", RULES, {"subscription_id": sid, "rules": loud}).json == {"added": 30, "total_rules": 150}
+    assert client("GET", "/v1/subscriptions").json[0]["rules"] == loud
+
+
+@pytest.mark.parametrize(("channel", "app"), [("apns", "tablet"), ("voip", "tablet"), ("fcm", "robot")])
+def test_a_subscription_may_name_an_app_of_its_channel(client: Any, register: Any, channel: str, app: str) -> None:
+    register(client, platform=channel, token=uuid4().hex * 2, app=app)
+    assert client("GET", "/v1/subscriptions").json[0]["app"] == app
+
+
+@pytest.mark.parametrize(("channel", "app"), [("apns", "robot"), ("voip", "robot"), ("fcm", "tablet"), ("fcm", "no")])
+def test_an_app_that_the_deployment_does_not_reach_is_refused(client: Any, channel: str, app: str) -> None:
+    answer = client("POST", "/v1/subscriptions", {"platform": channel, "token": uuid4().hex * 2, "app": app})
+    assert (answer.status, answer.json["type"]) == (422, "urn:clarion:problem:invalid")
+    assert [error["field"] for error in answer.json["errors"]] == ["app"]
+    assert client("GET", "/v1/subscriptions").json == []
+
+
 def test_changes_larger_than_a_transaction_are_exact(client: Any, register: Any) -> None:
     sid = register(client)
     many = [rule(A, f"{n:064x}") for n in range(150)]

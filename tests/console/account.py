@@ -25,7 +25,7 @@ from console.deployment import Deployment
 from console.depths import depth
 
 ACCOUNT, REGION, PREFIX, LAKE = "123456789012", "us-east-1", "clarion-prod-", "clarion-prod-lake"
-QUEUES = ("statements", "apns", "voip", "fcm")
+QUEUES = ("statements", "apns", "voip", "fcm", "cleanup")
 
 
 class CloudFormation(ThreadingHTTPServer):
@@ -162,7 +162,7 @@ class Account:
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
             archive.writestr("any.py", "")
-        for name in ("match", "apns", "voip", "fcm"):
+        for name in ("match", "apns", "voip", "fcm", "cleanup"):
             function = f"{PREFIX}{name}"
             self.lambda_.create_function(
                 FunctionName=function,

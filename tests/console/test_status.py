@@ -56,7 +56,7 @@ def test_gauges_are_the_latest(account: Account) -> None:
     found = look(account.here, 5, 0)
 
     assert found.measures.gauges == {"ingest_lag": 1500}
-    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None]
+    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None]
 
 
 def test_queues_are_told_with_dead_letters_and_whether_they_are_muted(clarion: Clarion, account: Account) -> None:
@@ -71,6 +71,7 @@ def test_queues_are_told_with_dead_letters_and_whether_they_are_muted(clarion: C
         ("apns", 0, 0, True),
         ("voip", 0, 0, False),
         ("fcm", 0, 1, False),
+        ("cleanup", 0, 0, False),
     ]
     assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
 
@@ -131,7 +132,7 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
 
     told = json.loads(ended.out)
     assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
-    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0]
+    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0]
     assert told["troubles"] == ["1 dead letters", "ingest has no leader"]
 
 

@@ -18,6 +18,7 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
+from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, NotifyType, SubscriptionStatus
 from clarion.events import EventLog
 from clarion.messages import PushMessage
@@ -51,6 +52,7 @@ class Deployment:
     transport: Transport
     connection: Connection
     dead_letter_url: str
+    cleanup_url: str
 
     def process(self, queue_url: str, held_url: str) -> Dispatcher:
         secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
@@ -61,6 +63,7 @@ class Deployment:
             transport=self.transport,
             connection=self.connection,
             queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url, held_url),
+            cleanup=CleanupQueue(boto3.client("sqs"), self.cleanup_url),
             events=EventLog(boto3.client("firehose"), "lake"),
             clock=lambda: NOW,
             transactions=1,
@@ -186,10 +189,11 @@ def scenario(folder: Path) -> Iterator[Scenario]:
     secret = {"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key}
     boto3.client("secretsmanager").create_secret(Name="crash-apns", SecretString=json.dumps(secret))
     dead_letter_url = sqs.create_queue(QueueName="crash-buried")["QueueUrl"]
+    cleanup_url = sqs.create_queue(QueueName="crash-cleanup")["QueueUrl"]
     transport = Transport(str(localhost.ca_file))
     stand_in = Apns(localhost.server_context(), known=[key], topics=[BUNDLE], options=Options(now=lambda: NOW))
     with _served(stand_in) as apns:
-        deployment = Deployment(apns, transport, tables.bind(PREFIX), dead_letter_url)
+        deployment = Deployment(apns, transport, tables.bind(PREFIX), dead_letter_url, cleanup_url)
         try:
             yield Scenario("dispatch", lambda: Dispatching(deployment))
         finally:

@@ -31,7 +31,7 @@ class Replacement:
     new: RuleSet
 
     def __post_init__(self) -> None:
-        self._rule_sets = RuleSets(self.connection, limit=1000, sleep=lambda _: None)
+        self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=lambda *_: None, sleep=lambda _: None)
         self._name, self._client_id = str(uuid4()), uuid4().bytes * 2
         Subscription(
             self._name,

@@ -13,9 +13,10 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion import tables
+from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, NotifyType
 from clarion.events import EventLog
-from clarion.messages import PushMessage
+from clarion.messages import CleanupMessage, PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
@@ -225,6 +226,7 @@ class Queue:
         self.dead: list[str] = []
         self.delays: list[int] = []
         self.takes_held = True
+        self.cleanups: list[CleanupMessage] = []
         self._clock = clock
         self._held: dict[str, dict[str, Any]] = {}
         self._bodies: dict[str, str] = {}
@@ -270,6 +272,10 @@ class Queue:
         for entry in Entries:
             self._visible_at[entry["ReceiptHandle"]] = self._clock() + entry["VisibilityTimeout"]
 
+    def send_message(self, *, QueueUrl: str, MessageBody: str) -> None:  # noqa: N803
+        assert QueueUrl == "cleanup"
+        self.cleanups.append(CleanupMessage.model_validate_json(MessageBody))
+
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         if QueueUrl == "held" and not self.takes_held:
             raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
@@ -313,6 +319,7 @@ class Worker:
             transport=transport,
             connection=Connection(),
             queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters", "held"),
+            cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
             clock=clock,
             transactions=1,  # moto loses its head when there are several

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+import pytest
+from botocore.exceptions import ClientError
+
 from clarion.decisions import NotifyType, PushDecision
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
@@ -192,6 +195,8 @@ def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
         ("invalid", "Unregistered", 2)
     }
     assert len(ended) == 25
+    cleaned = {str(name) for request in queue.cleanups for name in request.subscription_ids}
+    assert cleaned == {row.subscription_id for row in gone}
 
 
 def test_a_death_that_could_not_be_recorded_is_tried_again(
@@ -213,6 +218,25 @@ def test_a_death_that_could_not_be_recorded_is_tried_again(
     assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
     row.refresh()
     assert row.status == "invalid"
+
+
+def test_a_death_whose_clean_up_could_not_be_requested_is_tried_again(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    queue.put(message(row))
+
+    def refuse(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": ""}}, "SendMessage")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "send_message", refuse)
+        assert worker.work().decisions == {PushDecision.RETRY: 1}
+    row.refresh()
+    assert row.status == "active"
+    clock.advance(2)
+    assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
+    assert len(queue.cleanups) == 1
 
 
 def test_a_dead_token_gets_no_second_push(

@@ -63,6 +63,7 @@ def invoke(
             "queue_url": queue,
             "notify_type": notify_type.value,
             "events_stream": "events",
+            "cleanup_queue_url": sqs.create_queue(QueueName="cleanup")["QueueUrl"],
             "provider_secret_id": "fcm" if notify_type is NotifyType.FCM else "apns",
             "bundle_id": BUNDLE,
             "apns_url": apns.url,

@@ -155,8 +155,9 @@ def test_unknown_configuration_is_refused() -> None:
 @pytest.mark.parametrize(
     ("trusted", "fault"),
     [
-        ({"jwt_issuer": None}, "nobody's tokens would count"),
-        ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "of no use"),
+        ({"jwt_issuer": None, "jwt_audience": None}, "nobody's tokens would count"),
+        ({"jwt_audience": None}, "go together"),
+        ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "go together"),
         ({"issuers": [JWKS, JWKS]}, "configured twice"),
         ({"issuers": [{**JWKS, "issuer": "polkadot-app"}]}, "configured twice"),
         ({"issuers": [{**JWKS, "algorithms": ["HS256"]}]}, "algorithms"),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
+from cleanup.settings import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
 from ingest.settings import IngestSettings
@@ -22,6 +23,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "fcm": DispatchSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
+    "cleanup": CleanupSettings,
     "ingest": IngestSettings,
 }
 PARTS: Mapping[type[Part], type[BaseModel]] = {
@@ -53,7 +55,8 @@ ALLOWANCE = {
     "rules_per_request": 3_000,
     "rules_per_page": 2_000,
     "body_bytes": 1_000_000,
-    "requests_per_minute": 30,
+    "requests_per_ten_seconds": 30,
+    "rules_per_minute": 9_000,
 }
 
 
@@ -88,6 +91,7 @@ EVERYTHING: dict[str, Any] = {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
         "jwt_audience": "clarion",
+        "token_lifetime_seconds": 3_600,
         "login_domain": "push.example.org",
         "issuers": [JWKS],
     },
@@ -203,17 +207,27 @@ def test_what_is_not_configured_of_direct_push_is_left_to_the_api(prod: Template
 def test_an_issuer_that_publishes_its_keys_can_take_the_place_of_the_shared_secret(
     template_with: Callable[..., Template],
 ) -> None:
-    template = template_with(api={"jwt_issuer": None, "issuers": [JWKS]})
+    template = template_with(api={"jwt_issuer": None, "jwt_audience": None, "issuers": [JWKS]})
     settings = settings_of(template, "authorizer", AuthorizerSettings)
     assert settings.issuers == (JwksIssuer.model_validate(JWKS),)
     assert settings.jwt_secret_id is None
     assert not template.find_resources("AWS::SecretsManager::Secret", {"Properties": {"Name": "clarion-prod-jwt"}})
 
 
-def test_the_shared_secret_may_be_for_an_audience(template_with: Callable[..., Template]) -> None:
-    template = template_with(api={"jwt_audience": "clarion", "issuers": [JWKS]})
+def test_the_shared_secret_is_for_an_audience(template_with: Callable[..., Template]) -> None:
+    template = template_with(api={"jwt_audience": "pushes", "token_lifetime_seconds": 3_600, "issuers": [JWKS]})
     settings = settings_of(template, "authorizer", AuthorizerSettings)
-    assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "clarion")
+    assert (settings.jwt_issuer, settings.jwt_audience) == ("polkadot-app", "pushes")
+    assert settings.token_lifetime_seconds == 3_600
+
+
+def test_the_api_knows_the_apps_of_each_channel(template_with: Callable[..., Template]) -> None:
+    settings = settings_of(template_with(apps=APPS), "api", ApiSettings)
+    assert settings.apps == {
+        "apns": {"messenger", "tablet"},
+        "voip": {"messenger", "tablet"},
+        "fcm": {"messenger", "robot"},
+    }
 
 
 def test_each_provider_is_told_of_the_apps_that_it_reaches(template_with: Callable[..., Template]) -> None:

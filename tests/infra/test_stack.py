@@ -135,7 +135,7 @@ def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
             assert names[dead] == f"{names[logical].removesuffix('-held')}-dead"
 
 
-@pytest.mark.parametrize("queue", ["statements", "apns", "apns-held", "voip", "fcm", "fcm-held"])
+@pytest.mark.parametrize("queue", ["statements", "apns", "apns-held", "voip", "fcm", "fcm-held", "cleanup"])
 def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, queue: str) -> None:
     name = "match" if queue == "statements" else queue.removesuffix("-held")
     queues = {each["QueueName"]: each for each in properties(prod, "AWS::SQS::Queue")}
@@ -181,7 +181,7 @@ def test_the_api_can_not_take_the_concurrency_that_pushes_need(prod: Template) -
 
 def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
-    assert len(sources) == 6
+    assert len(sources) == 7
     for source in sources:
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert source["ScalingConfig"]["MaximumConcurrency"] >= 2

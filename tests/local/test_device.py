@@ -33,7 +33,9 @@ def test_a_forged_statement_decodes_and_does_not_verify() -> None:
 def test_an_api_token_names_the_device_for_a_day() -> None:
     alice, issued = Device("Alice"), datetime(2026, 11, 20, tzinfo=UTC)
     options: Any = {"verify_exp": False, "verify_iat": False}
-    claims = jwt.decode(alice.api_token(SECRET, issued), SECRET, ["HS256"], issuer="polkadot-app", options=options)
+    claims = jwt.decode(
+        alice.api_token(SECRET, issued), SECRET, ["HS256"], issuer="polkadot-app", audience="clarion", options=options
+    )
     assert claims["sub"] == alice.public_key.hex()
     assert claims["exp"] - claims["iat"] == 24 * 3600
 

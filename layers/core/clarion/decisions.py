@@ -26,7 +26,7 @@ class Environment(StrEnum):
 
 
 class SubscriptionStatus(StrEnum):
-    """An `invalid` subscription keeps its rules but gets no push: its provider has declared the token dead."""
+    """An `invalid` subscription has no rules and gets no push: its provider has declared the token dead."""
 
     ACTIVE = "active"
     INVALID = "invalid"

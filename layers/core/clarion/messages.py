@@ -102,3 +102,14 @@ class PushMessage(Message):
     truncated: bool = False
     replayed_since: Milliseconds | None = None
     expires_at: int
+
+
+class CleanupMessage(Message):
+    """A request to erase rules that are out of force, sent before they are. `clarion.rulesets.erase_dead` handles it.
+
+    `through` is the last generation whose request has ended by the time the message is delivered; 0 names none.
+    """
+
+    version: Literal[1] = 1
+    subscription_ids: tuple[UUID, ...]
+    through: int = 0

@@ -9,8 +9,12 @@ works out what is to be added and removed, and commits that on condition that `r
                      flip `generation` and `rule_count` by one conditional write,
                      erase the earlier generations when the caller says so
 
-What a crash leaves behind lies under a generation that is not in force, and the next flip erases it. Claims only
-grow, and only a younger claim flips, so every generation below the current one is dead and safe to erase.
+What a crash leaves behind lies under a generation that is not in force. Claims only grow, and only a younger claim
+flips, so every generation below the current one is dead and safe to erase, and so is one above it whose request has
+ended. Before anything is written under a claim, a clean-up is requested, which erases what is dead by then.
+
+A dead token puts an empty generation in force, in the transaction that marks the subscription invalid; it takes no
+rules after that.
 
 A large addition or removal starts from the rules that were in force, so a replacement it overtakes has not happened
 and is tried again. Only another replacement, which says so in `replaced`, makes it superfluous.
@@ -20,10 +24,11 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from itertools import batched
-from typing import Any
+from typing import Any, Self
 
 from botocore.exceptions import ClientError
 from pynamodb.connection import Connection
@@ -32,11 +37,15 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
-from clarion.decisions import PushType
+from clarion.decisions import PushType, SubscriptionStatus
 from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, lost_race, refused, rule_key
 
 type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
+type RequestCleanup = Callable[[str, int], None]
+"""Called with a subscription and a claimed generation before that is written; see `erase_dead`."""
+type Charge = Callable[[int], None]
+"""Called with how many rules a large change writes and erases, before it is claimed; what it raises passes through."""
 
 TRANSACTION_RULES = 99
 """A transaction takes 100 items, one of which is the subscription."""
@@ -52,6 +61,7 @@ class Unchanged(Enum):
     """Why no rule was changed."""
 
     NOT_FOUND = "the client has no such subscription"
+    INVALID = "the subscription's token is dead, so it takes no rules"
     TOO_MANY = "the subscription would have more rules than it may"
     CONTENDED = "other requests kept changing the rules"
     SUPERSEDED = "a set that was claimed later has replaced this one"
@@ -61,14 +71,19 @@ class Unchanged(Enum):
 class Changed:
     """A change in force: the subscription as it is since, what was added and what was removed.
 
-    A rule that is now presented otherwise is in both. `anew` are all rules in force, if the change wrote them under
-    a new generation.
+    A rule that is now presented otherwise is in both: as it is, and as it was. `anew` are all rules in force, if the
+    change wrote them under a new generation.
     """
 
     subscription: Subscription
     added: RuleSet
     removed: RuleSet
     anew: RuleSet | None = None
+
+    @property
+    def new_pairs(self) -> int:
+        """How many pairs have a rule that had none."""
+        return len(self.added.keys() - self.removed.keys())
 
     @property
     def total(self) -> int:
@@ -104,11 +119,26 @@ class RuleSets:
     What a change leaves behind is in `leftovers`.
     """
 
-    def __init__(self, connection: Connection, *, limit: int, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        limit: int,
+        request_cleanup: RequestCleanup,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._connection = connection
         self._limit = limit
+        self._request_cleanup = request_cleanup
         self._sleep = sleep
+        self.charge: Charge = lambda _: None
         self.leftovers = Leftovers(connection)
+
+    def charging(self, charge: Charge) -> Self:
+        """The same, but a change of more than `TRANSACTION_RULES` rules asks `charge` first."""
+        made = copy(self)
+        made.charge = charge
+        return made
 
     def read(
         self,
@@ -132,6 +162,8 @@ class RuleSets:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         claim = None
         for row in self._attempts(subscription_id, client_id, until):
+            if row.status != SubscriptionStatus.ACTIVE:
+                return Unchanged.INVALID
             if len(rules) > self._limit:
                 return Unchanged.TOO_MANY
             if claim and row.replaced > claim:
@@ -140,7 +172,9 @@ class RuleSets:
             added, removed = _difference(rules, known), _difference(known, rules)
             if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
                 return Changed(after, added, removed)
-            claim = _claim(subscription_id, Subscription.client_id == client_id)
+            self.charge(len(rules) + int(row.rule_count))
+            mine = (Subscription.client_id == client_id) & (Subscription.status == SubscriptionStatus.ACTIVE.value)
+            claim = _claim(subscription_id, mine)
             if claim and (after := self._replace_all(subscription_id, claim, rules, now, until)):
                 return Changed(after, added, removed, anew=rules)
         return _given_up(subscription_id, client_id)
@@ -148,14 +182,17 @@ class RuleSets:
     def add(
         self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int, until: float = NEVER
     ) -> Changed | Unchanged:
-        """Put `rules` in force beside the others; those that are in force already stay as they are."""
+        """Put `rules` in force beside the others; one that is in force already takes the push type, if one is given."""
         for row in self._attempts(subscription_id, client_id, until):
+            if row.status != SubscriptionStatus.ACTIVE:
+                return Unchanged.INVALID
             known = _in_force(row, rules)
-            added = {pair: push_type for pair, push_type in rules.items() if pair not in known}
-            if row.rule_count + len(added) > self._limit:
+            added = {pair: how for pair, how in rules.items() if pair not in known or how not in {None, known[pair]}}
+            changed_type = {pair: known[pair] for pair in added if pair in known}
+            if row.rule_count + len(added) - len(changed_type) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, added, {}, now, until):
+            elif changed := self._commit(row, added, changed_type, now, until):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -164,6 +201,8 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
         for row in self._attempts(subscription_id, client_id, until):
+            if row.status != SubscriptionStatus.ACTIVE:
+                return Unchanged.INVALID
             if changed := self._commit(row, {}, _in_force(row, pairs), now, until):
                 return changed
         return _given_up(subscription_id, client_id)
@@ -184,6 +223,7 @@ class RuleSets:
         if len(added | removed) <= TRANSACTION_RULES:
             after = self._transact(row, added, removed, now)
             return Changed(after, added, removed) if after else None
+        self.charge(2 * int(row.rule_count) + len(added) - len(removed))
         claim = _claim(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
@@ -227,6 +267,7 @@ class RuleSets:
 
     def _write(self, subscription_id: str, claim: int, rules: RuleSet, until: float) -> bool:
         """Write the whole set under its claimed generation; False if time ran out."""
+        self._request_cleanup(subscription_id, claim)
         for batch in batched(rules.items(), BATCH, strict=False):
             if time.monotonic() > until:
                 self.leftovers.note(subscription_id, _generations(claim, claim + 1))
@@ -272,6 +313,22 @@ def erase(
             return False
         _batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
     return True
+
+
+def erase_dead(connection: Connection, subscription_id: str, through: int, *, until: float = NEVER) -> bool:
+    """Delete the rules that can't come into force any more; False if time ran out.
+
+    Those are all rules of a subscription that is gone; otherwise, all generations below the current one, and those
+    above it up to `through`, a claim whose request has ended.
+    """
+    row = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    if row is None:
+        return erase(connection, subscription_id, until=until)
+    current = int(row.generation)
+    dead = [_generations(0, current)]
+    if through > current:
+        dead.append(_generations(current + 1, through + 1))
+    return all(erase(connection, subscription_id, which, until=until) for which in dead)
 
 
 def _difference(rules: RuleSet, others: RuleSet) -> RuleSet:

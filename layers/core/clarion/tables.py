@@ -35,6 +35,7 @@ class Subscription(Model):
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
+    An invalid subscription has no rules, and a `ttl`.
     """
 
     class Meta:
@@ -54,6 +55,7 @@ class Subscription(Model):
     replaced = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
+    ttl = NumberAttribute(null=True)
 
     by_client = BySubscriptionClient()
 
@@ -154,7 +156,7 @@ class Lease(Model):
 
 
 class Quota(Model):
-    """How much of an allowance is used up, such as a client's requests of one minute, or a challenge's single use."""
+    """How much of an allowance is used up, such as a client's requests of ten seconds, or a challenge's single use."""
 
     class Meta:
         table_name = "quotas"

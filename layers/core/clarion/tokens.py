@@ -10,6 +10,8 @@ from clarion.decisions import NotifyType, SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
 
 ATTEMPTS = 3
+DEAD_SECONDS = 30 * 86_400
+"""How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
 
 def token_hash(notify_type: NotifyType, token: str) -> bytes:
@@ -21,6 +23,8 @@ def declare_dead(
     connection: Connection, tried: Subscription, *, reason: str, gone_since: int | None, now: int
 ) -> Subscription | None:
     """Mark a subscription invalid and free its token for a new registration; returns the row as it is after that.
+
+    An empty generation comes into force: none of its rules counts any more. The caller has them erased.
 
     Returns None, and changes nothing, if the subscription has gone, has another token than the one that was tried, is
     invalid already, no longer owns its token, or was made after `gone_since`: then the provider speaks of an earlier
@@ -55,7 +59,7 @@ def _owns_its_token(row: Subscription) -> bool:
 
 def _end(connection: Connection, row: Subscription, reason: str, now: int) -> None:
     """Fails if the row or the token's owner is no longer what it was."""
-    revision = row.revision
+    revision, ttl = row.revision, now // 1000 + DEAD_SECONDS
     token = Token(token_hash(NotifyType(row.notify_type), row.token))
     with TransactWrite(connection=connection) as write:
         write.update(
@@ -64,11 +68,15 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> No
                 Subscription.status.set(SubscriptionStatus.INVALID.value),
                 Subscription.status_reason.set(reason),
                 Subscription.revision.set(revision + 1),
+                Subscription.generation.set(revision + 1),
+                Subscription.rule_count.set(0),
                 Subscription.updated_at.set(now),
+                Subscription.ttl.set(ttl),
             ],
             condition=(Subscription.revision == revision) & (Subscription.token == row.token),
         )
         its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
         write.delete(token, condition=its_own)
     row.status, row.status_reason = SubscriptionStatus.INVALID.value, reason
-    row.revision, row.updated_at = revision + 1, now
+    row.revision, row.generation, row.rule_count = revision + 1, revision + 1, 0
+    row.updated_at, row.ttl = now, ttl
