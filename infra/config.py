@@ -132,8 +132,9 @@ class Api(Part):
     `jwt_audience`, if set); with `login_domain`, those of the standalone login: it is the host name that clients
     sign, so never change it; and those of `issuers`, which publish their keys.
 
-    Each of the two functions runs `reserved` times at once at most, set aside from the account's concurrency, of which
-    AWS asks to leave 100: so that neither slow requests nor many starve the pushes.
+    With `reserved`, each of the two functions runs so often at once at most, set aside from the account's concurrency:
+    so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
+    docs/operations.md, "What the account needs".
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
     """
