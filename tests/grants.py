@@ -1,5 +1,6 @@
 """What each role of a synthesised template may do, by action and resource, named without account, region and stage."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -9,6 +10,8 @@ from aws_cdk.assertions import Template
 
 type Permissions = dict[str, set[str]]
 """Resources by action."""
+type Resource = Mapping[str, Any]
+"""Of a template."""
 
 PREFIX = "clarion-prod-"
 IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
@@ -108,3 +111,40 @@ def key_uses(calls: Iterable[Call]) -> Iterator[Call]:
             yield Call(component, "kms:Decrypt", f"key by way of {service}")
         if verb in WRITING:
             yield Call(component, "kms:GenerateDataKey", f"key by way of {service}")
+
+
+def readable(value: Any) -> str:
+    """What CloudFormation fills in later, by name."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(readable(part) for part in parts)
+        case {"Fn::GetStackOutput": {"OutputName": str(output)}}:
+            return re.sub(r"^PublishOutput(FnGetAtt|Ref)(\w+?)([0-9A-F]{8})(\w*)[0-9A-F]{8}$", r"\2", output)
+        case {"Ref": "AWS::AccountId"}:
+            return "ACCOUNT"
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
+            return re.sub(r"[0-9A-F]{8}$", "", name)
+        case {"Fn::Sub": str(text)}:
+            return text
+    raise AssertionError(value)
+
+
+def of_kind(resources: Mapping[str, Resource], kind: str) -> dict[str, Resource]:
+    """Properties by the constructs' names."""
+    found = {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
+    return {re.sub(r"[0-9A-F]{8}$", "", name): properties for name, properties in found.items()}
+
+
+def permissions_of_job(resources: Mapping[str, Resource], role: str) -> Permissions:
+    """Of a role of the pipeline's stack, by the construct's name."""
+    told: Permissions = {}
+    policy = of_kind(resources, "AWS::IAM::Policy")[f"{role}DefaultPolicy"]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                name = readable(resource).removeprefix("arn:aws:s3:::")
+                via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
+                told.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
+    return told
