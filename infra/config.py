@@ -150,8 +150,9 @@ class Api(Part):
     sign, so never change it; and those of `issuers`, which publish their keys. None counts that is good
     for more than `token_lifetime_seconds`.
 
-    Each of the two functions runs `reserved` times at once at most, set aside from the account's concurrency, of which
-    AWS asks to leave 100: so that neither slow requests nor many starve the pushes.
+    With `reserved`, each of the two functions runs so often at once at most, set aside from the account's concurrency:
+    so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
+    docs/operations.md, "What the account needs".
 
     `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
     for anybody who asks.

@@ -36,7 +36,6 @@ _API = Api(
     burst=400,
     open_rate=50,
     open_burst=100,
-    reserved=200,
     jwt_issuer="polkadot-app",
     jwt_audience="clarion",
 )
@@ -64,27 +63,26 @@ PROD = Environment(
     tracing=True,
 )
 
+# As few at a time as SQS feeds a function with: together they leave two of the ten that a new account may run.
+_FEW = {name: getattr(PROD, name).model_copy(update={"concurrency": 2}) for name in ("match", "apns", "voip", "fcm")}
+
 DEV = PROD.model_copy(
     update={
+        **_FEW,
         "stage": "dev",
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
-        "api": _API.model_copy(update={"reserved": None}),  # beside others, or in a new account with ten in all
         "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
         "pipeline": Pipeline(hour=2, workers=2),
     }
 )
 
 # One machine: the Lambdas run on its own processor and few at a time, ingest beside the emulator, and nobody watches.
-_FEW = {"concurrency": 2}
 EMULATOR = PROD.model_copy(
     update={
-        "match": PROD.match.model_copy(update=_FEW),
-        "apns": PROD.apns.model_copy(update=_FEW),
-        "voip": PROD.voip.model_copy(update=_FEW),
-        "fcm": PROD.fcm.model_copy(update=_FEW),
-        "api": _API.model_copy(update={"login_domain": "clarion.localhost", "reserved": None}),
+        **_FEW,
+        "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": "local",
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,

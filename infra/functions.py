@@ -27,7 +27,7 @@ class RoomFunction(lambda_.Function):
     Without SnapStart: it bills each version's memory around the clock (3.95 dollars a month for a gigabyte) to save a
     second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
     connections to the providers. What a queue feeds is bounded by its event source, which leaves its messages waiting;
-    what the API calls, by `reserved`.
+    what the API calls, by the API's rate and, where the account has enough to set aside, by `reserved`.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class RoomFunction(lambda_.Function):
             reserved_concurrent_executions=reserved,
             role=role,
             log_group=logs,
+            # Lambda's own segments: docs/operations.md, "Traces", says why nothing adds to them.
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
             # Lambda stops what feeds its own queue after about sixteen rounds, unless told that it is meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,

@@ -15,6 +15,7 @@ from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as images
 from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.config import Environment, Ingest
@@ -33,6 +34,7 @@ class IngestService(Construct):
         *,
         environment: Environment,
         ingest: Ingest,
+        role: iam.IRole,
         settings: Mapping[str, str],
     ) -> None:
         super().__init__(scope, construct_id)
@@ -44,6 +46,7 @@ class IngestService(Construct):
             family=f"{environment.prefix}ingest",
             cpu=ingest.cpu,
             memory_limit_mib=ingest.memory_mb,
+            task_role=role,
             runtime_platform=ecs.RuntimePlatform(
                 cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
             ),

@@ -17,13 +17,13 @@ def allow_index(who: iam.IGrantable, table: dynamodb.ITableV2, index: str) -> No
     allow(who, "dynamodb: Query", f"{table.table_arn}/index/{index}")
 
 
-def allow_key(who: iam.IGrantable, key: kms.IKey, service: str) -> None:
-    """Let `service` use the key on behalf of `who`; the key itself stays out of reach.
+def allow_key(who: iam.IGrantable, key: kms.IKey, service: str, verbs: str = "Decrypt GenerateDataKey") -> None:
+    """Let `service` use the key on behalf of `who`; the key itself stays out of reach. Reading takes `Decrypt` alone.
 
     https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
     """
     statement = iam.PolicyStatement(
-        actions=["kms:Decrypt", "kms:GenerateDataKey"],
+        actions=[f"kms:{verb}" for verb in verbs.split()],
         resources=[key.key_arn],
         conditions={"StringEquals": {"kms:ViaService": f"{service}.{Stack.of(key).region}.amazonaws.com"}},
     )

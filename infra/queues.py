@@ -41,10 +41,10 @@ class Queues(Construct):
 
     def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> Pair:
         dead = self._queue(f"{name}-dead")
-        queue = self._consumed(name, consumer, dead)
+        queue = self._consumed(name, consumer, dead, delay)
         return Pair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
 
-    def _consumed(self, name: str, consumer: Consumer, dead: sqs.Queue) -> sqs.Queue:
+    def _consumed(self, name: str, consumer: Consumer, dead: sqs.Queue, delay: Duration | None = None) -> sqs.Queue:
         return self._queue(
             name,
             visibility_timeout=Duration.seconds(consumer.visibility_s),

@@ -53,6 +53,7 @@ class ClarionStack(Stack):
         self.api = self._api()
         self.http = HttpApi(self, "Http", environment=environment, function=self.api, authorizer=self.authorizer)
         self.edge = self._edge()
+        self.ingest_role = self._ingest_role()
         self.ingest = self._ingest(environment.ingest) if environment.ingest else None
         if environment.monitored:
             self._watch()
@@ -100,7 +101,7 @@ class ClarionStack(Stack):
         accept(function.own_role, objects_of(self.lake.oversize, STATEMENTS), "Receipts name the objects")
         allow(function, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
-        allow_key(function, self.key, "s3")
+        allow_key(function, self.key, "s3", "Decrypt")
         return function
 
     def _dispatch(
@@ -234,7 +235,7 @@ class ClarionStack(Stack):
         arns = [arn for arn in secrets if arn]
         if arns:
             allow(function, "secretsmanager: GetSecretValue", *arns)
-            allow_key(function, self.key, "secretsmanager")
+            allow_key(function, self.key, "secretsmanager", "Decrypt")
 
     def _authorizer(self) -> RoomFunction:
         api = self._environment.api
@@ -264,11 +265,12 @@ class ClarionStack(Stack):
         return {"issuers": json.dumps(issuers)} if issuers else {}
 
     def _ingest(self, ingest: Ingest) -> IngestService:
-        service = IngestService(
+        return IngestService(
             self,
             "Ingest",
             environment=self._environment,
             ingest=ingest,
+            role=self.ingest_role,
             settings={
                 **ingest.following.as_settings(),
                 "stage": self._environment.stage,
@@ -278,11 +280,11 @@ class ClarionStack(Stack):
                 **self._common,
             },
         )
-        self._grant_ingest(service.task.task_role)
-        return service
 
-    def _grant_ingest(self, role: iam.IRole) -> None:
+    def _ingest_role(self) -> iam.Role:
+        """Who ingest runs as, also where it runs beside the stack, as it does beside the emulator."""
         tables, bucket = self.tables, self.lake.oversize
+        role = iam.Role(self, "IngestRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         allow(role, "sqs: SendMessage", self.queues.statements.queue.queue_arn)
         allow(role, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
         allow(role, "dynamodb: GetItem PutItem", tables.leases.table_arn)
@@ -295,6 +297,7 @@ class ClarionStack(Stack):
             accept(role, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
         allow_key(role, self.key, "dynamodb")
         allow_key(role, self.key, "s3")
+        return role
 
     def _watch(self) -> None:
         environment, api_id = self._environment, self.http.api.api_id
@@ -354,6 +357,7 @@ class ClarionStack(Stack):
             "EventsStream": self.lake.events.delivery_stream_name,
             "ApnsSecretId": apns.key,
             "FcmSecretId": fcm.key,
+            "IngestRoleArn": self.ingest_role.role_arn,
             **_set(JwtSecretId=self.secrets.jwt, ApiAddress=self._address),
         }
         for name, value in outputs.items():

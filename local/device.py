@@ -102,9 +102,11 @@ class Api:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
 
-    async def register(self, notify_type: str, token: str) -> str:
-        """The new subscription's id."""
-        answer = await self._send("POST", "/v1/subscriptions", {"notificationType": notify_type, "token": token})
+    async def register(self, notify_type: str, token: str, **more: str) -> str:
+        """The new subscription's id; `more` are the optional fields, `app` and `environment`."""
+        answer = await self._send(
+            "POST", "/v1/subscriptions", {"notificationType": notify_type, "token": token, **more}
+        )
         subscription: str = answer.json()["subscription_id"]
         return subscription
 
@@ -114,6 +116,12 @@ class Api:
 
     async def unregister(self, *subscriptions: str) -> None:
         await self._send("DELETE", "/v1/subscriptions", {"subscription_ids": list(subscriptions)})
+
+    async def notify(self, token: str, push_id: str, message: bytes) -> dict[str, Any]:
+        """Push directly; whether the provider took it, or its words."""
+        body = {"deviceToken": token, "pushId": push_id, "message": message.hex()}
+        told: dict[str, Any] = (await self._send("POST", "/v1/notify", body)).json()
+        return told
 
     async def replace_rules(self, subscription: str, *rules: Rule) -> None:
         await self._send("PUT", "/v1/subscriptions/rules", _rules(subscription, rules))

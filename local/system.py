@@ -21,7 +21,7 @@ from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
-from local.emulator import ROOT, Deployment, deploy, leashed, python_path, started, synthesise
+from local.emulator import ROOT, Deployment, Emulator, deploy, leashed, python_path, started, synthesise
 from local.fcm import Fcm
 from local.keys import ApnsKey, ServiceAccount
 from local.lake import Lake
@@ -62,10 +62,21 @@ class System:
         """As with ECS, a new ingest task is up before the old one is told to stop."""
         predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
         self.ingest.enter_context(successor)
-        async with asyncio.timeout(PATIENCE):
-            while self.store.subscribers == subscribers:  # noqa: ASYNC110 - it is another process that comes
-                await asyncio.sleep(0.1)
+        await self._until_subscribed(lambda count: count > subscribers)
         await asyncio.to_thread(predecessor.close)
+
+    async def restart_ingest(self) -> None:
+        """As if its one task came to lie elsewhere: the next one finds what this one has saved."""
+        await asyncio.to_thread(self.ingest.close)
+        await self._until_subscribed(lambda count: count == 0)
+        self.ingest.enter_context(ingesting(self.deployment, self.store.url, log="ingest-after.log"))
+        await self._until_subscribed(lambda count: count > 0)
+
+    async def _until_subscribed(self, enough: Callable[[int], bool]) -> None:
+        """Wait for as many tasks at the store; they are other processes."""
+        async with asyncio.timeout(PATIENCE):
+            while not enough(self.store.subscribers):  # noqa: ASYNC110 - it is another process that comes or goes
+                await asyncio.sleep(0.1)
 
     def client(self, service: str) -> Any:
         """Boto3's client of an AWS service, here the emulator's."""
@@ -140,7 +151,12 @@ async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIter
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         tell("the AWS emulator, and `cdk deploy` into it")
         stubs = Stubs.model_validate(
-            {"apns_url": apns.url, "fcm_url": fcm.url, "ca_file": str(credentials.localhost.ca_file)}
+            {
+                "apns_url": apns.url,
+                "apns_sandbox_url": apns.url,
+                "fcm_url": fcm.url,
+                "ca_file": str(credentials.localhost.ca_file),
+            }
         )
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
         assembly = await asyncio.to_thread(synthesise, emulator, stubs, checkout=checkout)
@@ -196,7 +212,7 @@ def ingesting(
     known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
-        **emulator.variables,
+        **as_role(emulator, outputs.ingest_role_arn),
         **python_path(checkout),
         **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
     }
@@ -207,6 +223,21 @@ def ingesting(
             yield
         finally:
             task.communicate()  # closes standard input, which lets go of the leash
+
+
+def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
+    """What makes an AWS SDK take on a role at the emulator, for as long as it needs; all may be done with none.
+
+    A version before this one has no role for ingest.
+    """
+    variables = dict(emulator.variables)
+    if role_arn:
+        keys = [f"{name.lower()} = {variables.pop(name)}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
+        role = f"role_arn = {role_arn}", "source_profile = everything"
+        config = emulator.folder / f"{role_arn.rpartition('/')[2]}.aws"
+        config.write_text("\n".join(("[profile everything]", *keys, "[profile role]", *role, "")))
+        variables |= {"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "role"}
+    return variables
 
 
 def _ingest_settings(checkout: Path) -> set[str]:

@@ -15,11 +15,18 @@ settings.load_profile("gate")
 DEPLOYED = "tests/system/"
 ON_THEIR_OWN = {"tests/system/test_upgrade.py"}
 """They deploy for themselves, beside the others."""
+LAST = {"tests/system/test_permissions.py"}
+"""They judge what the others have made the deployed stack do."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that no worker is left alone with it at the end."""
-    items.sort(key=lambda item: (file_of(item.nodeid) not in ON_THEIR_OWN, not item.nodeid.startswith(DEPLOYED)))
+
+    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
+        file = file_of(item.nodeid)
+        return file not in ON_THEIR_OWN, not file.startswith(DEPLOYED), file in LAST
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -107,6 +107,30 @@ def test_a_token_freed_for_another_subscription_is_not_taken_from_it(
     assert _token_is_taken(tried)
 
 
+def _calls(connection: Connection) -> list[str]:
+    """The names of DynamoDB's operations, as they are called from now on."""
+    called: list[str] = []
+    connection.client.meta.events.register("before-call.dynamodb", lambda model, **_: called.append(model.name))
+    return called
+
+
+def test_a_death_is_one_transaction_without_any_read(connection: Connection, tried: Subscription) -> None:
+    called = _calls(Subscription._get_connection().connection)
+    called_by_transactions = _calls(connection)
+
+    assert declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    assert (called, called_by_transactions) == ([], ["TransactWriteItems"])
+
+
+def test_the_row_that_was_tried_is_left_as_it_was_read(connection: Connection, tried: Subscription) -> None:
+    """Several pushes of one batch share it."""
+    ended = declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+
+    assert ended
+    assert (ended.status, ended.client_id, tried.status) == ("invalid", tried.client_id, "active")
+
+
 def _change_before_each_write(connection: Connection, subscription_id: str, times: int) -> None:
     left = iter(range(times))
 

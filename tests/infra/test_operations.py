@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from aws_cdk.assertions import Template
@@ -79,3 +80,35 @@ def test_the_page_tells_what_an_idle_deployment_costs(prod: Template) -> None:
     told = [float(dollars) for dollars in re.findall(r"\| (?:\*\*)?(\d+\.\d\d)(?:\*\*)? \|$", table, re.MULTILINE)]
     lines = [round(dollars, 2) for dollars in idle_dollars(prod)]
     assert told == [*lines, round(sum(lines), 2)]
+
+
+NEW_ACCOUNT = 10
+"""Functions at once: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"""
+REQUEST_S = 0.1
+"""That the API, and its authorizer before it, run for a request: reckoned."""
+RESERVED = 200
+"""That the page sets aside by way of example."""
+
+
+def fed(template: Template) -> list[int]:
+    """How many functions at once the queues feed at most."""
+    sources = template.find_resources("AWS::Lambda::EventSourceMapping").values()
+    return sorted(source["Properties"]["ScalingConfig"]["MaximumConcurrency"] for source in sources)
+
+
+def test_the_page_tells_how_many_functions_the_account_has_to_run_at_once(
+    prod: Template, template_with: Callable[..., Template]
+) -> None:
+    (stage,) = prod.find_resources("AWS::ApiGatewayV2::Stage").values()
+    calls = round(2 * stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] * REQUEST_S)
+    reserving = template_with(api={"reserved": RESERVED}).find_resources("AWS::Lambda::Function").values()
+    reserved = sum(each["Properties"].get("ReservedConcurrentExecutions", 0) for each in reserving)
+    queues = sum(fed(prod))
+    table = PAGE.partition("### What the account needs")[2].partition("\n#")[0]
+    told = [int(count) for count in re.findall(r"\| (?:\*\*)?(\d+)(?:\*\*)? \|$", table, re.MULTILINE)]
+
+    assert told == [queues, calls, queues + calls, reserved, max(queues, 100) + reserved]
+
+
+def test_dev_fits_into_a_new_account(template_of: Callable[[str], Template]) -> None:
+    assert sum(fed(template_of("dev"))) <= NEW_ACCOUNT - 2

@@ -21,6 +21,7 @@ from infra.pipeline import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from infra.stack import ClarionStack
 from local.emulator import Emulator, started
+from tests.grants import Permissions, Resource, of_kind, permissions_of_job, readable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -29,9 +30,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 QUEUES = ("STATEMENTS", "APNS", "VOIP", "FCM")
 DESCRIBED = "arn:aws:logs:us-east-1:ACCOUNT:log-group:*"
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
-
-type Permissions = dict[str, set[str]]
-type Resource = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -42,46 +40,6 @@ def resources(pipeline: Template) -> Mapping[str, Resource]:
 @pytest.fixture(scope="module")
 def outputs(pipeline: Template) -> Mapping[str, str]:
     return {name: readable(output["Value"]) for name, output in pipeline.to_json()["Outputs"].items()}
-
-
-def readable(value: Any) -> str:
-    """What CloudFormation fills in later, by name."""
-    match value:
-        case str():
-            return value
-        case {"Fn::Join": [str(between), list(parts)]}:
-            return between.join(readable(part) for part in parts)
-        case {"Fn::GetStackOutput": {"OutputName": str(output)}}:
-            return re.sub(r"^PublishOutput(FnGetAtt|Ref)(\w+?)([0-9A-F]{8})(\w*)[0-9A-F]{8}$", r"\2", output)
-        case {"Ref": "AWS::AccountId"}:
-            return "ACCOUNT"
-        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
-            return re.sub(r"[0-9A-F]{8}$", "", name)
-        case {"Fn::Sub": str(text)}:
-            return text
-    raise AssertionError(value)
-
-
-def of_kind(resources: Mapping[str, Resource], kind: str) -> dict[str, Resource]:
-    """Properties by the constructs' names."""
-    found = {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
-    return {re.sub(r"[0-9A-F]{8}$", "", name): properties for name, properties in found.items()}
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def permissions(resources: Mapping[str, Resource], role: str) -> Permissions:
-    told: Permissions = {}
-    policy = of_kind(resources, "AWS::IAM::Policy")[f"{role}DefaultPolicy"]
-    for statement in policy["PolicyDocument"]["Statement"]:
-        for action in listed(statement["Action"]):
-            for resource in listed(statement["Resource"]):
-                name = readable(resource).removeprefix("arn:aws:s3:::")
-                via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
-                told.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
-    return told
 
 
 def running(*services: str) -> Permissions:
@@ -123,7 +81,7 @@ PERMITTED: Mapping[str, Permissions] = {
 
 @pytest.mark.parametrize("role", PERMITTED)
 def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], role: str) -> None:
-    told = permissions(resources, role)
+    told = permissions_of_job(resources, role)
     read = told.pop("s3:GetObject")
     code = {name for name in read if name.startswith("cdk-")}
     large = {"LakeOversize/statements/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
@@ -133,7 +91,7 @@ def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], r
 
 
 def test_the_schedule_may_start_the_daily_job_and_no_other(resources: Mapping[str, Resource]) -> None:
-    assert permissions(resources, "Starter") == {
+    assert permissions_of_job(resources, "Starter") == {
         "emr-serverless:StartJobRun": {"Daily"},
         "iam:PassRole": {"DailyRole"},
         "sqs:SendMessage": {"Dead"},

@@ -173,8 +173,17 @@ def test_every_log_is_kept_for_a_set_time(prod: Template) -> None:
     assert {group["RetentionInDays"] for group in properties(prod, "AWS::Logs::LogGroup")} == {30}
 
 
-def test_the_api_can_not_take_the_concurrency_that_pushes_need(prod: Template) -> None:
-    reserved = {name: each.get("ReservedConcurrentExecutions") for name, each in functions(prod).items()}
+def test_nothing_is_reserved_that_a_new_account_does_not_have(template_of: Callable[[str], Template]) -> None:
+    for environment in ("prod", "dev"):
+        for function in functions(template_of(environment)).values():
+            assert "ReservedConcurrentExecutions" not in function
+
+
+def test_the_api_can_be_kept_from_taking_the_concurrency_that_pushes_need(
+    template_with: Callable[..., Template],
+) -> None:
+    reserving = functions(template_with(api={"reserved": 200}))
+    reserved = {name: each.get("ReservedConcurrentExecutions") for name, each in reserving.items()}
     bounded = {"clarion-prod-api": 200, "clarion-prod-authorizer": 200}
     assert reserved == {name: bounded.get(name) for name in reserved}
 

@@ -34,7 +34,7 @@ async def test_a_diff_right_after_the_deployment_is_clean(system: System) -> Non
 async def test_a_function_can_do_no_more_than_its_role_may(system: System) -> None:
     outputs, emulator = system.deployment.outputs, system.deployment.emulator
     (role,) = (role for role in system.client("iam").list_roles()["Roles"] if "AuthorizerRole" in role["RoleName"])
-    keys = system.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="authorizer")["Credentials"]
+    keys = system.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="trespasser")["Credentials"]
     session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], region_name=REGION)
     secrets = session.client("secretsmanager", endpoint_url=emulator.endpoint)
     assert secrets.get_secret_value(SecretId=outputs.jwt_secret_id)["Name"] == "clarion-local-jwt"

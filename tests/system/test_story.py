@@ -1,14 +1,24 @@
 """The demo's scenes, in order: the deployed stack driven as its users would."""
 
+import asyncio
+import json
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from aws_cdk import Stack
+from aws_cdk.assertions import Template
 
+from infra.app import define_alone
+from infra.environments import EMULATOR
+from local.emulator import REGION
 from local.lake_copy import LakeCopy, healthy
 from local.story import STORY, Cast, Scene
-from local.system import System
+from local.system import System, as_role
+from tests.grants import permissions_of_job
 
+PIPELINE = "clarion-prod-pipeline"
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
 
@@ -29,12 +39,59 @@ async def test_the_story_goes_as_told(scene: Scene, system: System, cast: Cast) 
     assert told.decisions
 
 
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeCopy:
+    return LakeCopy(tmp_path_factory.mktemp("lake"))
+
+
 async def test_what_the_rooms_told_the_lake_of_it_is_what_should_have_happened(
-    system: System, begun: datetime, tmp_path: Path
+    system: System, begun: datetime, lake: LakeCopy
 ) -> None:
-    lake = LakeCopy(tmp_path)
     await lake.update(system)
     ended, hour = datetime.now(UTC), timedelta(hours=1)
     await lake.job("compact", "--from", (begun - hour).isoformat(), "--to", (ended + hour).isoformat())
-    assert list((tmp_path / "observed").rglob("*.parquet"))
+    assert list((lake.root / "observed").rglob("*.parquet"))
     assert not await healthy(lake, begun.isoformat(), ended.isoformat())
+
+
+async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
+    system: System, cast: Cast, lake: LakeCopy
+) -> None:
+    emulator, prefix = system.deployment.emulator, EMULATOR.prefix
+    role = await asyncio.to_thread(role_of_job, system, "RetireRole")
+    settings = {"CLARION_TABLE_PREFIX": prefix, "CLARION_EVENTS_STREAM": f"{prefix}events"}
+
+    await lake.job("retire", "--idle-days", "0", variables={**as_role(emulator, role), **settings})
+
+    async with system.api_of(cast.bob) as api:
+        assert not await api.subscriptions()
+
+
+def role_of_job(system: System, name: str) -> str:
+    """A role that may do what the pipeline's stack grants the job, apart from the lake, which it has a copy of."""
+    stack = define_alone("prod", builtin_cloud_formation_validation=False).node.root.node.find_child(PIPELINE)
+    assert isinstance(stack, Stack)
+    granted = permissions_of_job(Template.from_stack(stack).to_json()["Resources"], name)
+    statements = [
+        {"Effect": "Allow", "Action": action, "Resource": arns}
+        for action, resources in granted.items()
+        if (arns := [arn for resource in resources if (arn := deployed_as(resource))])
+    ]
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+    iam = system.client("iam")
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy(trust))["Role"]
+    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=policy(*statements))
+    return str(role["Arn"])
+
+
+def deployed_as(resource: str) -> str | None:
+    """The emulator's ARN of what the template calls so."""
+    for kind, service, path in (("Tables", "dynamodb", "table/"), ("Lake", "firehose", "deliverystream/")):
+        if re.fullmatch(rf"{kind}[A-Z][a-z]+", resource) and resource != "LakeBucket":
+            name = resource.removeprefix(kind).lower()
+            return f"arn:aws:{service}:{REGION}:000000000000:{path}{EMULATOR.prefix}{name}"
+    return None
+
+
+def policy(*statements: Mapping[str, object]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})

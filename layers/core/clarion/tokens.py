@@ -30,53 +30,58 @@ def declare_dead(
     invalid already, no longer owns its token, or was made after `gone_since`: then the provider speaks of an earlier
     life of the same token. Raises `TransactWriteError` if the row changes again and again meanwhile: try later.
     `gone_since` and `now` are UNIX milliseconds.
+
+    Costs one transaction: `tried` is taken for current, and read again only if the transaction finds that it isn't.
+    Who owns the token is a condition of the transaction, and no read, for which dispatch has no permission.
     """
-    attempt = 0
-    while True:
-        attempt += 1
-        row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
+    row: Subscription | None = tried
+    for attempt in range(1, ATTEMPTS + 1):
         if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
             return None
         if gone_since is not None and row.created_at > gone_since:
             return None
-        if not _owns_its_token(row):
-            return None
         try:
-            _end(connection, row, reason, now)
+            return _end(connection, row, reason, now)
         except TransactWriteError as error:
+            if _is_anothers(error):
+                return None
             if attempt == ATTEMPTS or not lost_race(error):
                 raise
-        else:
-            return row
+        row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
+    return None
 
 
-def _owns_its_token(row: Subscription) -> bool:
-    """Also if the token's row has gone: then it is nobody else's."""
-    key = token_hash(NotifyType(row.notify_type), row.token)
-    owners = Token.batch_get([key], consistent_read=True)
-    return all(owner.subscription_id == row.subscription_id for owner in owners)
-
-
-def _end(connection: Connection, row: Subscription, reason: str, now: int) -> None:
-    """Fails if the row or the token's owner is no longer what it was."""
-    revision, ttl = row.revision, now // 1000 + DEAD_SECONDS
+def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Subscription:
+    """Returns what the row becomes; fails if the row or the token's owner is no longer what it was."""
+    ended = Subscription(**row.attribute_values)
+    ended.status, ended.status_reason = SubscriptionStatus.INVALID.value, reason
+    ended.revision = ended.generation = row.revision + 1
+    ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
     token = Token(token_hash(NotifyType(row.notify_type), row.token))
     with TransactWrite(connection=connection) as write:
         write.update(
             row,
             actions=[
-                Subscription.status.set(SubscriptionStatus.INVALID.value),
+                Subscription.status.set(ended.status),
                 Subscription.status_reason.set(reason),
-                Subscription.revision.set(revision + 1),
-                Subscription.generation.set(revision + 1),
+                Subscription.revision.set(ended.revision),
+                Subscription.generation.set(ended.generation),
                 Subscription.rule_count.set(0),
                 Subscription.updated_at.set(now),
-                Subscription.ttl.set(ttl),
+                Subscription.ttl.set(ended.ttl),
             ],
-            condition=(Subscription.revision == revision) & (Subscription.token == row.token),
+            condition=(Subscription.revision == row.revision)
+            & (Subscription.token == row.token)
+            & (Subscription.status == row.status),
         )
+        # A token without a row is nobody else's.
         its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
         write.delete(token, condition=its_own)
-    row.status, row.status_reason = SubscriptionStatus.INVALID.value, reason
-    row.revision, row.generation, row.rule_count = revision + 1, revision + 1, 0
-    row.updated_at, row.ttl = now, ttl
+    return ended
+
+
+def _is_anothers(error: TransactWriteError) -> bool:
+    """Whether the transaction failed because the token belongs to another subscription."""
+    # pynamodb puts deletions before updates, in whatever order they were added.
+    of_token, of_row = error.cancellation_reasons or (None, None)
+    return of_row is None and of_token is not None and of_token.code == "ConditionalCheckFailed"

@@ -1,0 +1,150 @@
+"""What each role of a synthesised template may do, by action and resource, named without account, region and stage."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from aws_cdk.assertions import Template
+
+type Permissions = dict[str, set[str]]
+"""Resources by action."""
+type Resource = Mapping[str, Any]
+"""Of a template."""
+
+PREFIX = "clarion-prod-"
+IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
+"""Where CDK keeps the images of all deployments."""
+NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
+
+
+WRITING = {"PutObject", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"}
+
+
+class Call(NamedTuple):
+    """What a component asked for."""
+
+    component: str
+    action: str
+    resource: str
+
+
+def permissions(template: Template) -> Mapping[str, Permissions]:
+    """Of each role, by what takes it on: a function by its name without prefix."""
+    resources: Mapping[str, Any] = template.to_json()["Resources"]
+    return {name: _of(role, resources) for name, role in _roles(resources)}
+
+
+def _roles(resources: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for resource in resources.values():
+        properties = resource.get("Properties", {})
+        match resource["Type"]:
+            case "AWS::Lambda::Function":
+                yield properties["FunctionName"].removeprefix(PREFIX), properties["Role"]
+            case "AWS::ECS::TaskDefinition":
+                yield "ingest", properties["TaskRoleArn"]
+                yield "starting ingest", properties["ExecutionRoleArn"]
+            case "AWS::KinesisFirehose::DeliveryStream":
+                yield "filling the lake", properties["ExtendedS3DestinationConfiguration"]["RoleARN"]
+            case "AWS::EC2::FlowLog":
+                yield "logging refused connections", properties["DeliverLogsPermissionArn"]
+
+
+def _of(role: Mapping[str, Any], resources: Mapping[str, Any]) -> Permissions:
+    told: Permissions = defaultdict(set)
+    for statement in _statements(role["Fn::GetAtt"][0], resources):
+        assert statement.keys() <= {"Effect", "Action", "Resource", "Condition"}, statement
+        assert statement["Effect"] == "Allow", statement
+        for action in listed(statement["Action"]):
+            told[action] |= {_readable(each, statement, resources) for each in listed(statement["Resource"])}
+    return dict(told)
+
+
+def _statements(role: str, resources: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    assert "ManagedPolicyArns" not in resources[role]["Properties"]
+    for resource in resources.values():
+        if resource["Type"] == "AWS::IAM::Policy" and {"Ref": role} in resource["Properties"]["Roles"]:
+            yield from resource["Properties"]["PolicyDocument"]["Statement"]
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, Any]) -> str:
+    match arn:
+        case str():
+            return arn
+        case {"Fn::Join": ["", [str(service), _, ":repository/", {"Fn::Sub": str(name)}]]}:
+            assert (service, name) == ("arn:aws:ecr:us-east-1:", IMAGES)
+            return "the deployment's images"
+        case {"Fn::Join": ["", [resource, str(rest)]]}:
+            return _readable(resource, statement, resources) + rest
+        case {"Fn::GetAtt": [logical, "StreamArn"]}:
+            return f"{resources[logical]['Properties']['TableName']}/stream"
+        case {"Fn::GetAtt": [logical, _]}:
+            if "Condition" in statement:
+                service = statement["Condition"]["StringEquals"]["kms:ViaService"]
+                assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
+                return f"key by way of {service.split('.')[0]}"
+            properties = resources[logical]["Properties"]
+            return next((str(properties[name]) for name in NAMES if name in properties), str(logical)[:-8])
+    raise AssertionError(arn)
+
+
+def allows(grants: Permissions, call: Call) -> bool:
+    """The emulator names no stream that is read: any will do for it."""
+    patterns = grants.get(call.action, set())
+    return any(call.resource == "*" or fnmatchcase(call.resource, pattern) for pattern in patterns)
+
+
+def key_uses(calls: Iterable[Call]) -> Iterator[Call]:
+    """What the services ask of the key on behalf of whoever calls them, besides what the emulator sees.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+    https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
+    """
+    for component, action, _ in calls:
+        service, _, verb = action.partition(":")
+        if service in {"dynamodb", "s3", "secretsmanager"}:
+            yield Call(component, "kms:Decrypt", f"key by way of {service}")
+        if verb in WRITING:
+            yield Call(component, "kms:GenerateDataKey", f"key by way of {service}")
+
+
+def readable(value: Any) -> str:
+    """What CloudFormation fills in later, by name."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(readable(part) for part in parts)
+        case {"Fn::GetStackOutput": {"OutputName": str(output)}}:
+            return re.sub(r"^PublishOutput(FnGetAtt|Ref)(\w+?)([0-9A-F]{8})(\w*)[0-9A-F]{8}$", r"\2", output)
+        case {"Ref": "AWS::AccountId"}:
+            return "ACCOUNT"
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
+            return re.sub(r"[0-9A-F]{8}$", "", name)
+        case {"Fn::Sub": str(text)}:
+            return text
+    raise AssertionError(value)
+
+
+def of_kind(resources: Mapping[str, Resource], kind: str) -> dict[str, Resource]:
+    """Properties by the constructs' names."""
+    found = {name: each["Properties"] for name, each in resources.items() if each["Type"] == kind}
+    return {re.sub(r"[0-9A-F]{8}$", "", name): properties for name, properties in found.items()}
+
+
+def permissions_of_job(resources: Mapping[str, Resource], role: str) -> Permissions:
+    """Of a role of the pipeline's stack, by the construct's name."""
+    told: Permissions = {}
+    policy = of_kind(resources, "AWS::IAM::Policy")[f"{role}DefaultPolicy"]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                name = readable(resource).removeprefix("arn:aws:s3:::")
+                via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
+                told.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
+    return told

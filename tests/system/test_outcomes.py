@@ -1,0 +1,256 @@
+"""Each answer that a provider may give, once, to a push that came all the way, and what becomes of it.
+
+One statement is wanted by as many phones as there are answers; the stand-ins give each the one that its token asks for.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clarion.decisions import NotifyType
+from clarion.providers import apns, fcm
+from clarion.statement import digest
+from clarion.tables import Subscription, Token, table_name
+from clarion.tokens import token_hash
+from local.apns_trouble import troubled_token
+from local.device import Device, topic_of
+from local.http2 import Misbehaviour
+from local.provider import Trouble
+from local.system import System
+
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
+
+TOPIC = topic_of("what becomes of a push")
+WAIT_S = 90
+WARM = 4
+"""Statements that find every worker started, or a call would wait for it longer than a phone rings."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How the attempts end, one after the other, and what is left behind."""
+
+    decisions: tuple[str, ...]
+    status: str = "active"
+    owns_token: bool = True
+    dead_letter: bool = False
+    waits: bool = False
+
+
+DELIVERED = Fate(("delivered",))
+DELIVERED_LATER = Fate(("retry", "delivered"))
+TOKEN_DEAD = Fate(("token_gone",), status="invalid", owns_token=False)
+DEAD_LETTER = Fate(("refused",), dead_letter=True)
+HELD = Fate(("misconfigured",), waits=True)
+STALE = Fate(("stale",))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A phone. What its provider answers, and with what Retry-After; None is that it takes the push."""
+
+    channel: NotifyType
+    answer: str | Misbehaviour | None
+    fate: Fate
+    retry_after: int | None = None
+    environment: str = "production"
+
+    def __str__(self) -> str:
+        return f"{self.channel} {self.answer}"
+
+    @property
+    def name(self) -> str:
+        return f"Bob, {self}"
+
+    def token(self, number: int) -> str:
+        """Of the `number`-th phone. What is to succeed later meets its trouble once."""
+        times = 1 if self.fate is DELIVERED_LATER else None
+        if self.channel is NotifyType.FCM:
+            words = (self.answer, self.retry_after and f"AFTER{self.retry_after}", times and f"TIMES{times}")
+            return "-".join([word for word in words if isinstance(word, str)] + [f"phone{number:04}" + "F" * 120])
+        trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
+        return troubled_token(trouble, device=0xFA7E0000 + number)
+
+
+def of_apns() -> Iterator[Case]:
+    yield Case(NotifyType.APNS, None, DELIVERED)
+    for _, reason in sorted(apns.TOKEN_GONE):
+        yield Case(NotifyType.APNS, reason, TOKEN_DEAD)
+    for _, reason in sorted(apns.RETRY | apns.TOO_NEW):
+        yield Case(NotifyType.APNS, reason, DELIVERED_LATER, retry_after=1)
+    yield Case(NotifyType.APNS, Misbehaviour.RESET_STREAM, DELIVERED_LATER)
+    for _, reason in sorted(apns.REFUSED):
+        yield Case(NotifyType.APNS, reason, DEAD_LETTER)
+    # They hold all pushes of the app, which the sandbox is one of by itself: no other test is held with them.
+    for _, reason in sorted((apns.REJECTED | apns.MISCONFIGURED) - UNKNOWN_TO_THE_STAND_IN):
+        yield Case(NotifyType.APNS, reason, HELD, environment="sandbox")
+
+
+UNKNOWN_TO_THE_STAND_IN = {(403, "BadEnvironmentKeyInToken")}
+"""Another spelling of `BadEnvironmentKeyIdInToken`, which Apple's documentation has beside it."""
+
+OF_VOIP = (
+    Case(NotifyType.VOIP, None, DELIVERED),
+    Case(NotifyType.VOIP, "Unregistered", TOKEN_DEAD),
+    Case(NotifyType.VOIP, "ServiceUnavailable", DELIVERED_LATER, retry_after=1),
+    Case(NotifyType.VOIP, "TooManyRequests", STALE, retry_after=60),
+    Case(NotifyType.VOIP, "PayloadTooLarge", DEAD_LETTER),
+)
+OF_FCM = (
+    Case(NotifyType.FCM, None, DELIVERED),
+    Case(NotifyType.FCM, "UNREGISTERED", TOKEN_DEAD),
+    Case(NotifyType.FCM, "INVALID_ARGUMENT", DEAD_LETTER),
+    Case(NotifyType.FCM, "SENDER_ID_MISMATCH", HELD),
+    Case(NotifyType.FCM, "THIRD_PARTY_AUTH_ERROR", HELD),
+    Case(NotifyType.FCM, "QUOTA_EXCEEDED", DELIVERED_LATER, retry_after=1),
+    Case(NotifyType.FCM, "UNAVAILABLE", DELIVERED_LATER, retry_after=1),
+    Case(NotifyType.FCM, "INTERNAL", DELIVERED_LATER, retry_after=1),
+)
+CASES = (*of_apns(), *OF_VOIP, *OF_FCM)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of a case's push."""
+
+    decisions: list[str]
+    row: Mapping[str, Any]
+    owns_token: bool
+    dead_letters: int
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def seen(system: System) -> AsyncIterator[Mapping[Case, Seen]]:
+    alice = Device("Alice, of whom many want to know")
+    tokens = {case: case.token(number) for number, case in enumerate(CASES)}
+    ids = {case: await registered(system, case, token, alice) for case, token in tokens.items()}
+    await warm_up(system, [case for case in CASES if case.answer is None], alice)
+    raw = alice.statement(TOPIC, data=b"to all")
+    await system.store.inject(raw)
+    attempts = await decided(system, digest(raw).hex(), {ids[case]: case.fate for case in CASES})
+    for channel, count in (await asyncio.to_thread(in_queues, system)).items():
+        assert count >= sum(case.fate.waits for case in CASES if case.channel is channel)
+    letters = await asyncio.to_thread(dead_letters, system, set(ids.values()))
+    found = {}
+    for case, subscription in ids.items():
+        row = await asyncio.to_thread(item, system, Subscription, {"subscription_id": {"S": subscription}})
+        key = {"token_hash": {"B": token_hash(case.channel, tokens[case])}}
+        owner = await asyncio.to_thread(item, system, Token, key)
+        told = [each["decision"] for each in attempts[subscription]]
+        found[case] = Seen(told, row, owner.get("subscription_id") == {"S": subscription}, letters.count(subscription))
+    yield found
+    await asyncio.to_thread(empty_queues, system)
+
+
+async def warm_up(system: System, cases: Sequence[Case], sender: Device) -> None:
+    """Even if they come too late for the phones of `cases` themselves."""
+    topic = topic_of("to be awake")
+    raws = [sender.statement(topic, data=f"{number}".encode()) for number in range(WARM)]
+    for case in cases:
+        async with system.api_of(Device(case.name)) as api:
+            (subscription,) = await api.subscriptions()
+            await api.add_rules(subscription["subscription_id"], (sender.public_key, topic))
+    for raw in raws:
+        await system.store.inject(raw)
+    hashes = {digest(raw).hex() for raw in raws}
+    async for events in system.lake.growing(WAIT_S):
+        tried = [each for each in events if each["event"] == "push" and each["statement_hash"] in hashes]
+        if len(tried) >= len(raws) * len(cases):
+            return
+
+
+async def registered(system: System, case: Case, token: str, sender: Device) -> str:
+    async with system.api_of(Device(case.name)) as api:
+        subscription = await api.register(case.channel, token, environment=case.environment)
+        await api.replace_rules(subscription, (sender.public_key, TOPIC))
+    return subscription
+
+
+async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping[str, list[dict[str, Any]]]:
+    """What the lake says of each subscription's push, in the attempts' order, once it says as much as its fate has."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    async for events in system.lake.growing(WAIT_S):
+        told = defaultdict(list)
+        for event in events:
+            if event["event"] == "push" and event["subscription_id"] in fates and event["statement_hash"] == of:
+                told[event["subscription_id"]].append(event)
+        if all(len(told[each]) >= len(fate.decisions) for each, fate in fates.items()):
+            break
+    return {each: sorted(told[each], key=lambda event: int(event["attempt"])) for each in fates}
+
+
+def in_queues(system: System) -> dict[NotifyType, int]:
+    """How many messages each channel has, in whatever state."""
+    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
+    names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+    urls = {channel: sqs.get_queue_url(QueueName=f"{prefix}{channel}")["QueueUrl"] for channel in NotifyType}
+    return {
+        channel: sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
+        for channel, url in urls.items()
+    }
+
+
+def empty_queues(system: System) -> None:
+    """What waits for somebody to mend the configuration would be tried again beside the tests that follow."""
+    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
+    for channel in NotifyType:
+        sqs.purge_queue(QueueUrl=sqs.get_queue_url(QueueName=f"{prefix}{channel}")["QueueUrl"])
+
+
+def dead_letters(system: System, subscriptions: set[str]) -> list[str]:
+    """Take those of `subscriptions` out of all dead-letter queues; the others' stay."""
+    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
+    found = []
+    for channel in NotifyType:
+        url = sqs.get_queue_url(QueueName=f"{prefix}{channel}-dead")["QueueUrl"]
+        while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=3).get(
+            "Messages"
+        ):
+            for message in messages:
+                subscription = json.loads(message["Body"])["subscription_id"]
+                if subscription in subscriptions:
+                    found.append(subscription)
+                    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return found
+
+
+def item(system: System, model: type[Subscription] | type[Token], key: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = table_name(system.deployment.outputs.table_prefix, model)
+    answer = system.client("dynamodb").get_item(TableName=name, Key=key, ConsistentRead=True)
+    return answer.get("Item", {})  # type: ignore[no-any-return] # boto3's clients are untyped here
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_a_push_meets_the_fate_that_its_answer_stands_for(seen: Mapping[Case, Seen], case: Case) -> None:
+    told = seen[case]
+
+    # What waits is tried again for as long as the test takes.
+    decisions = told.decisions[:1] if case.fate.waits else told.decisions
+    assert tuple(decisions) == case.fate.decisions
+    assert told.row["status"] == {"S": case.fate.status}
+    assert told.owns_token == case.fate.owns_token
+    assert told.dead_letters == case.fate.dead_letter
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.fate is TOKEN_DEAD], ids=str)
+async def test_a_dead_tokens_subscription_says_why_and_the_token_can_be_registered_again(
+    system: System, seen: Mapping[Case, Seen], case: Case
+) -> None:
+    assert seen[case].row["status_reason"] == {"S": case.answer}
+
+    async with system.api_of(Device("Carol, with Bob's old phone")) as api:
+        again = await api.register(case.channel, seen[case].row["token"]["S"])
+        await api.unregister(again)
+
+
+async def test_no_answer_of_the_tables_is_left_out() -> None:
+    answers = {case.answer for case in CASES}
+    tables = (apns.TOKEN_GONE, apns.RETRY, apns.TOO_NEW, apns.REFUSED, apns.REJECTED, apns.MISCONFIGURED)
+    documented = {reason for table in tables for reason in table - UNKNOWN_TO_THE_STAND_IN}
+    assert {reason for _, reason in documented} | fcm.RETRY | fcm.MAYBE_THE_TOKENS_FAULT <= answers

@@ -1,0 +1,211 @@
+"""Least privilege: what each role was seen to ask for, against what its policies in production grant.
+
+All that the tests before this one made the deployed stack do was done under each component's own role, with IAM
+enforced, and was recorded by the emulator. Here it is held against the policies as they are synthesised for AWS: what
+was asked for without a grant fails, even where the code made nothing of the refusal, and so does a grant that nothing
+has asked for. The emulator doesn't know that a table's, a bucket's or a secret's key is used, so `key_uses` adds it.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from aws_cdk.assertions import Template
+
+from clarion import statement
+from clarion.messages import StatementMessage
+from clarion.tables import rule_key
+from infra.app import define_alone
+from infra.environments import EMULATOR, PROD
+from local.device import Device, topic_of
+from local.system import System
+from tests.grants import Call, Permissions, allows, key_uses, permissions
+
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
+
+TOPIC, DOUBTFUL = topic_of("what permissions are for"), topic_of("what is in doubt")
+LARGE = 900_000
+"""Bytes that fit a statement, but in base64 no message of SQS."""
+WAIT_S = 90
+COMPONENTS = ("match", "apns", "voip", "fcm", "api", "authorizer", "ingest")
+ELSEWHERE = {"test_upgrade.py"}
+"""They drive a deployment of their own."""
+TRESPASSER = "trespasser"
+"""The session of a test that tries what a role may not do."""
+
+BY_LAMBDA = {
+    "sqs:ReceiveMessage": "Lambda polls the function's queue as the function",
+    "sqs:DeleteMessage": "so does it acknowledge",
+    "sqs:GetQueueAttributes": "it reads the queue's visibility timeout before it polls",
+    "sqs:GetQueueUrl": "CDK grants it with the three above to whatever a queue feeds",
+    "logs:CreateLogStream": "Lambda writes the log as the function",
+    "logs:PutLogEvents": "as above",
+    "xray:PutTraceSegments": "Lambda sends its segments as the function; the emulator has no X-Ray",
+    "xray:PutTelemetryRecords": "as above",
+}
+"""Actions that AWS takes in a function's name: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+UNUSED: Mapping[tuple[str, str], str] = {
+    ("match", "sqs:ChangeMessageVisibility"): "a statement rests after a fault of AWS, which `make crash` provokes",
+    ("match", "s3:ListBucket"): "without it S3 calls a statement that is gone forbidden; no call is made for it",
+    **{(name, action): why for name in COMPONENTS if name != "ingest" for action, why in BY_LAMBDA.items()},
+}
+"""Grants that no call is seen to need, by component and action, and why they stand."""
+
+BATCHED = re.compile(r"^(sqs:(?:SendMessage|DeleteMessage|ChangeMessageVisibility))Batch$")
+
+COMMANDS = ("status", "why", "send-test", "mute", "unmute", "redrive", "export-rules")
+UNUSED_BY_COMMANDS = {
+    "kms:Decrypt": "the emulator has no key behind tables and buckets",
+    "kms:GenerateDataKey": "as above",
+    "lambda:GetEventSourceMapping": "the emulator asks for ListEventSourceMappings instead",
+    "lambda:UpdateEventSourceMapping": "as above",
+    "sqs:ListMessageMoveTasks*": "the emulator moves messages at once, so that nothing is waited for",
+    "sqs:CancelMessageMoveTask*": "a redrive that is interrupted",
+    "dynamodb:Scan": "the rules of all clients; the tests ask for one's",
+}
+"""Actions that the operations page grants a command, though no test sees it need them, and why."""
+CONDITION_KEYS = {"dynamodb:Attributes", "dynamodb:Select"}
+"""They stand in the same section, and read like actions."""
+
+
+@pytest.fixture(scope="module")
+def granted() -> Mapping[str, Permissions]:
+    return permissions(Template.from_stack(define_alone("prod", builtin_cloud_formation_validation=False)))
+
+
+@pytest.fixture
+def whole(request: pytest.FixtureRequest) -> None:
+    """Skips what no part of the folder can tell."""
+    collected = {item.path.name for item in request.session.items}
+    missing = sorted({file.name for file in request.path.parent.glob("test_*.py")} - collected - ELSEWHERE)
+    if missing:
+        pytest.skip(f"only the whole folder makes use of each grant: without {', '.join(missing)}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def calls(system: System) -> set[Call]:
+    """What was asked for since the deployment, with what no other test makes the stack do."""
+    await system.restart_ingest()
+    await use_the_api(system)
+    await use_match(system)
+    seen = {
+        call
+        for each in recorded(system)
+        if each["session"] != TRESPASSER
+        if (call := as_call(system, each["role"], each["action"], each["resource"]))
+    }
+    return {*seen, *key_uses(seen)}
+
+
+def recorded(system: System) -> list[dict[str, Any]]:
+    """As `local.recorded_emulator` writes it."""
+    lines = system.deployment.emulator.permissions_log.read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+async def use_the_api(system: System) -> None:
+    alice, bob = Device("Alice, permitted"), Device("Bob, who uses all of the API")
+    async with system.api_of(bob) as api:
+        subscription = await api.register("apns", "9e" * 32)
+        await api.replace_rules(subscription, *((alice.public_key, topic_of(f"{each}")) for each in range(200)))
+        await api.replace_rules(subscription, (alice.public_key, TOPIC))
+        await api.add_rules(subscription, (alice.public_key, topic_of("another")))
+        await api.remove_rules(subscription, (alice.public_key, topic_of("another")))
+        await api.subscriptions()
+        await api.unregister(subscription)
+        for device in ("9d" * 32, "bob-" + "B" * 140):
+            # Whether the provider takes it is of no matter here: its key has been asked for.
+            await api.notify(device, "0123456789abcdef" * 2, b"directly")
+
+
+async def use_match(system: System) -> None:
+    """With a statement that goes by way of S3, one that it looks at again, and one whose rule is in doubt."""
+    alice, bob = Device("Alice, of many words"), Device("Bob, who reads them")
+    subscription = await system.register(bob, "apns", "9f" * 32, (alice.public_key, TOPIC))
+    large = alice.statement(TOPIC, data=bytes(LARGE))
+    await system.store.inject(large)
+    await system.push_of(large, WAIT_S)
+    await asyncio.to_thread(claim_rules, system, subscription, alice.public_key, DOUBTFUL)
+    raws = [
+        alice.statement(DOUBTFUL, data=b"by a rule that is not in force yet"),
+        Device("nobody's friend").statement(TOPIC, data=b"for nobody"),
+    ]
+    for raw in raws:
+        message = StatementMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+        await system.hand_to_match(message)
+    hashes = {statement.digest(raw).hex() for raw in raws}
+    async for events in system.lake.growing(WAIT_S):
+        if hashes <= {event.get("statement_hash") for event in events}:
+            return
+
+
+def claim_rules(system: System, subscription: str, sender: bytes, topic: bytes) -> None:
+    """A row of the generation that a client is about to put in force."""
+    row = {
+        "subscription_id": {"S": subscription},
+        "rule_key": {"B": rule_key(1 << 20, sender, topic)},
+        "sender_topic": {"B": sender + topic},
+    }
+    system.client("dynamodb").put_item(TableName=f"{EMULATOR.prefix}rules", Item=row)
+
+
+def as_call(system: System, role: str, action: str, resource: str) -> Call | None:
+    """None if the role is none of Clarion's code's."""
+    found = re.match(rf"{EMULATOR.prefix}stack-(\w+)Role[0-9A-F]{{8}}-", role)
+    if found is None:
+        return None
+    if single := BATCHED.match(action):
+        action = single[1]
+    outputs = system.deployment.outputs
+    name = resource.rpartition(":")[2]
+    name = name.replace(outputs.lake_bucket, "LakeBucket").replace(outputs.oversize_bucket, "LakeOversize")
+    name = re.sub(r"^(table|deliverystream)/", "", name)
+    name = re.sub(r"-[A-Za-z0-9]{6}$", "", name) if ":secret:" in resource else name
+    return Call(found[1].lower(), action, name.replace(EMULATOR.prefix, PROD.prefix))
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+async def test_a_component_asks_for_nothing_that_it_is_not_granted(
+    calls: set[Call], granted: Mapping[str, Permissions], component: str
+) -> None:
+    asked = [call for call in calls if call.component == component]
+    refused = [call for call in asked if not allows(granted[component], call)]
+
+    assert asked
+    assert not refused
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("component", COMPONENTS)
+async def test_a_component_is_granted_nothing_that_it_does_not_ask_for(
+    calls: set[Call], granted: Mapping[str, Permissions], component: str
+) -> None:
+    used = [call for call in calls if call.component == component]
+    unused = {
+        (action, resource)
+        for action, resources in granted[component].items()
+        for resource in resources
+        if not any(allows({action: {resource}}, call) for call in used)
+    }
+
+    assert {(action, resource) for action, resource in unused if (component, action) not in UNUSED} == set()
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_an_operator_is_granted_nothing_that_a_command_does_not_ask_for(system: System, command: str) -> None:
+    """By the role that the command's tests made of what the operations page grants it."""
+    role = f"operator-{command}"
+    answer = await asyncio.to_thread(system.client("iam").get_role_policy, RoleName=role, PolicyName="all")
+    (statement,) = answer["PolicyDocument"]["Statement"]
+    used = {each["action"] for each in recorded(system) if each["role"] == role}
+
+    unused = {action for action in statement["Action"] if not any(fnmatchcase(each, action) for each in used)}
+    assert unused - UNUSED_BY_COMMANDS.keys() - CONDITION_KEYS == set()
