@@ -61,6 +61,8 @@ MATCHING = {
     "rate_limit": 40,
     "rate_window_seconds": 90,
     "rate_cooldown_seconds": 0,
+    "subscription_cap": 200,
+    "subscription_cap_seconds": 30,
     "fan_out_page": 100,
     "second_look_seconds": 0,
 }
