@@ -12,7 +12,9 @@ from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
+from infra.environments import PROD
 from ingest.settings import IngestSettings
+from match.caps import BLOCK
 from match.settings import MatchSettings
 
 SETTINGS: Mapping[str, type[Settings]] = {
@@ -248,3 +250,8 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
     if isinstance(settings, ApiSettings):
         assert settings.direct_push
         assert DirectPushSettings.model_fields.keys() == settings.direct_push.model_fields_set
+
+
+def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
+    cap = MatchSettings.model_fields["subscription_cap"].default
+    assert PROD.match.concurrency * BLOCK <= cap
