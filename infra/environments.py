@@ -63,12 +63,13 @@ PROD = Environment(
     tracing=True,
 )
 
-# As few at a time as SQS feeds a function with: together they leave two of the ten that a new account may run.
+# As few at a time as SQS lets an event source have.
 _FEW = {name: getattr(PROD, name).model_copy(update={"concurrency": 2}) for name in ("match", "apns", "voip", "fcm")}
 
 DEV = PROD.model_copy(
     update={
         **_FEW,
+        "api": _API,
         "stage": "dev",
         "data": Lasting.DISCARD,
         "log_days": 7,

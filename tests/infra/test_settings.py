@@ -13,7 +13,9 @@ from clarion.settings import Settings
 from cleanup.settings import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
+from infra.environments import PROD
 from ingest.settings import IngestSettings
+from match.caps import BLOCK
 from match.settings import MatchSettings
 
 SETTINGS: Mapping[str, type[Settings]] = {
@@ -64,6 +66,8 @@ MATCHING = {
     "rate_limit": 40,
     "rate_window_seconds": 90,
     "rate_cooldown_seconds": 0,
+    "subscription_cap": 200,
+    "subscription_cap_seconds": 30,
     "fan_out_page": 100,
 }
 FOLLOWING = {
@@ -259,3 +263,8 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
     if isinstance(settings, ApiSettings):
         assert settings.direct_push
         assert DirectPushSettings.model_fields.keys() == settings.direct_push.model_fields_set
+
+
+def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
+    cap = MatchSettings.model_fields["subscription_cap"].default
+    assert PROD.match.concurrency * BLOCK <= cap

@@ -296,7 +296,7 @@ def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_wa
     )
     for _ in range(2):
         decided += admission.decide([notification])
-    version = window_of(scene, subscription).version
+    version = int(window_of(scene, subscription).version)
     assert decided == [
         Ruling(NotificationDecision.QUEUED, version, message.observed_at, counted=counted) for counted in (True, False)
     ]

@@ -21,7 +21,7 @@ from tests.match.scene import NOW, Scene, Sender
 
 CAP = Limit(count=300, window=60_000, cooldown=0)
 SUBSCRIPTION = str(UUID(int=7))
-PACES = [("at once", 0), ("within a window", 50), ("for minutes", 150), ("just above the cap", 190)]
+PACES = {"at once": 0, "for minutes": 150}
 """Milliseconds from one statement to the next."""
 
 
@@ -74,15 +74,15 @@ def crowd(clients: Clients, sandboxes: int, batch: int, seed: int) -> Crowd:
     return Crowd([Caps(clients.dynamodb, CAP) for _ in range(sandboxes)], batch, random.Random(seed))
 
 
-@pytest.mark.parametrize("pace", [pace for _, pace in PACES], ids=[name for name, _ in PACES])
+@pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
 @pytest.mark.parametrize("batch", [1, 10])
-@pytest.mark.parametrize("sandboxes", [1, 3, 10, 30])
+@pytest.mark.parametrize("sandboxes", [1, 10, 30])
 def test_never_fewer_than_the_cap_pass_and_not_twice_as_many(
     scene: Scene, crowds: Dictionary, sandboxes: int, batch: int, pace: int
 ) -> None:
     some = crowd(scene.clients, sandboxes, batch, seed=sandboxes + batch + pace)
     with meter.running() as bill:
-        some.feed([NOW + number * pace for number in range(1_500)])
+        some.feed([NOW + number * pace for number in range(900)])
     assert some.too_soon == 0
     assert CAP.count <= some.fullest <= 2 * CAP.count
     assert bill.writes <= 0.1 * len(some.passed)
@@ -90,10 +90,10 @@ def test_never_fewer_than_the_cap_pass_and_not_twice_as_many(
 
 def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: Scene, crowds: Dictionary) -> None:
     some = crowd(scene.clients, sandboxes=8, batch=10, seed=1)
-    times = [NOW - 3_000_000 + number * 200 for number in range(1_500)]
+    times = [NOW - 3_000_000 + number * 200 for number in range(600)]
     late = [at for at in times if some.lot.random() < 0.3]
     some.feed([at for at in times if at not in set(late)] + late)
-    assert len(some.passed) == 1_500
+    assert len(some.passed) == 600
 
 
 def test_a_subscription_with_fewer_than_a_block_in_a_window_costs_nothing(scene: Scene, crowds: Dictionary) -> None:
