@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import httpx
@@ -195,7 +196,12 @@ class _Credentials:
 
 @contextmanager
 def ingesting(
-    deployment: Deployment, node_urls: str, *, checkout: Path = ROOT, log: str = INGEST_LOG, **others: str
+    deployment: Deployment,
+    node_urls: str,
+    *,
+    checkout: Path = ROOT,
+    log: str = INGEST_LOG,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[None]:
     """The ingest task as ECS would run it, with as much time to stop, but on this machine; `others` are settings."""
     outputs, emulator = deployment.outputs, deployment.emulator

@@ -104,9 +104,9 @@ async def test_a_message_names_those_whose_rules_for_the_statement_changed_latel
     room: Room, make_statement: Make
 ) -> None:
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.show(make_statement(1, topics=(OTHER,)))
+    await room.show(make_statement(1, topics=(OTHER,)))
     room.candidates.change("fresh", rule_key(3, SENDER, OTHER))
-    room.show(make_statement(2, topics=(OTHER, TOPIC)), make_statement(3))
+    await room.show(make_statement(2, topics=(OTHER, TOPIC)), make_statement(3))
     room.intake.look_again()
     letters = await room.outbox.take()
     named = {letter.statement: letter.changed for letter in letters}
@@ -122,7 +122,7 @@ async def test_a_message_names_those_whose_rules_for_the_statement_changed_latel
 async def test_more_names_than_one_message_takes_make_second_looks(room: Room, make_statement: Make) -> None:
     for number in range(MOST_NAMED + 1):
         room.candidates.change(f"{number:03}", rule_key(3, SENDER, TOPIC))
-    room.show(make_statement(1))
+    await room.show(make_statement(1))
     first, second = await room.outbox.take()
     assert (len(first.changed), first.look_id) == (MOST_NAMED, None)
     assert (second.changed, second.receipt) == ((f"{MOST_NAMED:03}",), first.receipt)

@@ -115,7 +115,7 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
     moving, steady = subscribe(sender, ONE), subscribe(sender, OTHER)
 
     def put() -> None:
-        rules = RuleSets(tables, limit=10)
+        rules = RuleSets(tables, limit=10, request_cleanup=lambda *_: None)
         rules.replace(moving.subscription_id, moving.client_id, {sender.key + OTHER: None}, now=1)
 
     async with running(make_settings(node, second_look_seconds=5.0)):

@@ -86,7 +86,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
     async with crowd.listening() as urls:
         nodes = ",".join([*urls, system.store.url])
         first_start = {"state_prefix": "ingest/beside-hostile-nodes/", "second_look_bytes": "500000"}
-        await system.replace_ingest(ingesting(system.deployment, nodes, log=LOG, **first_start))
+        await system.replace_ingest(ingesting(system.deployment, nodes, log=LOG, others=first_start))
         try:
             for number in range(ROUNDS):
                 raw = alice.statement(CHAT, data=f"message {number}".encode())

@@ -80,7 +80,7 @@ class Case:
 
 def of_apns() -> Iterator[Case]:
     yield Case(NotifyType.APNS, None, DELIVERED)
-    for _, reason in sorted(apns.TOKEN_GONE):
+    for _, reason in sorted(apns.TOKEN_GONE | apns.TOKEN_OR_APP):
         yield Case(NotifyType.APNS, reason, TOKEN_DEAD)
     for _, reason in sorted(apns.RETRY | apns.TOO_NEW):
         yield Case(NotifyType.APNS, reason, DELIVERED_LATER, retry_after=1)
@@ -105,9 +105,9 @@ OF_VOIP = (
 OF_FCM = (
     Case(NotifyType.FCM, None, DELIVERED),
     Case(NotifyType.FCM, "UNREGISTERED", TOKEN_DEAD),
-    Case(NotifyType.FCM, "INVALID_ARGUMENT", DEAD_LETTER),
-    Case(NotifyType.FCM, "SENDER_ID_MISMATCH", HELD),
-    Case(NotifyType.FCM, "THIRD_PARTY_AUTH_ERROR", HELD),
+    Case(NotifyType.FCM, fcm.INVALID, TOKEN_DEAD),
+    Case(NotifyType.FCM, fcm.FOREIGN, TOKEN_DEAD),
+    Case(NotifyType.FCM, fcm.OF_AN_IPHONE, HELD),
     Case(NotifyType.FCM, "QUOTA_EXCEEDED", DELIVERED_LATER, retry_after=1),
     Case(NotifyType.FCM, "UNAVAILABLE", DELIVERED_LATER, retry_after=1),
     Case(NotifyType.FCM, "INTERNAL", DELIVERED_LATER, retry_after=1),
@@ -185,22 +185,33 @@ async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping
     return {each: sorted(told[each], key=lambda event: int(event["attempt"])) for each in fates}
 
 
+def push_queues(system: System, channel: NotifyType) -> list[str]:
+    """The URLs of a channel's queue and of the one where what is held waits; a call waits nowhere."""
+    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
+    names = [channel] if channel is NotifyType.VOIP else [channel, f"{channel}-held"]
+    return [sqs.get_queue_url(QueueName=f"{prefix}{name}")["QueueUrl"] for name in names]
+
+
 def in_queues(system: System) -> dict[NotifyType, int]:
     """How many messages each channel has, in whatever state."""
-    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
-    names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
-    urls = {channel: sqs.get_queue_url(QueueName=f"{prefix}{channel}")["QueueUrl"] for channel in NotifyType}
-    return {
-        channel: sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
-        for channel, url in urls.items()
-    }
+    sqs = system.client("sqs")
+    states = [
+        "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesNotVisible",
+        "ApproximateNumberOfMessagesDelayed",
+    ]
+
+    def count(url: str) -> int:
+        return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=states)["Attributes"].values()))
+
+    return {channel: sum(map(count, push_queues(system, channel))) for channel in NotifyType}
 
 
 def empty_queues(system: System) -> None:
     """What waits for somebody to mend the configuration would be tried again beside the tests that follow."""
-    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
     for channel in NotifyType:
-        sqs.purge_queue(QueueUrl=sqs.get_queue_url(QueueName=f"{prefix}{channel}")["QueueUrl"])
+        for url in push_queues(system, channel):
+            system.client("sqs").purge_queue(QueueUrl=url)
 
 
 def dead_letters(system: System, subscriptions: set[str]) -> list[str]:
@@ -251,6 +262,14 @@ async def test_a_dead_tokens_subscription_says_why_and_the_token_can_be_register
 
 async def test_no_answer_of_the_tables_is_left_out() -> None:
     answers = {case.answer for case in CASES}
-    tables = (apns.TOKEN_GONE, apns.RETRY, apns.TOO_NEW, apns.REFUSED, apns.REJECTED, apns.MISCONFIGURED)
+    tables = (
+        apns.TOKEN_GONE,
+        apns.TOKEN_OR_APP,
+        apns.RETRY,
+        apns.TOO_NEW,
+        apns.REFUSED,
+        apns.REJECTED,
+        apns.MISCONFIGURED,
+    )
     documented = {reason for table in tables for reason in table - UNKNOWN_TO_THE_STAND_IN}
-    assert {reason for _, reason in documented} | fcm.RETRY | fcm.MAYBE_THE_TOKENS_FAULT <= answers
+    assert {reason for _, reason in documented} | fcm.RETRY | {fcm.INVALID, fcm.FOREIGN, fcm.OF_AN_IPHONE} <= answers
