@@ -78,16 +78,16 @@ class Caps:
     def publish(self, now: int) -> None:
         """Write down what was queued here, for those subscriptions where it makes a block.
 
-        Counting holds up no push: what AWS refuses is written with the next block.
+        Counting holds up no push. A block is never written twice: a request without an answer may have taken effect.
         """
         with self._lock:
             touched, self._touched = self._touched, set()
         for subscription_id in sorted(touched & self._known.keys()):
             known = self._known[subscription_id]
             for block in [block for block in blocks(known.own, self._cap.window) if len(block) >= BLOCK]:
-                if not isinstance(attempt(self._put, _row(subscription_id, block, now)), Fault):
-                    known.own = [at for at in known.own if not block[0] <= at <= block[-1]]
-                    known.published = sorted([*known.published, *block])
+                attempt(self._put, _row(subscription_id, block, now))
+                known.own = [at for at in known.own if not block[0] <= at <= block[-1]]
+                known.published = sorted([*known.published, *block])
 
     def _fits(self, known: _Known, at: int) -> bool:
         return fits(sorted([*known.own, *known.published]), self._cap, at)
