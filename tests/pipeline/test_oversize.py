@@ -67,7 +67,7 @@ def _decided(receipt: str, statement: Statement) -> tuple[object, ...]:
 
 
 def _queued(receipt: str, statement: Statement) -> tuple[object, ...]:
-    return AT + 20, receipt, statement.hash, "queued", SUBSCRIPTION, CLIENT, "fcm", KEYS[0], TOPIC, 1
+    return AT + 20, receipt, statement.hash, "queued", SUBSCRIPTION, CLIENT, "fcm", KEYS[0], TOPIC, 1, AT, True
 
 
 def _pushed(receipt: str, statement: Statement) -> tuple[object, ...]:

@@ -58,7 +58,7 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: Lake) -> None:
     ])  # fmt: skip
     told(lake, Kind.RULES, [(NOW - DAY_MS, "added", "ruled", 1, 2, [(CLIENT, CLIENT, None)])])
     told(lake, Kind.NOTIFICATION, [
-        (NOW - DAY_MS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None),
+        (NOW - DAY_MS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None, None, None),
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, PATIENCE).collect()}
     assert found == {"dead": "dead", "idle": "idle"}
