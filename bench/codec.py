@@ -11,11 +11,11 @@ from statistics import median
 
 import sr25519
 
-from clarion import payload
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.messages import PushMessage
-from clarion.signature import sign, verify
-from clarion.statement import Statement, decode, encode
+from clarion.networks.statements import payload
+from clarion.networks.statements.codec import Statement, decode, encode
+from clarion.networks.statements.signature import sign, verify
 
 TURNS = 400
 CALLS = 40
@@ -62,7 +62,7 @@ EXAMPLE_PUSH = {
     "statement_hash": bytes(32),
     "subscription_id": "00000000-0000-4000-8000-000000000002",
     "client_id": bytes(32),
-    "notify_type": NotifyType.APNS,
+    "notify_type": Channel.APNS,
     "sender_pubkey": bytes(32),
     "topic": bytes(32),
     "data": bytes(200),

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
 from clarion.tables import rule_key
 from ingest.candidates import Candidates
 from ingest.intake import Intake

@@ -21,8 +21,8 @@ import botocore.handlers
 import sr25519
 from moto import mock_aws
 
-from clarion.signature import sign
-from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord
 from match.claims import Claims
 from match.room import Clients

@@ -25,7 +25,7 @@ import sr25519
 from pyarrow import dataset
 from pyspark.sql import DataFrame
 
-from clarion.statement import MalformedStatement, ProofKind, decode
+from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate, generate_observed
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import HOUR_MS, Kind, Lake, Period

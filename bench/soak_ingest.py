@@ -30,8 +30,8 @@ from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
 from clarion.messages import StatementMessage
-from clarion.signature import sign
-from clarion.statement import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.codec import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.store import StatementStore

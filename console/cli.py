@@ -7,7 +7,8 @@ from typing import Any, override
 
 import click
 
-from clarion.decisions import Environment, NotifyType, PushDecision
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushDecision
 from console import deployment, export_rules, mute, redrive, send_test, status, why
 from console.faults import AwsError, Exit, discreet, explained
 from console.output import show, tell
@@ -82,7 +83,7 @@ _stage = click.option("--stage", type=Stage(), help="Which deployment; needed on
 _json = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _yes = click.option("--yes", is_flag=True, help="Don't ask.")
 _client = click.option("--client", type=Hex(), help="Only of this client: its public key.")
-_channel = click.argument("channel", type=click.Choice([str(one) for one in NotifyType]))
+_channel = click.argument("channel", type=click.Choice([str(one) for one in Channel]))
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -172,7 +173,7 @@ def _redrive(
 @clarion.command("send-test")
 @_options(
     click.argument("token", metavar="TOKEN"),
-    click.option("--channel", type=click.Choice([str(one) for one in NotifyType]), required=True),
+    click.option("--channel", type=click.Choice([str(one) for one in Channel]), required=True),
     click.option("--app", help="One of the environment's apps; by default the first."),
     click.option("--sandbox", is_flag=True, help="The token is of a development build."),
     click.option(
@@ -197,7 +198,7 @@ def _send_test(
     """
     environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
     try:
-        device = send_test.Device(_read(token), NotifyType(channel), app, environment)
+        device = send_test.Device(_read(token), Channel(channel), app, environment)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)
@@ -217,7 +218,7 @@ def _read(token: str) -> str:
 @_options(_channel, _yes)
 def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
     """Stop a channel's pushes of statements; its messages wait in their queue. POST /v1/notify goes on."""
-    show(mute.switch(deployment.find(stage), NotifyType(channel), muted=True, yes=yes), as_json=as_json)
+    show(mute.switch(deployment.find(stage), Channel(channel), muted=True, yes=yes), as_json=as_json)
     return Exit.WELL
 
 
@@ -225,7 +226,7 @@ def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
 @_options(_channel, _yes)
 def _unmute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
     """Let a muted channel push again, beginning with what waits."""
-    show(mute.switch(deployment.find(stage), NotifyType(channel), muted=False, yes=yes), as_json=as_json)
+    show(mute.switch(deployment.find(stage), Channel(channel), muted=False, yes=yes), as_json=as_json)
     return Exit.WELL
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.exceptions import ClientError
 
+from clarion.channels import Channel
 from console.faults import Trouble
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 STAGE = re.compile(r"[a-z][a-z0-9]{1,11}")
 STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
-CHANNELS = ("apns", "voip", "fcm")
-"""The queues of pushes; `clarion.decisions.NotifyType` has the same words."""
+CHANNELS = tuple(map(str, Channel))
+"""The queues of pushes, named as in `clarion.channels`."""
 QUEUES = ("statements", *CHANNELS, "cleanup")
 
 

@@ -7,7 +7,8 @@ from itertools import batched
 import click
 
 from clarion import tables
-from clarion.decisions import Environment, NotifyType, PushType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushType, SubscriptionStatus
 from clarion.tables import GENERATION_BYTES, Rule, Subscription, split_rule_key
 from console.deployment import Deployment
 from console.output import Report, progress
@@ -34,7 +35,7 @@ class Line(Report):
 
     client_id: str
     subscription_id: str
-    notify_type: NotifyType
+    notify_type: Channel
     status: SubscriptionStatus
     app: str | None
     environment: Environment | None
@@ -90,7 +91,7 @@ def _bare(row: Subscription) -> Line:
     return Line(
         client_id=row.client_id.hex(),
         subscription_id=row.subscription_id,
-        notify_type=NotifyType(row.notify_type),
+        notify_type=Channel(row.notify_type),
         status=SubscriptionStatus(row.status),
         app=row.app,
         environment=Environment(row.environment) if row.environment else None,

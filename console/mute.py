@@ -2,7 +2,7 @@
 
 import boto3
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from console.deployment import Deployment
 from console.depths import depth
 from console.output import Report, confirm, progress
@@ -15,14 +15,14 @@ STALE_PUSHES = "messages wait in the queue for up to 14 days, and end as stale w
 
 class Muting(Report):
     stage: str
-    channel: NotifyType
+    channel: Channel
     muted: bool
     was_muted: bool
     waiting: int
 
     def __rich__(self) -> str:
         if self.muted:
-            stale = STALE_CALLS if self.channel is NotifyType.VOIP else STALE_PUSHES
+            stale = STALE_CALLS if self.channel is Channel.VOIP else STALE_PUSHES
             return (
                 f"{self.channel} of {self.stage} is muted, {self.waiting} messages waiting; {stale}.\n"
                 f"{DIRECT}\n"
@@ -31,7 +31,7 @@ class Muting(Report):
         return f"{self.channel} of {self.stage} is pushing; {self.waiting} messages were waiting."
 
 
-def switch(here: Deployment, channel: NotifyType, *, muted: bool, yes: bool) -> Muting:
+def switch(here: Deployment, channel: Channel, *, muted: bool, yes: bool) -> Muting:
     queue = here.queue(channel)
     source = Source(boto3.client("lambda"), queue)
     waiting = depth(boto3.client("sqs"), queue.url).waiting
@@ -43,7 +43,7 @@ def switch(here: Deployment, channel: NotifyType, *, muted: bool, yes: bool) -> 
     return Muting(stage=here.stage, channel=channel, muted=muted, was_muted=was_muted, waiting=waiting)
 
 
-def _question(here: Deployment, channel: NotifyType, waiting: int, *, muted: bool) -> str:
+def _question(here: Deployment, channel: Channel, waiting: int, *, muted: bool) -> str:
     if muted:
         return f"Stop all {channel} pushes of {here}, except those of POST /v1/notify?"
     return f"Let {channel} of {here} push again, beginning with {waiting} that wait?"

@@ -17,10 +17,12 @@ import boto3
 from rich.console import Group
 from rich.text import Text
 
-from clarion import statement, tables
-from clarion.decisions import Environment, NotifyType, PushDecision, SubscriptionStatus
+from clarion import tables
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushDecision, SubscriptionStatus
 from clarion.events import PushTried
 from clarion.messages import PushMessage
+from clarion.networks.statements import codec
 from clarion.tables import Subscription
 from console.deployment import Deployment
 from console.faults import Trouble
@@ -47,14 +49,14 @@ class Device:
     """Whom to push to: the token, and where it is good."""
 
     token: str = field(repr=False)
-    channel: NotifyType
+    channel: Channel
     app: str | None
     environment: Environment
 
     def __post_init__(self) -> None:
         if not self.token:
             raise ValueError("the token is empty")
-        if self.channel is not NotifyType.FCM and not APPLE_TOKEN.fullmatch(self.token):
+        if self.channel is not Channel.FCM and not APPLE_TOKEN.fullmatch(self.token):
             raise ValueError("Apple's tokens are at least 64 hex digits; for Google's give --channel fcm")
 
     def __str__(self) -> str:
@@ -65,7 +67,7 @@ class Tested(Report):
     """`decision` is absent if the lake said nothing in time."""
 
     stage: str
-    channel: NotifyType
+    channel: Channel
     receipt: UUID
     statement_hash: str
     decision: PushDecision | None = None
@@ -99,7 +101,7 @@ def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: 
     queue = here.queue(device.channel)
     if not Source(boto3.client("lambda"), queue).on:
         raise Trouble(f"{device.channel} is muted: `clarion unmute {device.channel}` first")
-    rings = "; the phone will ring" if device.channel is NotifyType.VOIP else ""
+    rings = "; the phone will ring" if device.channel is Channel.VOIP else ""
     confirm(f"Push a test to this device by {device.channel} of {here}, {device}{rings}?", yes=yes)
     tables.bind(here.prefix)
     now = datetime.now(UTC)
@@ -150,7 +152,7 @@ def _message(device: Device, subscription_id: UUID, now: datetime, wait: int) ->
     return PushMessage(
         receipt=receipt,
         observed_at=int(now.timestamp() * 1000),
-        statement_hash=statement.digest(b"clarion send-test " + receipt.bytes),
+        statement_hash=codec.digest(b"clarion send-test " + receipt.bytes),
         subscription_id=subscription_id,
         client_id=NOBODY,
         notify_type=device.channel,

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from clarion import statement
 from clarion.decisions import NotificationDecision
 from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from clarion.networks.statements import codec
 from console.lake import READERS, File, Lake, hours_back
 from console.output import Progress
 
@@ -121,7 +121,7 @@ def _candidates(lines: Iterable[bytes], statement_hash: bytes) -> Iterator[bytes
 
 def _concerns(told: Told, statement_hash: bytes) -> bool:
     if isinstance(told, StatementObserved):
-        return told.statement is None or statement.digest(told.statement) == statement_hash
+        return told.statement is None or codec.digest(told.statement) == statement_hash
     return told.statement_hash == statement_hash
 
 

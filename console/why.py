@@ -11,7 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
 from console.deployment import Deployment
 from console.lake import READERS, Lake
@@ -58,7 +59,7 @@ class Step(Report):
     what: str
     subscription_id: UUID | None = None
     client_id: str | None = None
-    notify_type: NotifyType | None = None
+    notify_type: Channel | None = None
     topic: str | None = None
     attempt: int | None = None
     status: int | None = None

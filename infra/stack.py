@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from infra.alarms import Alarms
 from infra.api import HttpApi, public_paths
 from infra.config import App, Consumer, Environment, Ingest, Lasting, Size
@@ -45,9 +45,9 @@ class ClarionStack(Stack):
         self.secrets = Secrets(self, "Secrets", environment=environment, key=self.key)
         self.layers = Layers(self, "Layers", platform=environment.platform)
         self.match = self._match()
-        self.apns = self._dispatch(NotifyType.APNS, environment.apns, self.queues.apns, self.secrets.apns)
-        self.voip = self._dispatch(NotifyType.VOIP, environment.voip, self.queues.voip, self.secrets.apns)
-        self.fcm = self._dispatch(NotifyType.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
+        self.apns = self._dispatch(Channel.APNS, environment.apns, self.queues.apns, self.secrets.apns)
+        self.voip = self._dispatch(Channel.VOIP, environment.voip, self.queues.voip, self.secrets.apns)
+        self.fcm = self._dispatch(Channel.FCM, environment.fcm, self.queues.fcm, self.secrets.fcm)
         self.cleanup = self._cleanup()
         self.authorizer = self._authorizer()
         self.api = self._api()
@@ -105,7 +105,7 @@ class ClarionStack(Stack):
         return function
 
     def _dispatch(
-        self, notify_type: NotifyType, consumer: Consumer, pair: Pair, apps: Mapping[App, ProviderSecrets]
+        self, notify_type: Channel, consumer: Consumer, pair: Pair, apps: Mapping[App, ProviderSecrets]
     ) -> RoomFunction:
         environment, tables = self._environment, self.tables
         function = self._function(
@@ -191,7 +191,7 @@ class ClarionStack(Stack):
     def _app_names(self) -> dict[str, list[str]]:
         """By channel; a subscription may name no others."""
         apns, fcm = ([app.name for app in apps] for apps in (self.secrets.apns, self.secrets.fcm))
-        return {NotifyType.APNS: apns, NotifyType.VOIP: apns, NotifyType.FCM: fcm}
+        return {Channel.APNS: apns, Channel.VOIP: apns, Channel.FCM: fcm}
 
     def _cleanup(self) -> RoomFunction:
         size, tables, pair = self._environment.cleanup.size, self.tables, self.queues.cleanup

@@ -11,8 +11,8 @@ import jwt
 import sr25519
 from websockets.asyncio.client import ClientConnection, connect
 
-from clarion import signature
-from clarion.statement import Statement, encode
+from clarion.networks.statements import signature
+from clarion.networks.statements.codec import Statement, encode
 
 type Rule = tuple[bytes, bytes]
 """Sender's public key and topic."""

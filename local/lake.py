@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from clarion import statement
+from clarion.networks.statements import codec
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -58,7 +58,7 @@ def trails(events: Iterable[Told]) -> dict[str, list[str]]:
 
 def _hash_of(event: Told) -> str | None:
     if event["event"] == "observed" and "statement" in event:
-        return statement.digest(urlsafe_b64decode(event["statement"])).hex()
+        return codec.digest(urlsafe_b64decode(event["statement"])).hex()
     return event.get("statement_hash")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from clarion.statement import MAX_SIZE, MalformedStatement, Statement, decode
+from clarion.networks.statements.codec import MAX_SIZE, MalformedStatement, Statement, decode
 from local.proofs import proves
 
 _CAPACITY = 4_194_304

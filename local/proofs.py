@@ -6,8 +6,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from clarion import signature
-from clarion.statement import Proof, ProofKind, Statement
+from clarion.networks.statements import signature
+from clarion.networks.statements.codec import Proof, ProofKind, Statement
 
 _DIGEST_OF_32_BYTES = utils.Prehashed(SHA256())  # the library asks which hash it was, to check the length
 

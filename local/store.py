@@ -21,7 +21,7 @@ from typing import Any, Self
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from clarion.statement import MalformedStatement
+from clarion.networks.statements.codec import MalformedStatement
 from local.lifetime import end_of_life
 from local.pool import Kept, StatementPool, Verdict
 from local.subscription import Subscription, live_event, parse_filter, parse_hex

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from clarion import statement
 from clarion.decisions import StatementDecision
 from clarion.messages import StatementMessage
 from clarion.metrics import decided
+from clarion.networks.statements import codec
 from local.device import Device, forge, topic_of
 from local.provider import Journal, Push
 from local.system import PATIENCE, System
@@ -197,7 +197,7 @@ async def _decisions(
     system: System, raws: Iterable[bytes], *, pushes: int, notifications: int | None = None
 ) -> Counter[str]:
     """What the lake says of these statements, once it says all."""
-    hashes = {statement.decode(raw).hash.hex() for raw in raws}
+    hashes = {codec.decode(raw).hash.hex() for raw in raws}
     kinds: Counter[str] = Counter()
     async for events in system.lake.growing(PATIENCE):
         mine = [event for event in events if event.get("statement_hash") in hashes]

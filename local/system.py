@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import httpx
 
-from clarion import statement
 from clarion.messages import StatementMessage
+from clarion.networks.statements import codec
 from clarion.settings import PREFIX
 from infra.config import Stubs
 from infra.environments import EMULATOR
@@ -120,7 +120,7 @@ class System:
 
     async def push_of(self, raw: bytes, seconds: float = PATIENCE) -> Push:
         """The push of this statement that APNs accepted first, once it is there."""
-        name, journal = statement.decode(raw).hash.hex(), self.apns.received
+        name, journal = codec.decode(raw).hash.hex(), self.apns.received
         async with asyncio.timeout(seconds):
             while True:
                 for push in journal:

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushType
 from clarion.messages import PushMessage, StatementMessage
-from clarion.payload import MAX_DATA_SIZE
-from clarion.statement import decode
+from clarion.networks.statements.codec import decode
+from clarion.networks.statements.payload import MAX_DATA_SIZE
 from pipeline.differences import REPAIRABLE
 from pipeline.lake import PLAN, REPLAYS, Kind, Lake, Period, read_text, write_text
 from pipeline.oversize import fetched

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import StatementDecision
-from clarion.signature import verify
-from clarion.statement import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.signature import verify
 from pipeline.lake import Period, filesystem
 from pipeline.oversize import fetched
 

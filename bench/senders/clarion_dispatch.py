@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
 from bench.senders.task import TOPIC, given, measure
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import ApnsCredential, ApnsKey
@@ -38,7 +38,7 @@ def message() -> PushMessage:
         statement_hash=uuid4().bytes + uuid4().bytes,
         subscription_id=uuid4(),
         client_id=bytes(32),
-        notify_type=NotifyType.APNS,
+        notify_type=Channel.APNS,
         sender_pubkey=bytes(range(32)),
         topic=bytes(range(32, 64)),
         data=bytes(250),

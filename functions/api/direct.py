@@ -15,7 +15,7 @@ from uuid import uuid4
 from api.settings import DirectPushSettings
 from api.shapes import Platform
 from clarion.decisions import Environment, PushType
-from clarion.payload import FcmMessage
+from clarion.networks.statements.payload import FcmMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from api.login import issuer_name
 from api.shapes import MOST_RULES
-from clarion.decisions import Environment, NotifyType
+from clarion.channels import Channel
+from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
-from clarion.payload import TITLE, Title
+from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.settings import Settings
 
@@ -42,7 +43,7 @@ class ApiSettings(Settings):
     table_prefix: str
     events_stream: str
     cleanup_queue_url: str
-    apps: Json[Mapping[NotifyType, frozenset[str]]]
+    apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches."""
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
@@ -76,7 +77,7 @@ class ApiSettings(Settings):
 
     @model_validator(mode="after")
     def _every_channel_has_an_app(self) -> Self:
-        if any(not self.apps.get(channel) for channel in NotifyType):
+        if any(not self.apps.get(channel) for channel in Channel):
             raise ValueError("apps has to name one for each channel")
         return self
 

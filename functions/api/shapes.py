@@ -19,7 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from clarion.decisions import Environment, NotifyType, PushType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushType, SubscriptionStatus
 from clarion.rulesets import RuleSet
 from clarion.tables import KEY_BYTES
 
@@ -127,7 +128,7 @@ def _registration_schema(schema: dict[str, Any]) -> None:
     """What a token looks like depends on its kind, and the kind's field has two spellings."""
     fields, title = schema["properties"], schema["title"]
     optional = {name: fields[name] for name in ("app", "environment")}
-    kinds = (([NotifyType.APNS.value, NotifyType.VOIP.value], APNS_TOKEN), ([NotifyType.FCM.value], FCM_TOKEN))
+    kinds = (([Channel.APNS.value, Channel.VOIP.value], APNS_TOKEN), ([Channel.FCM.value], FCM_TOKEN))
     shapes = [
         {
             "type": "object",
@@ -165,7 +166,7 @@ class NewSubscription(Body):
     model_config = ConfigDict(json_schema_extra=_registration_schema)
     spellings = (("notificationType", "platform"),)
 
-    notify_type: NotifyType = Field(validation_alias=AliasChoices("notificationType", "platform"))
+    notify_type: Channel = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm")
     app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
     environment: Environment | None = Field(
@@ -177,7 +178,7 @@ class NewSubscription(Body):
     def _of_its_kind(cls, token: str, info: ValidationInfo) -> str:
         """Hex becomes lower case without `0x`; a token of Firebase stays as it is."""
         notify_type = info.data.get("notify_type")
-        pattern = FCM_TOKEN if notify_type is NotifyType.FCM else APNS_TOKEN
+        pattern = FCM_TOKEN if notify_type is Channel.FCM else APNS_TOKEN
         found = pattern.fullmatch(token)
         if notify_type and not found:
             raise ValueError(f"must be a token of {notify_type}")
@@ -251,7 +252,7 @@ class SubscriptionShape(BaseModel):
     """`statusReason` is the provider's word for why it declared the token dead."""
 
     subscription_id: UUID
-    notify_type: NotifyType = Field(serialization_alias="notificationType")
+    notify_type: Channel = Field(serialization_alias="notificationType")
     token: str = Field(repr=False)
     app: str | None = None
     environment: Environment | None = None

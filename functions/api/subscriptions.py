@@ -17,7 +17,8 @@ from api.problems import Kind, Problem
 from api.room import Room, of_request
 from api.shapes import NewSubscription, Registered, Removal, RuleShape, SubscriptionShape
 from clarion import subscriptions
-from clarion.decisions import Environment, NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.rulesets import RuleSet, Unchanged
 from clarion.subscriptions import Registration, TokenTaken
@@ -181,7 +182,7 @@ def _part(room: Room, client_id: bytes, here: Cursor, limit: int, until: float) 
 def _shape(row: Subscription, rules: RuleSet) -> SubscriptionShape:
     return SubscriptionShape(
         subscription_id=UUID(row.subscription_id),
-        notify_type=NotifyType(row.notify_type),
+        notify_type=Channel(row.notify_type),
         token=row.token,
         app=row.app,
         environment=Environment(row.environment) if row.environment else None,

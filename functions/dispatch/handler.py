@@ -10,8 +10,9 @@ from botocore.config import Config
 from pynamodb.connection import Connection
 
 from clarion import tables
+from clarion.channels import CHANNELS, Provider
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import Environment, NotifyType
+from clarion.decisions import Environment
 from clarion.events import EventLog
 from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.apns import ApnsApp
@@ -54,7 +55,7 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
 
 def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
     secrets = boto3.client("secretsmanager", config=SECRETS_IN_TIME)
-    if settings.notify_type is NotifyType.FCM:
+    if CHANNELS[settings.notify_type].provider is Provider.FCM:
         return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
     urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
     return apns_apps(settings.all_apps, secrets, urls)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar
 
-from clarion import payload
-from clarion.decisions import NotifyType, PushDecision, PushType, SubscriptionStatus
+from clarion.channels import is_call
+from clarion.decisions import PushDecision, PushType, SubscriptionStatus
 from clarion.messages import PushMessage
+from clarion.networks.statements import payload
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.tables import Subscription
@@ -60,7 +61,7 @@ def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
     if isinstance(app, FcmApp):
         ttl = min(int(useful_until(message) - now), MAX_TTL)
         return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
-    call = message.notify_type is NotifyType.VOIP
+    call = _is_call(message)
     body = (payload.voip(message) if call else payload.apns(message, title=app.title)).body
     return ApnsPush(
         app=app,
@@ -85,7 +86,4 @@ def _appeared_at(message: PushMessage) -> int:
 
 
 def _is_call(message: PushMessage) -> bool:
-    """A rule's `notify_type` reaches FCM alone: an iPhone's call is what goes by the voip channel."""
-    if message.notify_type is NotifyType.FCM:
-        return message.push_type is PushType.VOIP
-    return message.notify_type is NotifyType.VOIP
+    return is_call(message.notify_type, wanted_as_call=message.push_type is PushType.VOIP)

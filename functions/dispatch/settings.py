@@ -2,8 +2,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Json, model_validator
 
-from clarion.decisions import Environment, NotifyType
-from clarion.payload import TITLE, Title
+from clarion.channels import Channel
+from clarion.decisions import Environment
+from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
 from clarion.settings import Settings
@@ -22,7 +23,7 @@ class DispatchSettings(Settings):
 
     table_prefix: str
     queue_url: str
-    notify_type: NotifyType
+    notify_type: Channel
     events_stream: str
     cleanup_queue_url: str
     provider_secret_id: str

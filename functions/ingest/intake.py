@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from clarion.decisions import StatementDecision
 from clarion.metrics import Metric, decided
-from clarion.signature import verify
-from clarion.statement import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.signature import verify
 from ingest.candidates import Candidates
 from ingest.clock import now_ms
 from ingest.counts import Counts

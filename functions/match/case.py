@@ -6,8 +6,8 @@ from uuid import UUID
 
 from clarion.decisions import NotificationDecision, StatementDecision
 from clarion.messages import PushMessage, StatementMessage
-from clarion.payload import MAX_DATA_SIZE
-from clarion.statement import Statement
+from clarion.networks.statements.codec import Statement
+from clarion.networks.statements.payload import MAX_DATA_SIZE
 from match.admission import Notification, Ruling
 from match.fan_out import EVERYTHING, Page
 from match.faults import Fault, Unreadable

@@ -5,7 +5,8 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from clarion.decisions import NotifyType, PushType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import PushType, SubscriptionStatus
 from clarion.messages import Span
 from clarion.tables import KEY_BYTES, BySenderTopic, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
@@ -99,7 +100,7 @@ def _receiver(row: Subscription) -> Receiver:
     return Receiver(
         row.subscription_id,
         row.client_id,
-        NotifyType(row.notify_type),
+        Channel(row.notify_type),
         row.status == SubscriptionStatus.ACTIVE,
         int(row.generation),
     )

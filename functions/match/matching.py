@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from clarion.decisions import NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushType
 
 
 class Wish(NamedTuple):
@@ -19,7 +20,7 @@ class Receiver(NamedTuple):
 
     subscription_id: str
     client_id: bytes
-    notify_type: NotifyType
+    notify_type: Channel
     active: bool
     generation: int
 

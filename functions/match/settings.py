@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.limiter import Limit
 from clarion.settings import Settings
 
@@ -40,9 +40,9 @@ class MatchSettings(Settings):
         return Limit(self.subscription_cap, self.subscription_cap_seconds * 1000, cooldown=0)
 
     @property
-    def push_queues(self) -> dict[NotifyType, str]:
+    def push_queues(self) -> dict[Channel, str]:
         return {
-            NotifyType.APNS: self.apns_queue_url,
-            NotifyType.VOIP: self.voip_queue_url,
-            NotifyType.FCM: self.fcm_queue_url,
+            Channel.APNS: self.apns_queue_url,
+            Channel.VOIP: self.voip_queue_url,
+            Channel.FCM: self.fcm_queue_url,
         }

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from clarion.decisions import StatementDecision
-from clarion.signature import verify
-from clarion.statement import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
+from clarion.networks.statements.signature import verify
 
 
 class Verified(NamedTuple):

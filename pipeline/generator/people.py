@@ -3,7 +3,8 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS
 
@@ -23,9 +24,7 @@ def subscriptions(spark: SparkSession, plan: Plan) -> DataFrame:
         F.col("id").alias("sub"), (F.col("id") / 2).cast("long").alias("client")
     )
     apple = F.col("client") % 2 == 0
-    kind = (
-        F.when(apple & (F.col("sub") % 2 == 0), NotifyType.APNS).when(apple, NotifyType.VOIP).otherwise(NotifyType.FCM)
-    )
+    kind = F.when(apple & (F.col("sub") % 2 == 0), Channel.APNS).when(apple, Channel.VOIP).otherwise(Channel.FCM)
     left_alone = F.col("client") < plan.floods
     dies = ~left_alone & (plan.dice("dies", "sub") < 100)
     flips = ~left_alone & ~dies & (plan.dice("flips", "sub") < 200)

@@ -10,8 +10,8 @@ import sr25519
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.signature import Keypair, sign
-from clarion.statement import Proof, ProofKind, Statement
+from clarion.networks.statements.codec import Proof, ProofKind, Statement
+from clarion.networks.statements.signature import Keypair, sign
 from pipeline.generator.people import TOPICS, popular, topic_key
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS

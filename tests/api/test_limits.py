@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from api.room import Room
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.events import Event, EventLog
 from clarion.rulesets import RuleSet, RuleSets, Unchanged
 from clarion.tables import Quota, Rule, Subscription, Token
@@ -265,14 +265,14 @@ def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, reg
 def test_a_subscription_whose_token_row_is_lost_can_be_removed(client: Any, register: Any) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
-    Token(token_hash(NotifyType.APNS, token)).delete()
+    Token(token_hash(Channel.APNS, token)).delete()
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
 
 
 def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, room: Room) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
-    Token(token_hash(NotifyType.APNS, token), subscription_id="another", client_id=client.key).save()
+    Token(token_hash(Channel.APNS, token), subscription_id="another", client_id=client.key).save()
     answer = client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:contended")
 

@@ -21,7 +21,8 @@ from pynamodb.exceptions import TransactWriteError
 
 from api.room import Room
 from clarion import subscriptions
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, erase, erase_dead, owned
 from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token, split_rule_key
@@ -280,7 +281,7 @@ class Bench:
         self.connection = connection
         self.claims: list[int] = []
         self.rule_sets = RuleSets(connection, limit=LIMIT, request_cleanup=lambda *_: None, sleep=lambda _: None)
-        row = subscriptions.register(connection, Registration(CLIENT, NotifyType.FCM, str(uuid4())), now=1)
+        row = subscriptions.register(connection, Registration(CLIENT, Channel.FCM, str(uuid4())), now=1)
         assert isinstance(row, Subscription)
         self.sid = row.subscription_id
         self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)

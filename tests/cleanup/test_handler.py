@@ -9,8 +9,8 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion import subscriptions, tables
+from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import NotifyType
 from clarion.rulesets import RuleSet, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token
@@ -44,7 +44,7 @@ class Requests:
         self.rule_sets = RuleSets(connection, limit=1000, request_cleanup=self.queue.send_claim)
 
     def subscription(self) -> str:
-        row = subscriptions.register(self.connection, Registration(CLIENT, NotifyType.FCM, str(uuid4())), now=1)
+        row = subscriptions.register(self.connection, Registration(CLIENT, Channel.FCM, str(uuid4())), now=1)
         assert isinstance(row, Subscription)
         return row.subscription_id
 

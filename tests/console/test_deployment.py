@@ -5,7 +5,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from console.deployment import CHANNELS, Deployment
 from tests.console.account import Account, Clarion
 
@@ -81,7 +81,7 @@ def test_what_aws_refuses_is_told_with_what_was_asked(clarion: Clarion, account:
 
 
 def test_the_channels_are_those_of_subscriptions() -> None:
-    assert set(CHANNELS) == set(NotifyType)
+    assert set(CHANNELS) == set(Channel)
 
 
 @pytest.mark.parametrize(("queue", "function"), [("statements", "match"), ("voip", "voip")])

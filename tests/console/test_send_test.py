@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from clarion import tables
-from clarion.decisions import Environment, NotifyType, PushDecision
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushDecision
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.tables import Subscription, Token
@@ -129,8 +130,8 @@ def test_the_token_comes_from_standard_input_for_a_dash(
 
 def test_a_dead_token_costs_its_real_owner_nothing_more(account: Account) -> None:
     """What dispatch does when the provider declares the token dead, done to the test's subscription."""
-    Token(token_hash(NotifyType.FCM, TOKEN), subscription_id="the owner's", client_id=b"o" * 32).save()
-    device = send_test.Device(TOKEN, NotifyType.FCM, None, Environment.PRODUCTION)
+    Token(token_hash(Channel.FCM, TOKEN), subscription_id="the owner's", client_id=b"o" * 32).save()
+    device = send_test.Device(TOKEN, Channel.FCM, None, Environment.PRODUCTION)
     connection = tables.bind(account.here.prefix)
 
     with send_test._subscribed(device, datetime.now(UTC)) as name:

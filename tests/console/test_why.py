@@ -8,16 +8,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from clarion import statement
-from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
 from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from clarion.networks.statements import codec
 from console.lake import hours_back
 from local.device import Device, topic_of
 from tests.console.account import Account, Clarion
 
 CHAT = topic_of("why")
 RAW = Device("Alice asks why").statement(CHAT, data=b"hello")
-HASH = statement.decode(RAW).hash
+HASH = codec.decode(RAW).hash
 ALICE, BOB = b"a" * 32, b"b" * 32
 NOW = datetime.now(UTC)
 """Of the tests' events; the command's own is a moment later."""
@@ -45,14 +46,14 @@ class Way:
 
     def notification(self, to: UUID, decision: NotificationDecision, client: bytes = BOB) -> NotificationDecided:
         known = {"receipt": self.receipt, "statement_hash": HASH, "sender_pubkey": ALICE, "topic": CHAT}
-        channel = NotifyType.APNS
+        channel = Channel.APNS
         return NotificationDecided(
             at=self._next(), decision=decision, subscription_id=to, client_id=client, notify_type=channel, **known
         )
 
     def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **told: Any) -> PushTried:
         at = self._next()
-        known = {"receipt": self.receipt, "statement_hash": HASH, "notify_type": NotifyType.APNS}
+        known = {"receipt": self.receipt, "statement_hash": HASH, "notify_type": Channel.APNS}
         return PushTried(
             at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **told
         )
@@ -125,7 +126,7 @@ def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clari
 def test_bytes_that_are_no_statement_are_found_by_their_hash(clarion: Clarion, account: Account) -> None:
     account.tell_lake(Way().observed(statement=b"garbage"))
 
-    assert clarion("why", "--statement", statement.digest(b"garbage").hex()).code == 0
+    assert clarion("why", "--statement", codec.digest(b"garbage").hex()).code == 0
 
 
 def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:

@@ -6,7 +6,8 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 
 from clarion import tables
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from clarion.tables import Subscription, Token
 from clarion.tokens import declare_dead, token_hash
 
@@ -41,14 +42,14 @@ def tried(connection: Connection) -> Subscription:
         updated_at=CREATED_AT,
     )
     subscription.save()
-    owner = Token(token_hash(NotifyType.APNS, subscription.token))
+    owner = Token(token_hash(Channel.APNS, subscription.token))
     owner.subscription_id, owner.client_id = subscription.subscription_id, subscription.client_id
     owner.save()
     return Subscription.get(subscription.subscription_id)
 
 
 def _token_is_taken(subscription: Subscription) -> bool:
-    return Token.count(token_hash(NotifyType.APNS, subscription.token)) == 1
+    return Token.count(token_hash(Channel.APNS, subscription.token)) == 1
 
 
 def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
@@ -98,7 +99,7 @@ def test_a_subscription_that_is_gone_is_not_brought_back(connection: Connection,
 def test_a_token_freed_for_another_subscription_is_not_taken_from_it(
     connection: Connection, tried: Subscription
 ) -> None:
-    newer = Token(token_hash(NotifyType.APNS, tried.token))
+    newer = Token(token_hash(Channel.APNS, tried.token))
     newer.subscription_id, newer.client_id = "another", b"d" * 32
     newer.save()
 
@@ -163,4 +164,4 @@ def test_a_death_that_could_not_be_recorded_is_no_silence(connection: Connection
 
 
 def test_the_same_text_at_two_providers_is_two_tokens() -> None:
-    assert token_hash(NotifyType.APNS, "a1") != token_hash(NotifyType.VOIP, "a1")
+    assert token_hash(Channel.APNS, "a1") != token_hash(Channel.VOIP, "a1")

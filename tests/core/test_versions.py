@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from pynamodb.attributes import Attribute, BinaryAttribute, NumberAttribute
 from pynamodb.models import Model
 
-from clarion.decisions import NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushType
 from clarion.messages import Message, PushMessage, Span, StatementMessage
 from clarion.tables import MODELS, Subscription
 from tests import previous
@@ -36,7 +37,7 @@ WRITTEN: Mapping[str, Message] = {
         statement_hash=b"\x01" * 32,
         subscription_id=SUBSCRIPTION,
         client_id=b"\x02" * 32,
-        notify_type=NotifyType.FCM,
+        notify_type=Channel.FCM,
         push_type=PushType.VOIP,
         sender_pubkey=b"\x03" * 32,
         topic=b"\x04" * 32,
@@ -73,7 +74,7 @@ FIRST_VERSION = {
             statement_hash=b"\x01",
             subscription_id=SUBSCRIPTION,
             client_id=b"\x02",
-            notify_type=NotifyType.APNS,
+            notify_type=Channel.APNS,
             sender_pubkey=b"\x03",
             topic=b"\x04",
             data=b"\x05",

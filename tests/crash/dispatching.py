@@ -18,8 +18,9 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
+from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import Environment, NotifyType, SubscriptionStatus
+from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import EventLog
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
@@ -92,7 +93,7 @@ class Dispatching:
         row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, notify_type="apns", token=token, status="active")
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
-        Token(token_hash(NotifyType.APNS, token), subscription_id=row.subscription_id, client_id=row.client_id).save()
+        Token(token_hash(Channel.APNS, token), subscription_id=row.subscription_id, client_id=row.client_id).save()
         self._enqueue(
             PushMessage(
                 receipt=uuid4(),
@@ -100,7 +101,7 @@ class Dispatching:
                 statement_hash=uuid4().bytes * 2,
                 subscription_id=row.subscription_id,
                 client_id=row.client_id,
-                notify_type=NotifyType.APNS,
+                notify_type=Channel.APNS,
                 sender_pubkey=bytes(32),
                 topic=bytes(32),
                 data=b"sealed",
@@ -144,7 +145,7 @@ class Dispatching:
             )
         gone = Subscription.get(self._gone.subscription_id, consistent_read=True)
         assert gone.status == SubscriptionStatus.INVALID, "a dead token's subscription is still active"
-        assert not list(Token.query(token_hash(NotifyType.APNS, gone.token))), "a dead token is still taken"
+        assert not list(Token.query(token_hash(Channel.APNS, gone.token))), "a dead token is still taken"
         assert 1 <= _delayed(self._held_url) <= 2, "a held push is not in the held queue once, or twice after a crash"
         buried = Counter(_drain(self.deployment.dead_letter_url))
         assert buried[self._refused.subscription_id], "a refused push is not in the dead-letter queue"

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 import boto3
 
-from clarion.decisions import NotificationDecision, NotifyType, StatementDecision
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, StatementDecision
 from clarion.limiter import ROOM, Admitted, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
-from clarion.statement import Statement, encode
+from clarion.networks.statements.codec import Statement, encode
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
 from match.room import Clients
 from match.settings import MatchSettings
@@ -60,10 +61,10 @@ class Matching:
         scene = self._scene
         busy, fresh = uuid4().bytes * 2, uuid4().bytes * 2
         self._busy = [
-            scene.subscribe(client_id=busy, notify_type=NotifyType.APNS, subscription_id=_name("9")),
-            scene.subscribe(client_id=busy, notify_type=NotifyType.VOIP, subscription_id=_name("9")),
+            scene.subscribe(client_id=busy, notify_type=Channel.APNS, subscription_id=_name("9")),
+            scene.subscribe(client_id=busy, notify_type=Channel.VOIP, subscription_id=_name("9")),
         ]
-        self._fresh = [scene.subscribe(client_id=fresh, notify_type=NotifyType.FCM, subscription_id=_name("9"))]
+        self._fresh = [scene.subscribe(client_id=fresh, notify_type=Channel.FCM, subscription_id=_name("9"))]
         self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
         self._unseen = self._subscribe_unseen()
         self._fill(busy, LIMIT - 1)

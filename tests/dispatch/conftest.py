@@ -13,8 +13,9 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion import tables
+from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import Environment, NotifyType
+from clarion.decisions import Environment
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.providers.apns import ApnsApp
@@ -147,7 +148,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def register(aws: None) -> Callable[..., Subscription]:
     """A subscription as the API makes it."""
 
-    def register(notify_type: NotifyType, token: str, **changes: Any) -> Subscription:
+    def register(notify_type: Channel, token: str, **changes: Any) -> Subscription:
         made_at = 1_700_000_000_000
         attributes = {
             "client_id": b"c" * 32,

@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.decisions import NotifyType, PushDecision
+from clarion.channels import Channel
+from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.secrets import MAX_AGE
@@ -73,7 +74,7 @@ def work_until_empty(worker: Any, queue: Any, clock: Any) -> None:
 def test_a_delivered_push_leaves_the_queue_and_is_told_with_its_latency(
     worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    sent = message(register(NotifyType.APNS, "a1" * 32), observed_at=int(NOW * 1000) - 250)
+    sent = message(register(Channel.APNS, "a1" * 32), observed_at=int(NOW * 1000) - 250)
     queue.put(sent)
 
     report = worker.work()
@@ -92,8 +93,8 @@ def test_a_provider_down_for_ten_minutes_loses_nothing_and_gets_nothing_twice(
     worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
     lasting, fleeting = tokens(40), tokens(10)
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in lasting))
-    queue.put(*(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 300) for token in fleeting))
+    queue.put(*(message(register(Channel.APNS, token)) for token in lasting))
+    queue.put(*(message(register(Channel.APNS, token), expires_at=int(NOW) + 300) for token in fleeting))
     apns.down_until = NOW + 600
 
     while len(queue) and clock() < NOW + 3600:
@@ -112,7 +113,7 @@ def test_a_provider_down_for_ten_minutes_loses_nothing_and_gets_nothing_twice(
 def test_a_provider_that_can_not_be_reached_keeps_its_messages_waiting(
     cut_off: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(20)))
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(20)))
     report = cut_off.work()
 
     assert report.decisions == {PushDecision.RETRY: 20}
@@ -124,7 +125,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
     token = troubled_token(Trouble("TooManyRequests", retry_after=120))
-    sent = message(register(NotifyType.APNS, token))
+    sent = message(register(Channel.APNS, token))
     queue.put(sent)
 
     worker.work()
@@ -135,7 +136,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
 def test_a_table_that_can_not_be_read_costs_a_call_two_seconds(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    row = register(NotifyType.VOIP, "a1" * 32)
+    row = register(Channel.VOIP, "a1" * 32)
     call = message(row)
     queue.put(call)
     queue.put_text("broken", "{}")
@@ -155,7 +156,7 @@ def test_a_message_that_would_come_back_too_late_is_stale_at_once(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write
 ) -> None:
     token = troubled_token(Trouble("ServiceUnavailable", retry_after=120))
-    queue.put(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 100))
+    queue.put(message(register(Channel.APNS, token), expires_at=int(NOW) + 100))
 
     worker.work()
 
@@ -166,7 +167,7 @@ def test_a_message_that_would_come_back_too_late_is_stale_at_once(
 def test_a_call_that_nobody_could_take_in_thirty_seconds_never_rings(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    queue.put(message(register(NotifyType.VOIP, "a1" * 32)))
+    queue.put(message(register(Channel.VOIP, "a1" * 32)))
     clock.advance(30)
 
     report = worker.work()
@@ -178,8 +179,8 @@ def test_a_call_that_nobody_could_take_in_thirty_seconds_never_rings(
 def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    gone = [register(NotifyType.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(25)]
-    alive = [register(NotifyType.APNS, token) for token in tokens(25)]
+    gone = [register(Channel.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(25)]
+    alive = [register(Channel.APNS, token) for token in tokens(25)]
     queue.put(*(message(row) for pair in zip(gone, alive, strict=True) for row in pair))
 
     report = worker.work()
@@ -202,7 +203,7 @@ def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
 def test_a_death_that_could_not_be_recorded_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
     queue.put(message(row))
     hook = "before-call.dynamodb.TransactWriteItems"
     events = worker.dispatcher.connection.client.meta.events
@@ -223,7 +224,7 @@ def test_a_death_that_could_not_be_recorded_is_tried_again(
 def test_a_death_whose_clean_up_could_not_be_requested_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
     queue.put(message(row))
 
     def refuse(**_: object) -> None:
@@ -242,7 +243,7 @@ def test_a_death_whose_clean_up_could_not_be_requested_is_tried_again(
 def test_a_dead_token_gets_no_second_push(
     worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("BadDeviceToken")))
+    row = register(Channel.APNS, troubled_token(Trouble("BadDeviceToken")))
     queue.put(message(row))
     worker.work()
     queue.put(message(row))
@@ -257,7 +258,7 @@ def test_a_token_registered_after_its_death_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
     token = troubled_token(Trouble("Unregistered", ago=600, times=1))
-    row = register(NotifyType.APNS, token, created_at=int((NOW - 60) * 1000))
+    row = register(Channel.APNS, token, created_at=int((NOW - 60) * 1000))
     queue.put(message(row))
 
     assert worker.work().decisions == {PushDecision.RETRY: 1}
@@ -270,7 +271,7 @@ def test_a_token_registered_after_its_death_is_tried_again(
 def test_what_the_provider_will_never_take_goes_to_the_dead_letters_and_keeps_its_token(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("BadCollapseId")))
+    row = register(Channel.APNS, troubled_token(Trouble("BadCollapseId")))
     sent = message(row)
     queue.put(sent)
 
@@ -297,7 +298,7 @@ def test_a_wrong_key_stops_the_app_after_one_push_and_a_mended_one_resumes_it(
     stranger = keys.generate_apns_key(key_id="STRANGER00")
     secrets.texts["apns"] = good.replace(apns_key.key_id, stranger.key_id)
     wanted = tokens(30)
-    queue.put(*(message(register(NotifyType.APNS, token), expires_at=int(NOW) + 86_400) for token in wanted))
+    queue.put(*(message(register(Channel.APNS, token), expires_at=int(NOW) + 86_400) for token in wanted))
 
     for _ in range(600):
         worker.work()
@@ -321,7 +322,7 @@ def test_a_fault_of_one_app_is_told_by_its_name(
     worker: Any, queue: Any, secrets: Any, register: Register, message: Write
 ) -> None:
     del secrets.texts["apns"]
-    queue.put(message(register(NotifyType.APNS, "a1" * 32)), message(register(NotifyType.APNS, "a2" * 32)))
+    queue.put(message(register(Channel.APNS, "a1" * 32)), message(register(Channel.APNS, "a2" * 32)))
 
     assert worker.work().faults == {("first", "secret: ResourceNotFoundException"): 2}
 
@@ -332,7 +333,7 @@ def test_a_connection_reset_amid_500_streams_loses_nothing_and_shows_nothing_twi
     steady = [troubled_token(Trouble(delay=0.05), device) for device in range(500)]
     fatal = troubled_token(Trouble(Misbehaviour.RESET_CONNECTION, times=1))
     wanted = [*steady[:250], fatal, *steady[250:]]
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in wanted))
+    queue.put(*(message(register(Channel.APNS, token)) for token in wanted))
 
     report = worker.work()
 
@@ -353,14 +354,14 @@ def test_a_key_rotated_amid_the_work_costs_one_more_try_and_no_push(
     register: Register,
     message: Write,
 ) -> None:
-    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    queue.put(message(register(Channel.APNS, "a1" * 32)))
     worker.work()
     successor = keys.generate_apns_key(key_id="SUCCESSOR0")
     apns.trust(successor)
     secrets.texts["apns"] = json.dumps(
         {"key_id": successor.key_id, "team_id": successor.team_id, "private_key": successor.private_key}
     )
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(50)))
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(50)))
 
     report = worker.work()
 
@@ -372,8 +373,8 @@ def test_an_app_at_fault_delays_no_other(
     fleet: Any, queue: Any, secrets: Any, register: Register, message: Write, apns: Any
 ) -> None:
     del secrets.texts["second"]
-    queue.put(*(message(register(NotifyType.APNS, token, app="second")) for token in tokens(20)))
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(20)))
+    queue.put(*(message(register(Channel.APNS, token, app="second")) for token in tokens(20)))
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(20)))
 
     report = fleet.work()
 
@@ -384,8 +385,8 @@ def test_an_app_whose_token_endpoint_is_silent_delays_no_other(
     android_fleet: Any, queue: Any, lake: Any, register: Register, message: Write, fcm: Any, another_fcm: Any
 ) -> None:
     another_fcm.exchange = Answer(Misbehaviour.SILENCE)
-    queue.put(*(message(register(NotifyType.FCM, f"second-{n}", app="second")) for n in range(20)))
-    queue.put(*(message(register(NotifyType.FCM, f"first-{n}")) for n in range(20)))
+    queue.put(*(message(register(Channel.FCM, f"second-{n}", app="second")) for n in range(20)))
+    queue.put(*(message(register(Channel.FCM, f"first-{n}")) for n in range(20)))
 
     with working(android_fleet) as done:
         assert all_arrive(fcm, 20)
@@ -399,8 +400,8 @@ def test_a_scout_that_gets_no_answer_delays_no_other_app(
     fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
 ) -> None:
     silent = troubled_token(Trouble(Misbehaviour.SILENCE))
-    queue.put(message(register(NotifyType.VOIP, silent, environment="sandbox")))
-    queue.put(*(message(register(NotifyType.VOIP, token)) for token in tokens(20)))
+    queue.put(message(register(Channel.VOIP, silent, environment="sandbox")))
+    queue.put(*(message(register(Channel.VOIP, token)) for token in tokens(20)))
 
     with working(fleet) as done:
         assert all_arrive(apns, 20)
@@ -411,9 +412,9 @@ def test_a_subscription_names_its_app_and_environment(
     fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
 ) -> None:
     queue.put(
-        message(register(NotifyType.APNS, "a1" * 32)),
-        message(register(NotifyType.APNS, "a2" * 32, app="second")),
-        message(register(NotifyType.APNS, "a3" * 32, environment="sandbox")),
+        message(register(Channel.APNS, "a1" * 32)),
+        message(register(Channel.APNS, "a2" * 32, app="second")),
+        message(register(Channel.APNS, "a3" * 32, environment="sandbox")),
     )
 
     fleet.work()
@@ -428,7 +429,7 @@ def test_a_subscription_names_its_app_and_environment(
 def test_what_is_for_an_app_that_was_removed_is_held_for_a_few_attempts_and_is_a_dead_letter_then(
     fleet: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    row = register(NotifyType.APNS, "a1" * 32, app="third")
+    row = register(Channel.APNS, "a1" * 32, app="third")
     queue.put(message(row, expires_at=int(NOW) + 86_400))
 
     assert fleet.work().faults == {("third", "unknown app"): 1}
@@ -447,7 +448,7 @@ def test_what_waits_for_a_wrong_key_is_never_in_flight_and_is_a_dead_letter_afte
     worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write
 ) -> None:
     del secrets.texts["apns"]
-    queue.put(*(message(register(NotifyType.APNS, token), expires_at=2**32 - 1) for token in tokens(3)))
+    queue.put(*(message(register(Channel.APNS, token), expires_at=2**32 - 1) for token in tokens(3)))
 
     worker.work()
     assert (len(queue), queue.held, queue.in_flight) == (3, 3, 0)
@@ -463,7 +464,7 @@ def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(
     worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write, apns: Any, lake: Any
 ) -> None:
     good = secrets.texts.pop("apns")
-    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    queue.put(message(register(Channel.APNS, "a1" * 32)))
     worker.work()
     secrets.texts["apns"] = good
     apns.down_until = clock() + 200
@@ -483,7 +484,7 @@ def test_a_held_queue_that_takes_nothing_leaves_the_message_where_it_is(
 ) -> None:
     good = secrets.texts.pop("apns")
     queue.takes_held = False
-    sent = message(register(NotifyType.APNS, "a1" * 32))
+    sent = message(register(Channel.APNS, "a1" * 32))
     queue.put(sent)
 
     assert worker.work().unfinished == [str(sent.receipt)]
@@ -496,8 +497,8 @@ def test_a_held_queue_that_takes_nothing_leaves_the_message_where_it_is(
 def test_tokens_of_another_project_end_their_subscriptions_while_others_are_accepted(
     android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
 ) -> None:
-    foreign = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(9)]
-    honest = register(NotifyType.FCM, "an-honest-token")
+    foreign = [register(Channel.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(9)]
+    honest = register(Channel.FCM, "an-honest-token")
     queue.put(*(message(row) for row in [*foreign, honest]))
 
     report = android_fleet.work()
@@ -511,7 +512,7 @@ def test_tokens_of_another_project_end_their_subscriptions_while_others_are_acce
 def test_a_service_account_of_the_wrong_project_ends_no_subscription_and_raises_the_alarm(
     android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write, fcm: Any
 ) -> None:
-    rows = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(30)]
+    rows = [register(Channel.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(30)]
     queue.put(*(message(row, expires_at=int(NOW) + 86_400) for row in rows))
 
     report = android_fleet.work()
@@ -527,8 +528,8 @@ def test_a_service_account_of_the_wrong_project_ends_no_subscription_and_raises_
 def test_a_testers_phone_of_the_wrong_project_condemns_nobody_elses_token(
     android_fleet: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    tester = register(NotifyType.FCM, "a-testers-token")
-    rows = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(50)]
+    tester = register(Channel.FCM, "a-testers-token")
+    rows = [register(Channel.FCM, f"SENDER_ID_MISMATCH-{n}") for n in range(50)]
     for _ in range(3):
         queue.put(*(message(row) for row in rows))
         android_fleet.work()
@@ -542,8 +543,8 @@ def test_tokens_of_another_project_hold_nobody_elses_pushes_however_many_they_ar
     android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
 ) -> None:
     for round_ in range(3):
-        foreign = [register(NotifyType.FCM, f"SENDER_ID_MISMATCH-{round_}-{n}") for n in range(60)]
-        honest = register(NotifyType.FCM, f"honest-{round_}")
+        foreign = [register(Channel.FCM, f"SENDER_ID_MISMATCH-{round_}-{n}") for n in range(60)]
+        honest = register(Channel.FCM, f"honest-{round_}")
         queue.put(*(message(row) for row in [*foreign, honest]))
 
         assert android_fleet.work().decisions[PushDecision.DELIVERED] == 1
@@ -554,11 +555,11 @@ def test_tokens_of_another_project_hold_nobody_elses_pushes_however_many_they_ar
 def test_what_the_last_key_achieved_proves_nothing_of_the_next(
     android_fleet: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    queue.put(*(message(register(NotifyType.FCM, f"honest-{n}")) for n in range(20)))
+    queue.put(*(message(register(Channel.FCM, f"honest-{n}")) for n in range(20)))
     android_fleet.work()
     secrets.texts["first"] = json.dumps(json.loads(secrets.texts["first"]) | {"private_key_id": "another"})
     clock.advance(MAX_AGE + 1)
-    row = register(NotifyType.FCM, "SENDER_ID_MISMATCH-device")
+    row = register(Channel.FCM, "SENDER_ID_MISMATCH-device")
     queue.put(message(row, observed_at=int(clock() * 1000)))
 
     assert android_fleet.work().decisions == {PushDecision.MISCONFIGURED: 1}
@@ -568,10 +569,10 @@ def test_what_the_last_key_achieved_proves_nothing_of_the_next(
 def test_an_acceptance_of_long_ago_vouches_for_nothing(
     android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    queue.put(*(message(register(NotifyType.FCM, f"honest-{n}")) for n in range(20)))
+    queue.put(*(message(register(Channel.FCM, f"honest-{n}")) for n in range(20)))
     android_fleet.work()
     clock.advance(TRUST_SECONDS + 1)
-    queue.put(message(register(NotifyType.FCM, "SENDER_ID_MISMATCH-device")))
+    queue.put(message(register(Channel.FCM, "SENDER_ID_MISMATCH-device")))
 
     assert android_fleet.work().decisions == {PushDecision.MISCONFIGURED: 1}
 
@@ -579,9 +580,7 @@ def test_an_acceptance_of_long_ago_vouches_for_nothing(
 def test_a_wrong_bundle_id_ends_a_few_subscriptions_and_spares_the_rest(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    rows = [
-        register(NotifyType.APNS, troubled_token(Trouble("DeviceTokenNotForTopic"), device)) for device in range(60)
-    ]
+    rows = [register(Channel.APNS, troubled_token(Trouble("DeviceTokenNotForTopic"), device)) for device in range(60)]
     queue.put(*(message(row) for row in rows))
 
     report = worker.work()
@@ -594,20 +593,20 @@ def test_a_wrong_bundle_id_ends_a_few_subscriptions_and_spares_the_rest(
 def test_an_answer_that_another_push_refutes_holds_its_own_message_alone(
     worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    queue.put(message(register(NotifyType.APNS, "a1" * 32)))
+    queue.put(message(register(Channel.APNS, "a1" * 32)))
     worker.work()
-    forbidden = register(NotifyType.APNS, troubled_token(Trouble("Forbidden")))
-    queue.put(message(forbidden), *(message(register(NotifyType.APNS, token)) for token in tokens(5)))
+    forbidden = register(Channel.APNS, troubled_token(Trouble("Forbidden")))
+    queue.put(message(forbidden), *(message(register(Channel.APNS, token)) for token in tokens(5)))
     assert worker.work().decisions == {PushDecision.MISCONFIGURED: 1, PushDecision.DELIVERED: 5}
 
-    queue.put(*(message(register(NotifyType.APNS, token)) for token in tokens(5)))
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(5)))
     assert worker.work().decisions == {PushDecision.DELIVERED: 5}
 
 
 def test_a_malformed_token_ends_its_subscription_and_leaves_no_dead_letter(
     android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
 ) -> None:
-    malformed, honest = register(NotifyType.FCM, "INVALID_ARGUMENT-device"), register(NotifyType.FCM, "device")
+    malformed, honest = register(Channel.FCM, "INVALID_ARGUMENT-device"), register(Channel.FCM, "device")
     queue.put(message(malformed), message(honest))
 
     assert android_fleet.work().decisions == {PushDecision.TOKEN_GONE: 1, PushDecision.DELIVERED: 1}
@@ -619,7 +618,7 @@ def test_a_malformed_token_ends_its_subscription_and_leaves_no_dead_letter(
 def test_a_payload_that_google_takes_for_no_token_is_a_dead_letter_and_kills_none(
     android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
 ) -> None:
-    row = register(NotifyType.FCM, "INVALID_ARGUMENT-TIMES1-device")  # the payload is refused, the bare token is not
+    row = register(Channel.FCM, "INVALID_ARGUMENT-TIMES1-device")  # the payload is refused, the bare token is not
     queue.put(message(row))
 
     assert android_fleet.work().decisions == {PushDecision.REFUSED: 1}

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clarion.decisions import PushDecision
-from clarion.payload import FcmMessage
+from clarion.networks.statements.payload import FcmMessage
 from clarion.providers.fcm import FcmApp, FcmPush, refusal
 from clarion.providers.outcomes import (
     CredentialRejected,

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.messages import PushMessage
 from clarion.tables import Subscription
 from dispatch import handler as room
@@ -20,7 +20,7 @@ from local.provider import Trouble
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "a1" * 32
 
-type Invoke = Callable[[NotifyType, PushMessage], dict[str, Any]]
+type Invoke = Callable[[Channel, PushMessage], dict[str, Any]]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def invoke(
     secrets.create_secret(Name="apns", SecretString=json.dumps(apns_secret))
     secrets.create_secret(Name="fcm", SecretString=account.as_json(fcm.token_uri))
 
-    def invoke(notify_type: NotifyType, message: PushMessage) -> dict[str, Any]:
+    def invoke(notify_type: Channel, message: PushMessage) -> dict[str, Any]:
         room._room.cache_clear()
         settings = {
             "stage": "blue",
@@ -64,7 +64,7 @@ def invoke(
             "notify_type": notify_type.value,
             "events_stream": "events",
             "cleanup_queue_url": sqs.create_queue(QueueName="cleanup")["QueueUrl"],
-            "provider_secret_id": "fcm" if notify_type is NotifyType.FCM else "apns",
+            "provider_secret_id": "fcm" if notify_type is Channel.FCM else "apns",
             "bundle_id": BUNDLE,
             "apns_url": apns.url,
             "fcm_url": fcm.url,
@@ -96,9 +96,9 @@ def message(message: Callable[..., PushMessage]) -> Callable[..., PushMessage]:
 def test_an_alert_reaches_apns_as_apple_asks_for_it(
     invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    sent = message(register(NotifyType.APNS, TOKEN))
+    sent = message(register(Channel.APNS, TOKEN))
 
-    assert invoke(NotifyType.APNS, sent) == {"batchItemFailures": []}
+    assert invoke(Channel.APNS, sent) == {"batchItemFailures": []}
 
     (push,) = apns.received
     assert push.accepted
@@ -114,7 +114,7 @@ def test_an_alert_reaches_apns_as_apple_asks_for_it(
 def test_a_call_reaches_apns_as_a_voip_push_that_is_never_stored(
     invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    assert invoke(NotifyType.VOIP, message(register(NotifyType.VOIP, TOKEN))) == {"batchItemFailures": []}
+    assert invoke(Channel.VOIP, message(register(Channel.VOIP, TOKEN))) == {"batchItemFailures": []}
 
     (push,) = apns.received
     assert push.accepted
@@ -127,7 +127,7 @@ def test_a_call_reaches_apns_as_a_voip_push_that_is_never_stored(
 def test_a_push_for_android_reaches_fcm_with_the_statements_lifetime(
     invoke: Invoke, fcm: Fcm, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    assert invoke(NotifyType.FCM, message(register(NotifyType.FCM, "an-fcm-token"))) == {"batchItemFailures": []}
+    assert invoke(Channel.FCM, message(register(Channel.FCM, "an-fcm-token"))) == {"batchItemFailures": []}
 
     (push,) = fcm.received
     assert push.accepted
@@ -140,9 +140,9 @@ def test_a_push_for_android_reaches_fcm_with_the_statements_lifetime(
 def test_a_dead_token_ends_its_subscription(
     invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
 
-    assert invoke(NotifyType.APNS, message(row)) == {"batchItemFailures": []}
+    assert invoke(Channel.APNS, message(row)) == {"batchItemFailures": []}
 
     row.refresh()
     assert (row.status, row.status_reason) == ("invalid", "Unregistered")
@@ -151,9 +151,9 @@ def test_a_dead_token_ends_its_subscription(
 def test_a_provider_in_trouble_leaves_the_message_in_the_queue(
     invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    row = register(NotifyType.APNS, troubled_token(Trouble("ServiceUnavailable")))
+    row = register(Channel.APNS, troubled_token(Trouble("ServiceUnavailable")))
 
-    assert len(invoke(NotifyType.APNS, message(row))["batchItemFailures"]) == 1
+    assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
 
     row.refresh()
     assert row.status == "active"
@@ -162,10 +162,10 @@ def test_a_provider_in_trouble_leaves_the_message_in_the_queue(
 def test_a_subscription_deleted_since_the_match_gets_nothing(
     invoke: Invoke, apns: Apns, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    row = register(NotifyType.APNS, TOKEN)
+    row = register(Channel.APNS, TOKEN)
     row.delete()
 
-    assert invoke(NotifyType.APNS, message(row)) == {"batchItemFailures": []}
+    assert invoke(Channel.APNS, message(row)) == {"batchItemFailures": []}
 
     assert len(apns.received) == 0
 
@@ -176,7 +176,7 @@ def test_what_became_of_pushes_is_counted_for_the_stage(
     message: Callable[..., PushMessage],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    invoke(NotifyType.APNS, message(register(NotifyType.APNS, TOKEN)))
+    invoke(Channel.APNS, message(register(Channel.APNS, TOKEN)))
 
     (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
     assert (told["service"], told["stage"], told["push_delivered"]) == ("dispatch", "blue", [1])
@@ -192,7 +192,7 @@ def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     token = troubled_token(Trouble("TopicDisallowed"))
-    invoke(NotifyType.APNS, message(register(NotifyType.APNS, token)))
+    invoke(Channel.APNS, message(register(Channel.APNS, token)))
 
     dispatcher, _ = room._room()
     logged = "".join(str(vars(line)) for line in caplog.records)
@@ -211,12 +211,12 @@ def test_secrets_manager_may_be_silent_and_the_message_just_waits(
     message: Callable[..., PushMessage],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    row = register(NotifyType.APNS, TOKEN)
+    row = register(Channel.APNS, TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{silent.getsockname()[1]}")
         began = time.monotonic()
 
-        assert len(invoke(NotifyType.APNS, message(row))["batchItemFailures"]) == 1
+        assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
 
         assert time.monotonic() - began < 10
     assert "push_retry" in capsys.readouterr().out

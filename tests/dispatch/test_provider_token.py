@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clarion.decisions import NotifyType, PushDecision, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushDecision, PushType
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import APNS_PERIOD, ApnsCredential, ApnsKey, apns_token
@@ -36,7 +37,7 @@ type Write = Callable[..., PushMessage]
 def fresh(register: Callable[..., Subscription], message: Write, clock: Clock) -> Write:
     """A push message for a new subscription, observed this very moment."""
 
-    def fresh(notify_type: NotifyType = NotifyType.APNS, token: str | None = None) -> PushMessage:
+    def fresh(notify_type: Channel = Channel.APNS, token: str | None = None) -> PushMessage:
         now = int(clock())
         row = register(notify_type, token or f"a{uuid4().hex}{uuid4().hex[1:]}")
         return message(row, observed_at=now * 1000, expires_at=now + 86_400)
@@ -56,7 +57,7 @@ def test_pushes_soon_after_a_token_that_was_first_seen_late_arrive_at_once_and_o
     queue.put(fresh())
     new_worker().work()
     clock.seconds = BORDER + 3 * MINUTE
-    queue.put(*(fresh() for _ in range(20)), *(fresh(NotifyType.VOIP) for _ in range(20)))
+    queue.put(*(fresh() for _ in range(20)), *(fresh(Channel.VOIP) for _ in range(20)))
 
     report = new_worker().work()
 
@@ -181,7 +182,7 @@ def test_a_token_that_came_too_late_for_both_rules_is_no_misconfiguration(
     queue.put(fresh())
     slow.work()
     clock.seconds = BORDER + 1201
-    call = fresh(NotifyType.VOIP)
+    call = fresh(Channel.VOIP)
     queue.put(call)
 
     report = slow.work()

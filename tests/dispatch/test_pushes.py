@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.decisions import NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushType
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
@@ -19,7 +20,7 @@ TOKEN = "a1" * 32
 
 @pytest.fixture
 def message() -> Callable[..., PushMessage]:
-    def message(notify_type: NotifyType = NotifyType.APNS, **changes: Any) -> PushMessage:
+    def message(notify_type: Channel = Channel.APNS, **changes: Any) -> PushMessage:
         content = {
             "receipt": uuid4(),
             "observed_at": NOW * 1000,
@@ -83,26 +84,26 @@ def test_apple_is_never_asked_to_keep_an_alert_longer_than_it_would(
 
 
 def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
-    push = apns_of(message(NotifyType.VOIP), apns_app)
+    push = apns_of(message(Channel.VOIP), apns_app)
 
     assert (push.expiration, push.push_type) == (0, PushType.VOIP)
 
 
 def test_a_rule_never_changes_how_an_iphone_is_pushed(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
-    for channel in (NotifyType.APNS, NotifyType.VOIP):
+    for channel in (Channel.APNS, Channel.VOIP):
         alert, call = (apns_of(message(channel, push_type=push_type), apns_app) for push_type in PushType)
         assert alert == call
 
 
 def test_firebase_keeps_a_message_for_four_weeks_at_most(message: Callable[..., PushMessage], fcm_app: FcmApp) -> None:
-    assert fcm_of(message(NotifyType.FCM), fcm_app).ttl == 3600
-    assert fcm_of(message(NotifyType.FCM, expires_at=2**32 - 1), fcm_app).ttl == MAX_TTL
+    assert fcm_of(message(Channel.FCM), fcm_app).ttl == 3600
+    assert fcm_of(message(Channel.FCM, expires_at=2**32 - 1), fcm_app).ttl == MAX_TTL
 
 
 def test_firebase_keeps_a_call_only_while_the_caller_waits(
     message: Callable[..., PushMessage], fcm_app: FcmApp
 ) -> None:
-    call = message(NotifyType.FCM, push_type=PushType.VOIP, observed_at=(NOW - 12) * 1000)
+    call = message(Channel.FCM, push_type=PushType.VOIP, observed_at=(NOW - 12) * 1000)
 
     assert fcm_of(call, fcm_app).ttl == 18
 
@@ -110,16 +111,16 @@ def test_firebase_keeps_a_call_only_while_the_caller_waits(
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        ({"notify_type": NotifyType.VOIP}, 30),
-        ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP}, 30),
-        ({"notify_type": NotifyType.VOIP, "expires_at": NOW + 5}, 5),
-        ({"notify_type": NotifyType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
-        ({"notify_type": NotifyType.FCM, "push_type": PushType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
-        ({"notify_type": NotifyType.APNS}, 3600),
-        ({"notify_type": NotifyType.APNS, "push_type": PushType.VOIP}, 3600),
-        ({"notify_type": NotifyType.VOIP, "push_type": PushType.ALERT}, 30),
-        ({"notify_type": NotifyType.FCM}, 3600),
-        ({"notify_type": NotifyType.APNS, "replayed_since": 0}, 3600),
+        ({"notify_type": Channel.VOIP}, 30),
+        ({"notify_type": Channel.FCM, "push_type": PushType.VOIP}, 30),
+        ({"notify_type": Channel.VOIP, "expires_at": NOW + 5}, 5),
+        ({"notify_type": Channel.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
+        ({"notify_type": Channel.FCM, "push_type": PushType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
+        ({"notify_type": Channel.APNS}, 3600),
+        ({"notify_type": Channel.APNS, "push_type": PushType.VOIP}, 3600),
+        ({"notify_type": Channel.VOIP, "push_type": PushType.ALERT}, 30),
+        ({"notify_type": Channel.FCM}, 3600),
+        ({"notify_type": Channel.APNS, "replayed_since": 0}, 3600),
     ],
 )
 def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(
@@ -134,7 +135,7 @@ def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(
 def test_a_replayed_call_is_as_old_as_the_time_since_a_node_was_last_live(
     message: Callable[..., PushMessage], replayed_since: int
 ) -> None:
-    call = message(NotifyType.VOIP, replayed_since=replayed_since)
+    call = message(Channel.VOIP, replayed_since=replayed_since)
 
     assert obstacle(call, None, NOW) == Stale(reason="call")
 

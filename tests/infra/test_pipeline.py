@@ -293,4 +293,4 @@ def test_the_packages_for_emr_are_arm_libraries_without_spark() -> None:
 def test_the_code_is_the_shared_library_and_the_jobs() -> None:
     names = names_in(code_archive())
     assert {name.partition("/")[0] for name in names} == {"clarion", "pipeline"}
-    assert {"clarion/signature.py", "pipeline/cli.py", "pipeline/generator/day.py"} <= set(names)
+    assert {"clarion/networks/statements/signature.py", "pipeline/cli.py", "pipeline/generator/day.py"} <= set(names)

@@ -20,8 +20,8 @@ from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.events import StatementObserved
 from clarion.messages import StatementMessage
-from clarion.signature import sign
-from clarion.statement import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.signature import sign
 from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
 from ingest.rule_feed import StreamsClient

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.statement import MAX_SIZE
+from clarion.networks.statements.codec import MAX_SIZE
 from clarion.tables import Rule
 from ingest.settings import IngestSettings
 from ingest.task import Clients

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from clarion.metrics import Metric
-from clarion.statement import MAX_SIZE, Proof, ProofKind, Statement, encode
+from clarion.networks.statements.codec import MAX_SIZE, Proof, ProofKind, Statement, encode
 from clarion.tables import rule_key
 from ingest import outbox
 from ingest.candidates import Candidates

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.events import RECORD_BYTES, EventStream, StatementObserved
-from clarion.statement import MAX_SIZE
+from clarion.networks.statements.codec import MAX_SIZE
 from clarion.tables import Rule
 from ingest.lake import Lake
 from ingest.letter import MOST_BYTES, Letter

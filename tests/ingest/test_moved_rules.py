@@ -9,10 +9,11 @@ from uuid import uuid4
 import pytest
 from pynamodb.connection import Connection
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from clarion.messages import PushMessage, StatementMessage
+from clarion.networks.statements.codec import encode
 from clarion.rulesets import RuleSets
-from clarion.statement import encode
 from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
 from ingest.settings import IngestSettings
 from ingest.task import Clients
@@ -63,13 +64,13 @@ class Matching:
         self.clients.dynamodb.meta.events.register_first("before-call.dynamodb.Query", count)
 
     def told(self) -> list[str]:
-        pushes = [PushMessage.model_validate_json(body) for body in self.queues.drain(NotifyType.APNS)]
+        pushes = [PushMessage.model_validate_json(body) for body in self.queues.drain(Channel.APNS)]
         return sorted(str(push.subscription_id) for push in pushes)
 
 
 @pytest.fixture
 def matching(tables: Connection, received: "ReceivedQueue", sdk: Clients, lake: "ReadLake") -> Matching:
-    urls = {f"{name}_queue_url": sdk.sqs.create_queue(QueueName=name)["QueueUrl"] for name in NotifyType}
+    urls = {f"{name}_queue_url": sdk.sqs.create_queue(QueueName=name)["QueueUrl"] for name in Channel}
     settings = MatchSettings.model_validate(
         {
             "table_prefix": "test-",
@@ -89,7 +90,7 @@ def subscribe(sender: Sender, topic: bytes) -> Subscription:
     subscription = Subscription(
         str(uuid4()),
         client_id=uuid4().bytes * 2,
-        notify_type=NotifyType.APNS.value,
+        notify_type=Channel.APNS.value,
         token="a-token",
         status=SubscriptionStatus.ACTIVE.value,
         generation=1,

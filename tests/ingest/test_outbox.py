@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarion.statement import MAX_SIZE
+from clarion.networks.statements.codec import MAX_SIZE
 from ingest.letter import Letter
 from ingest.outbox import BATCH_BYTES, Outbox, Room, send_forever
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.statement import MAX_SIZE
+from clarion.networks.statements.codec import MAX_SIZE
 from clarion.tables import Lease, Rule
 from ingest.clock import now_ms
 from ingest.rule_feed import StreamsClient

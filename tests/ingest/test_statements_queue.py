@@ -4,7 +4,7 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.statement import MAX_SIZE
+from clarion.networks.statements.codec import MAX_SIZE
 from ingest.letter import ENVELOPE_BYTES, MOST_BYTES, Letter
 from ingest.statements_queue import StatementsQueue
 from ingest.task import Clients

@@ -6,8 +6,8 @@ import httpx
 import jwt
 import pytest
 
-from clarion import signature
-from clarion.statement import decode
+from clarion.networks.statements import signature
+from clarion.networks.statements.codec import decode
 from local.device import Api, Device, forge, topic_of
 
 SECRET = "a secret of at least thirty-two bytes"

@@ -1,16 +1,16 @@
 import json
 from uuid import UUID
 
-from clarion import statement
 from clarion.decisions import StatementDecision
 from clarion.events import StatementDecided, StatementObserved
+from clarion.networks.statements import codec
 from local.device import Device, topic_of
 from local.lake import trails
 
 
 def test_a_statements_trail_goes_from_its_observation_to_what_came_of_it() -> None:
     raw = Device("Alice").statement(topic_of("a chat"), data=bytes(range(256)))
-    digest, receipt = statement.digest(raw), UUID(int=1)
+    digest, receipt = codec.digest(raw), UUID(int=1)
     decided = StatementDecided(
         at=2, receipt=receipt, statement_hash=digest, decision=StatementDecision.UNMATCHED, observed_at=1
     )

@@ -15,10 +15,11 @@ from uuid import UUID, uuid4
 import boto3
 from moto import mock_aws
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from clarion.messages import Span, StatementMessage
+from clarion.networks.statements.codec import encode
 from clarion.prices import READ_UNIT
-from clarion.statement import encode
 from clarion.tables import Rule, Subscription, rule_key
 from match.room import Clients
 from match.settings import MatchSettings
@@ -311,7 +312,7 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
         Subscription(
             subscription_id,
             client_id=uuid4().bytes * 2,
-            notify_type=NotifyType.APNS.value,
+            notify_type=Channel.APNS.value,
             token="a" * 64,
             status=SubscriptionStatus.ACTIVE.value,
             generation=1,

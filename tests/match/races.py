@@ -13,7 +13,8 @@ from uuid import UUID
 
 from botocore.model import OperationModel
 
-from clarion.decisions import NotificationDecision, NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushType
 from clarion.limiter import LATENESS, Limit, unpack
 from match.admission import Admission, Notification
 from match.caps import Caps
@@ -24,9 +25,7 @@ from match.windows import Windows
 from tests.match.dictionary import Dictionary
 from tests.match.scene import NEVER, NOW, PREFIX
 
-RECEIVERS = [
-    Receiver(str(UUID(int=number)), b"c" * 32, NotifyType.APNS, active=True, generation=1) for number in range(2)
-]
+RECEIVERS = [Receiver(str(UUID(int=number)), b"c" * 32, Channel.APNS, active=True, generation=1) for number in range(2)]
 """Subscriptions of one client."""
 SANDBOXES = 4
 CLOCKS_APART = 600

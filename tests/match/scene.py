@@ -10,10 +10,11 @@ import boto3
 import sr25519
 
 from clarion import tables
-from clarion.decisions import NotifyType, PushType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import PushType, SubscriptionStatus
 from clarion.messages import PushMessage, StatementMessage
-from clarion.signature import Keypair, sign
-from clarion.statement import Statement, encode
+from clarion.networks.statements.codec import Statement, encode
+from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import Rule, Subscription, rule_key
 from match.room import Clients, Room
 from match.settings import MatchSettings
@@ -56,9 +57,7 @@ def deploy() -> dict[str, str]:
         DeliveryStreamName="lake",
         ExtendedS3DestinationConfiguration=lake,  # type: ignore[arg-type] # the stub's TypedDict
     )
-    queues = {
-        name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*NotifyType, "statements")
-    }
+    queues = {name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*Channel, "statements")}
     return {
         "CLARION_TABLE_PREFIX": PREFIX,
         "CLARION_EVENTS_STREAM": "lake",
@@ -116,7 +115,7 @@ class Queues:
         return bodies
 
     def pushes(self) -> list[PushMessage]:
-        return [PushMessage.model_validate_json(body) for name in NotifyType for body in self.drain(name)]
+        return [PushMessage.model_validate_json(body) for name in Channel for body in self.drain(name)]
 
 
 @dataclass
@@ -141,7 +140,7 @@ class Scene:
         *topics: bytes,
         subscription_id: str | None = None,
         client_id: bytes | None = None,
-        notify_type: NotifyType = NotifyType.APNS,
+        notify_type: Channel = Channel.APNS,
         status: SubscriptionStatus = SubscriptionStatus.ACTIVE,
         generation: int = 1,
         rules_generation: int = 1,

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import NotificationDecision, NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushType
 from clarion.limiter import LATENESS, Admitted, Limit, Window
 from clarion.messages import StatementMessage
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
@@ -289,7 +290,7 @@ def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_wa
         scene.sender.key,
         NEVER,
         Match(
-            Receiver(subscription.subscription_id, subscription.client_id, NotifyType.APNS, active=True, generation=1),
+            Receiver(subscription.subscription_id, subscription.client_id, Channel.APNS, active=True, generation=1),
             TOPIC,
             PushType.ALERT,
         ),

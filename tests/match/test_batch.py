@@ -10,11 +10,12 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
-from clarion.decisions import NotifyType, PushType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import PushType, SubscriptionStatus
 from clarion.messages import StatementMessage
 from clarion.metrics import Metric
-from clarion.payload import MAX_DATA_SIZE
-from clarion.statement import encode
+from clarion.networks.statements.codec import encode
+from clarion.networks.statements.payload import MAX_DATA_SIZE
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription, rule_key
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
@@ -29,8 +30,8 @@ def test_a_wanted_statement_becomes_one_push(scene: Scene) -> None:
     assert (push.receipt, push.topic, push.data, push.truncated) == (message.receipt, TOPIC, b"sealed", False)
 
 
-@pytest.mark.parametrize("notify_type", NotifyType)
-def test_a_push_goes_to_the_queue_of_its_channel(scene: Scene, notify_type: NotifyType) -> None:
+@pytest.mark.parametrize("notify_type", Channel)
+def test_a_push_goes_to_the_queue_of_its_channel(scene: Scene, notify_type: Channel) -> None:
     scene.subscribe(notify_type=notify_type)
     scene.take(scene.observe(scene.sender.states()))
     assert len(scene.queues.drain(notify_type)) == 1
@@ -167,13 +168,13 @@ def test_a_statement_without_data_is_not_truncated(scene: Scene) -> None:
 
 
 def test_a_rule_for_calls_makes_a_call(scene: Scene) -> None:
-    scene.subscribe(notify_type=NotifyType.FCM, push_type=PushType.VOIP)
+    scene.subscribe(notify_type=Channel.FCM, push_type=PushType.VOIP)
     scene.take(scene.observe(scene.sender.states()))
     assert [push.push_type for push in scene.pushes()] == [PushType.VOIP]
 
 
 def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_topic(scene: Scene) -> None:
-    subscription = scene.subscribe(OTHER, notify_type=NotifyType.FCM)
+    subscription = scene.subscribe(OTHER, notify_type=Channel.FCM)
     key = rule_key(1, scene.sender.key, TOPIC)
     Rule(subscription.subscription_id, key, sender_topic=scene.sender.key + TOPIC, push_type=PushType.VOIP).save()
     scene.take(scene.observe(scene.sender.states(OTHER, TOPIC)), scene.observe(scene.sender.states(TOPIC, OTHER)))

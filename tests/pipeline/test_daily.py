@@ -24,8 +24,8 @@ COMPLETE = """
 import importlib, pkgutil
 import boto3, pandas, pydantic
 import clarion, pipeline
-from clarion import signature
-from clarion.statement import Statement, decode, encode
+from clarion.networks.statements import signature
+from clarion.networks.statements.codec import Statement, decode, encode
 import pipeline.cli
 import sr25519
 

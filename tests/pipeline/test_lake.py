@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from clarion.decisions import NotificationDecision, NotifyType, PushDecision, StatementDecision, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushDecision, StatementDecision, SubscriptionStatus
 from clarion.events import (
     Event,
     NotificationDecided,
@@ -37,14 +38,14 @@ EVENTS: list[Event] = [
     ),
     NotificationDecided(
         at=AT, receipt=RECEIPT, statement_hash=HASH, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
-        client_id=CLIENT, notify_type=NotifyType.FCM, sender_pubkey=SENDER, topic=TOPIC, order=7,
+        client_id=CLIENT, notify_type=Channel.FCM, sender_pubkey=SENDER, topic=TOPIC, order=7,
     ),
     PushTried(
         at=AT, receipt=RECEIPT, statement_hash=HASH, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
-        notify_type=NotifyType.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
+        notify_type=Channel.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
     ),
     SubscriptionChanged(
-        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, notify_type=NotifyType.FCM,
+        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, notify_type=Channel.FCM,
         status=SubscriptionStatus.ACTIVE, generation=3, revision=5,
     ),
     RulesChanged(

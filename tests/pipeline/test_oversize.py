@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.messages import StatementMessage
-from clarion.signature import sign
-from clarion.statement import Statement
+from clarion.networks.statements.codec import Statement
+from clarion.networks.statements.signature import sign
 from pipeline import replay
 from pipeline.lake import HOUR_MS, SCHEMAS, Kind, Lake, Period, hour_columns
 from pipeline.oversize import fetched

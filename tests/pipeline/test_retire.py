@@ -7,7 +7,7 @@ import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.events import EventLog
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
@@ -65,7 +65,7 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: Lake) -> None:
 
 
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: Lake, connection: Connection) -> None:
-    wishes = [Registration(CLIENT, NotifyType.FCM, f"token-{number}") for number in range(3)]
+    wishes = [Registration(CLIENT, Channel.FCM, f"token-{number}") for number in range(3)]
     rows = [register(connection, wish, now=NOW - 200 * DAY_MS) for wish in wishes]
     ids = [row.subscription_id for row in rows if isinstance(row, Subscription)]
     told(lake, Kind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids])

@@ -8,8 +8,8 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from clarion.signature import sign
-from clarion.statement import Proof, ProofKind, Statement
+from clarion.networks.statements.codec import Proof, ProofKind, Statement
+from clarion.networks.statements.signature import sign
 from pipeline.lake import HOUR_MS, SCHEMAS, Kind, Lake, Period, hour_columns, hour_path
 from pipeline.verify import Facts, facts, verified
 

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from clarion import statement
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
 from clarion.messages import PushMessage
+from clarion.networks.statements import codec
 from local.device import Device, topic_of
 from local.system import PATIENCE, System
 
@@ -93,7 +93,7 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     whats: list[str] = []
     async with asyncio.timeout(PATIENCE):
         while "delivered" not in whats:
-            digits = statement.digest(raw).hex()
+            digits = codec.digest(raw).hex()
             ended = await clarion("why", "--statement", digits, "--client", bob.public_key.hex())
             whats = [step["what"] for trace in ended.told["traces"] for step in trace["steps"]]
 
@@ -172,7 +172,7 @@ def _push(channel: str, expires_at: int) -> PushMessage:
         statement_hash=bytes(32),
         subscription_id=uuid4(),
         client_id=bytes(32),
-        notify_type=NotifyType(channel),
+        notify_type=Channel(channel),
         sender_pubkey=bytes(32),
         topic=TOPIC,
         expires_at=expires_at,

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from clarion.statement import decode
+from clarion.networks.statements.codec import decode
 from local.device import Device, forge, topic_of
 from local.system import INGEST_LOG, PATIENCE, System, ingesting
 from tests.hostile import (

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clarion.decisions import NotifyType
+from clarion.channels import Channel
+from clarion.networks.statements.codec import digest
 from clarion.providers import apns, fcm
-from clarion.statement import digest
 from clarion.tables import Subscription, Token, table_name
 from clarion.tokens import token_hash
 from local.apns_trouble import troubled_token
@@ -55,7 +55,7 @@ STALE = Fate(("stale",))
 class Case:
     """A phone. What its provider answers, and with what Retry-After; None is that it takes the push."""
 
-    channel: NotifyType
+    channel: Channel
     answer: str | Misbehaviour | None
     fate: Fate
     retry_after: int | None = None
@@ -71,7 +71,7 @@ class Case:
     def token(self, number: int) -> str:
         """Of the `number`-th phone. What is to succeed later meets its trouble once."""
         times = 1 if self.fate is DELIVERED_LATER else None
-        if self.channel is NotifyType.FCM:
+        if self.channel is Channel.FCM:
             words = (self.answer, self.retry_after and f"AFTER{self.retry_after}", times and f"TIMES{times}")
             return "-".join([word for word in words if isinstance(word, str)] + [f"phone{number:04}" + "F" * 120])
         trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
@@ -79,38 +79,38 @@ class Case:
 
 
 def of_apns() -> Iterator[Case]:
-    yield Case(NotifyType.APNS, None, DELIVERED)
+    yield Case(Channel.APNS, None, DELIVERED)
     for _, reason in sorted(apns.TOKEN_GONE | apns.TOKEN_OR_APP):
-        yield Case(NotifyType.APNS, reason, TOKEN_DEAD)
+        yield Case(Channel.APNS, reason, TOKEN_DEAD)
     for _, reason in sorted(apns.RETRY | apns.TOO_NEW):
-        yield Case(NotifyType.APNS, reason, DELIVERED_LATER, retry_after=1)
-    yield Case(NotifyType.APNS, Misbehaviour.RESET_STREAM, DELIVERED_LATER)
+        yield Case(Channel.APNS, reason, DELIVERED_LATER, retry_after=1)
+    yield Case(Channel.APNS, Misbehaviour.RESET_STREAM, DELIVERED_LATER)
     for _, reason in sorted(apns.REFUSED):
-        yield Case(NotifyType.APNS, reason, DEAD_LETTER)
+        yield Case(Channel.APNS, reason, DEAD_LETTER)
     # They hold all pushes of the app, which the sandbox is one of by itself: no other test is held with them.
     for _, reason in sorted((apns.REJECTED | apns.MISCONFIGURED) - UNKNOWN_TO_THE_STAND_IN):
-        yield Case(NotifyType.APNS, reason, HELD, environment="sandbox")
+        yield Case(Channel.APNS, reason, HELD, environment="sandbox")
 
 
 UNKNOWN_TO_THE_STAND_IN = {(403, "BadEnvironmentKeyInToken")}
 """Another spelling of `BadEnvironmentKeyIdInToken`, which Apple's documentation has beside it."""
 
 OF_VOIP = (
-    Case(NotifyType.VOIP, None, DELIVERED),
-    Case(NotifyType.VOIP, "Unregistered", TOKEN_DEAD),
-    Case(NotifyType.VOIP, "ServiceUnavailable", DELIVERED_LATER, retry_after=1),
-    Case(NotifyType.VOIP, "TooManyRequests", STALE, retry_after=60),
-    Case(NotifyType.VOIP, "PayloadTooLarge", DEAD_LETTER),
+    Case(Channel.VOIP, None, DELIVERED),
+    Case(Channel.VOIP, "Unregistered", TOKEN_DEAD),
+    Case(Channel.VOIP, "ServiceUnavailable", DELIVERED_LATER, retry_after=1),
+    Case(Channel.VOIP, "TooManyRequests", STALE, retry_after=60),
+    Case(Channel.VOIP, "PayloadTooLarge", DEAD_LETTER),
 )
 OF_FCM = (
-    Case(NotifyType.FCM, None, DELIVERED),
-    Case(NotifyType.FCM, "UNREGISTERED", TOKEN_DEAD),
-    Case(NotifyType.FCM, fcm.INVALID, TOKEN_DEAD),
-    Case(NotifyType.FCM, fcm.FOREIGN, TOKEN_DEAD),
-    Case(NotifyType.FCM, fcm.OF_AN_IPHONE, HELD),
-    Case(NotifyType.FCM, "QUOTA_EXCEEDED", DELIVERED_LATER, retry_after=1),
-    Case(NotifyType.FCM, "UNAVAILABLE", DELIVERED_LATER, retry_after=1),
-    Case(NotifyType.FCM, "INTERNAL", DELIVERED_LATER, retry_after=1),
+    Case(Channel.FCM, None, DELIVERED),
+    Case(Channel.FCM, "UNREGISTERED", TOKEN_DEAD),
+    Case(Channel.FCM, fcm.INVALID, TOKEN_DEAD),
+    Case(Channel.FCM, fcm.FOREIGN, TOKEN_DEAD),
+    Case(Channel.FCM, fcm.OF_AN_IPHONE, HELD),
+    Case(Channel.FCM, "QUOTA_EXCEEDED", DELIVERED_LATER, retry_after=1),
+    Case(Channel.FCM, "UNAVAILABLE", DELIVERED_LATER, retry_after=1),
+    Case(Channel.FCM, "INTERNAL", DELIVERED_LATER, retry_after=1),
 )
 CASES = (*of_apns(), *OF_VOIP, *OF_FCM)
 
@@ -185,14 +185,14 @@ async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping
     return {each: sorted(told[each], key=lambda event: int(event["attempt"])) for each in fates}
 
 
-def push_queues(system: System, channel: NotifyType) -> list[str]:
+def push_queues(system: System, channel: Channel) -> list[str]:
     """The URLs of a channel's queue and of the one where what is held waits; a call waits nowhere."""
     sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
-    names = [channel] if channel is NotifyType.VOIP else [channel, f"{channel}-held"]
+    names = [channel] if channel is Channel.VOIP else [channel, f"{channel}-held"]
     return [sqs.get_queue_url(QueueName=f"{prefix}{name}")["QueueUrl"] for name in names]
 
 
-def in_queues(system: System) -> dict[NotifyType, int]:
+def in_queues(system: System) -> dict[Channel, int]:
     """How many messages each channel has, in whatever state."""
     sqs = system.client("sqs")
     states = [
@@ -204,12 +204,12 @@ def in_queues(system: System) -> dict[NotifyType, int]:
     def count(url: str) -> int:
         return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=states)["Attributes"].values()))
 
-    return {channel: sum(map(count, push_queues(system, channel))) for channel in NotifyType}
+    return {channel: sum(map(count, push_queues(system, channel))) for channel in Channel}
 
 
 def empty_queues(system: System) -> None:
     """What waits for somebody to mend the configuration would be tried again beside the tests that follow."""
-    for channel in NotifyType:
+    for channel in Channel:
         for url in push_queues(system, channel):
             system.client("sqs").purge_queue(QueueUrl=url)
 
@@ -218,7 +218,7 @@ def dead_letters(system: System, subscriptions: set[str]) -> list[str]:
     """Take those of `subscriptions` out of all dead-letter queues; the others' stay."""
     sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
     found = []
-    for channel in NotifyType:
+    for channel in Channel:
         url = sqs.get_queue_url(QueueName=f"{prefix}{channel}-dead")["QueueUrl"]
         while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=3).get(
             "Messages"

@@ -19,8 +19,8 @@ import pytest
 import pytest_asyncio
 from aws_cdk.assertions import Template
 
-from clarion import statement
 from clarion.messages import StatementMessage
+from clarion.networks.statements import codec
 from clarion.tables import rule_key
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
@@ -140,7 +140,7 @@ async def use_match(system: System) -> None:
     for raw in raws:
         message = StatementMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
         await system.hand_to_match(message)
-    hashes = {statement.digest(raw).hex() for raw in raws}
+    hashes = {codec.digest(raw).hex() for raw in raws}
     async for events in system.lake.growing(WAIT_S):
         if hashes <= {event.get("statement_hash") for event in events}:
             return

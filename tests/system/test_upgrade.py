@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clarion import statement
+from clarion.networks.statements import codec
 from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, template_of
@@ -120,7 +120,7 @@ async def explained(system: System, published: Iterable[bytes]) -> str:
     known: dict[str, list[str]] = {}
     async for events in system.lake.growing(LAKE_S):
         known = trails(events)
-    by_data = {data_of(raw): statement.digest(raw).hex() for raw in published}
+    by_data = {data_of(raw): codec.digest(raw).hex() for raw in published}
     lines = []
     for name, accepted in zip(("APNs", "FCM"), pushed(system), strict=True):
         lines += [f"accepted by {name}, but not published: {data}" for data in sorted(accepted - by_data.keys())]
@@ -130,7 +130,7 @@ async def explained(system: System, published: Iterable[bytes]) -> str:
 
 
 def data_of(raw: bytes) -> str:
-    return (statement.decode(raw).data or b"").hex()
+    return (codec.decode(raw).data or b"").hex()
 
 
 async def test_an_upgrade_while_statements_flow_loses_none_and_shows_none_twice(before: Path) -> None:

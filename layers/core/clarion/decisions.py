@@ -3,14 +3,6 @@
 from enum import StrEnum
 
 
-class NotifyType(StrEnum):
-    """The channel of a subscription: what kind of token it holds, and so which provider its pushes go to."""
-
-    APNS = "apns"
-    VOIP = "voip"
-    FCM = "fcm"
-
-
 class PushType(StrEnum):
     """How the phone is to present a push; a rule of an FCM subscription may ask for `voip`."""
 

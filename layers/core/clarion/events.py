@@ -11,14 +11,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from clarion.decisions import (
-    NotificationDecision,
-    NotifyType,
-    PushDecision,
-    PushType,
-    StatementDecision,
-    SubscriptionStatus,
-)
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision, PushDecision, PushType, StatementDecision, SubscriptionStatus
 from clarion.messages import HexBytes, Milliseconds, StatementMessage
 
 if TYPE_CHECKING:
@@ -88,7 +82,7 @@ class NotificationDecided(Decided):
     decision: NotificationDecision
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: NotifyType
+    notify_type: Channel
     sender_pubkey: HexBytes
     topic: HexBytes
     order: int | None = None
@@ -102,7 +96,7 @@ class PushTried(Decided):
     event: Literal["push"] = "push"
     decision: PushDecision
     subscription_id: UUID
-    notify_type: NotifyType
+    notify_type: Channel
     attempt: int
     latency_ms: int
     status: int | None = None
@@ -119,7 +113,7 @@ class SubscriptionChanged(Event):
     event: Literal["subscription"] = "subscription"
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: NotifyType
+    notify_type: Channel
     status: SubscriptionStatus | Literal["removed"]
     status_reason: str | None = None
     generation: int
@@ -131,7 +125,7 @@ class SubscriptionChanged(Event):
             at=at,
             subscription_id=UUID(row.subscription_id),
             client_id=row.client_id,
-            notify_type=NotifyType(row.notify_type),
+            notify_type=Channel(row.notify_type),
             status=SubscriptionStatus(row.status),
             status_reason=row.status_reason,
             generation=int(row.generation),

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
 
-from clarion.decisions import NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushType
 
 Milliseconds = Annotated[int, Field(ge=0)]
 """UNIX time in milliseconds."""
@@ -94,7 +95,7 @@ class PushMessage(Message):
     statement_hash: HexBytes
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: NotifyType
+    notify_type: Channel
     push_type: PushType = PushType.ALERT
     sender_pubkey: HexBytes
     topic: HexBytes

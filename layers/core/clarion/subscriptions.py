@@ -9,7 +9,8 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
-from clarion.decisions import Environment, NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import Environment, SubscriptionStatus
 from clarion.rulesets import ATTEMPTS, Unchanged, back_off
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import token_hash
@@ -23,7 +24,7 @@ class Registration:
     """What a client asks for. Without `app` and `environment`, it is the first app in production."""
 
     client_id: bytes
-    notify_type: NotifyType
+    notify_type: Channel
     token: str = field(repr=False)
     app: str | None = None
     environment: Environment | None = None
@@ -58,7 +59,7 @@ def register(connection: Connection, wish: Registration, *, now: int) -> Subscri
     return Unchanged.CONTENDED
 
 
-def holder(notify_type: NotifyType, token: str) -> TokenTaken | None:
+def holder(notify_type: Channel, token: str) -> TokenTaken | None:
     """Whose the token is now."""
     row = next(iter(Token.batch_get([token_hash(notify_type, token)], consistent_read=True)), None)
     return TokenTaken(row.subscription_id, row.client_id) if row else None
@@ -110,7 +111,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
             for row in rows:
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
-                    key = token_hash(NotifyType(row.notify_type), row.token)
+                    key = token_hash(Channel(row.notify_type), row.token)
                     its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
                     write.delete(Token(key), condition=its_own)
     except TransactWriteError as error:

@@ -6,7 +6,8 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
-from clarion.decisions import NotifyType, SubscriptionStatus
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
 
 ATTEMPTS = 3
@@ -14,7 +15,7 @@ DEAD_SECONDS = 30 * 86_400
 """How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
 
-def token_hash(notify_type: NotifyType, token: str) -> bytes:
+def token_hash(notify_type: Channel, token: str) -> bytes:
     """The key of a token's `tokens` row: one token text may exist at more than one provider."""
     return hashlib.sha256(f"{notify_type}:{token}".encode()).digest()
 
@@ -57,7 +58,7 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
     ended.status, ended.status_reason = SubscriptionStatus.INVALID.value, reason
     ended.revision = ended.generation = row.revision + 1
     ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
-    token = Token(token_hash(NotifyType(row.notify_type), row.token))
+    token = Token(token_hash(Channel(row.notify_type), row.token))
     with TransactWrite(connection=connection) as write:
         write.update(
             row,

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from clarion.decisions import Environment, PushType
-from clarion.payload import TITLE
+from clarion.networks.statements.payload import TITLE
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
     CredentialRejected,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from clarion.decisions import Environment
-from clarion.payload import TITLE, Title
+from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, GoogleAccount, GoogleCredential

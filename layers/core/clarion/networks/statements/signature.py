@@ -2,7 +2,7 @@
 
 import sr25519
 
-from clarion.statement import Proof, ProofKind, Statement
+from clarion.networks.statements.codec import Proof, ProofKind, Statement
 
 type Keypair = tuple[bytes, bytes]
 """Public key (32 bytes) and secret key (64 bytes), as `sr25519.pair_from_seed` returns them."""

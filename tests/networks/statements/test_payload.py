@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion import payload
-from clarion.decisions import NotifyType, PushType
+from clarion.channels import Channel
+from clarion.decisions import PushType
 from clarion.messages import PushMessage
-from clarion.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
+from clarion.networks.statements import payload
+from clarion.networks.statements.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
 
 SENDER, TOPIC = bytes.fromhex("ab12cd34" * 8), bytes.fromhex("e5f6a7b8" * 8)
 SENDER_HEX, TOPIC_HEX = SENDER.hex(), TOPIC.hex()
@@ -23,7 +24,7 @@ push = partial(
     statement_hash=bytes(32),
     subscription_id=UUID(int=2),
     client_id=bytes(32),
-    notify_type=NotifyType.APNS,
+    notify_type=Channel.APNS,
     sender_pubkey=SENDER,
     topic=TOPIC,
     expires_at=1_800_000_000,

@@ -7,10 +7,10 @@ import pytest
 import sr25519
 from scalecodec.base import RuntimeConfigurationObject, ScaleBytes
 
-from clarion.signature import Keypair
-from clarion.statement import Proof, ProofKind, Statement
+from clarion.networks.statements.codec import Proof, ProofKind, Statement
+from clarion.networks.statements.signature import Keypair
 
-_VECTORS = Path(__file__).parent.parent / "data" / "statement-store.json"
+_VECTORS = Path(__file__).parents[2] / "data" / "statement-store.json"
 _PROOFS = {ProofKind.SR25519: "Sr25519", ProofKind.ED25519: "Ed25519", ProofKind.ECDSA: "Ecdsa"}
 
 

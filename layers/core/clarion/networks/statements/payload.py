@@ -11,12 +11,13 @@ from typing import Annotated, NamedTuple, TypedDict
 
 from pydantic import Field
 
+from clarion.channels import CHANNELS, Channel
 from clarion.messages import PushMessage
 
-APNS_LIMIT = 4096  # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
-VOIP_LIMIT = 5120
-FCM_LIMIT = 4096  # https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
-MAX_DATA_SIZE = max(APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT) // 2
+APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT = (
+    CHANNELS[channel].payload_bytes for channel in (Channel.APNS, Channel.VOIP, Channel.FCM)
+)
+MAX_DATA_SIZE = max(row.payload_bytes for row in CHANNELS.values()) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
 
 TITLE = "Polkadot App"

@@ -7,8 +7,8 @@ import sr25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.signature import Keypair, sign, verify
-from clarion.statement import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.codec import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.signature import Keypair, sign, verify
 
 
 def test_of_the_vectors_exactly_the_sr25519_signatures_that_nodes_accept_hold(vectors: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clarion.statement import MAX_SIZE, MalformedStatement, Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.codec import MAX_SIZE, MalformedStatement, Proof, ProofKind, Statement, decode, encode
 
 FUZZ_SEED = 2026
 MUTATIONS = 1_000_000

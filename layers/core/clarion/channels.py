@@ -1,0 +1,50 @@
+"""The channels that pushes go by, and what is particular to each: the one table of it."""
+
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+
+class Channel(StrEnum):
+    """How a subscription is reached: what kind of address it has, and so which provider its pushes go to."""
+
+    APNS = "apns"
+    VOIP = "voip"
+    FCM = "fcm"
+
+
+class Provider(StrEnum):
+    """Whose service a channel goes through."""
+
+    APNS = "apns"
+    FCM = "fcm"
+
+
+class Calls(Enum):
+    """Which of a channel's pushes are calls: they ring, and are of no use after half a minute."""
+
+    NEVER = 0
+    ALWAYS = 1
+    AS_WANTED = 2
+    """Those that a rule wants as a call: the app presents them by itself."""
+
+
+class Row(NamedTuple):
+    """`payload_bytes` is the most that a payload may have."""
+
+    provider: Provider
+    payload_bytes: int
+    calls: Calls
+
+
+CHANNELS = {
+    # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
+    Channel.APNS: Row(Provider.APNS, 4096, Calls.NEVER),
+    Channel.VOIP: Row(Provider.APNS, 5120, Calls.ALWAYS),
+    # The keys and values of its data: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
+    Channel.FCM: Row(Provider.FCM, 4096, Calls.AS_WANTED),
+}
+
+
+def is_call(channel: Channel, *, wanted_as_call: bool) -> bool:
+    calls = CHANNELS[channel].calls
+    return calls is Calls.ALWAYS or (calls is Calls.AS_WANTED and wanted_as_call)

@@ -1,0 +1,1 @@
+"""The networks that Clarion watches, a package each."""
