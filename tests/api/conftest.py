@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import boto3
@@ -70,7 +71,7 @@ class Client:
             "isBase64Encoded": False,
         }
         if query:
-            event["queryStringParameters"] = dict(part.split("=", 1) for part in query.split("&"))
+            event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
         told = self.authorizer(event)
         assert told["isAuthorized"]
         event["requestContext"]["authorizer"] = {"lambda": told["context"]}

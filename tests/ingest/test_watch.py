@@ -259,7 +259,8 @@ async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
     with caplog.at_level("INFO", "ingest"):
         async with running(make_settings(node_urls=[url])) as task:
             await node.subscribed()
-            assert task.status()["connected"] == [node.url]
+            while task.status()["connected"] != [node.url]:
+                await asyncio.sleep(0.01)
             await node.hang_up()
             while not task.counts[Metric.NODE_FAULTS]:
                 await asyncio.sleep(0.01)
