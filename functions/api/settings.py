@@ -12,7 +12,7 @@ from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
 from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
-from clarion.settings import Settings
+from clarion.settings import Origin, Settings
 
 
 class DirectPushSettings(BaseModel):
@@ -25,9 +25,9 @@ class DirectPushSettings(BaseModel):
     fcm_secret_id: str
     bundle_id: str
     alert_title: Title = TITLE
-    apns_url: str = apns.URLS[Environment.PRODUCTION]
-    apns_sandbox_url: str = apns.URLS[Environment.SANDBOX]
-    fcm_url: str = fcm.PRODUCTION
+    apns_url: Origin = apns.URLS[Environment.PRODUCTION]
+    apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]
+    fcm_url: Origin = fcm.PRODUCTION
     ca_file: str | None = None
     pushes_per_minute: int = Field(default=60, gt=0)
     """Of one client."""

@@ -1,16 +1,13 @@
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import AfterValidator, Json, model_validator
+from pydantic import Json, model_validator
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
-from clarion.settings import Settings
-
-Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
-"""A URL that paths are appended to."""
+from clarion.settings import Origin, Settings
 
 
 class DispatchSettings(Settings):

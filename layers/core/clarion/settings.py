@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 PREFIX = "CLARION_"
+
+Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
+"""A URL that paths are appended to."""
 
 
 class Settings(BaseModel):

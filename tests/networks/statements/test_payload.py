@@ -15,13 +15,14 @@ from clarion.networks.statements import payload
 from clarion.networks.statements.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
 
 SENDER, TOPIC = bytes.fromhex("ab12cd34" * 8), bytes.fromhex("e5f6a7b8" * 8)
-SENDER_HEX, TOPIC_HEX = SENDER.hex(), TOPIC.hex()
+HASH = bytes.fromhex("c0ffee00" * 8)
+SENDER_HEX, TOPIC_HEX, HASH_HEX = SENDER.hex(), TOPIC.hex(), HASH.hex()
 
 push = partial(
     PushMessage,
     receipt=UUID(int=1),
     observed_at=1_700_000_000_000,
-    statement_hash=bytes(32),
+    statement_hash=HASH,
     subscription_id=UUID(int=2),
     client_id=bytes(32),
     notify_type=Channel.APNS,
@@ -45,14 +46,15 @@ def test_a_truncated_alert_is_as_the_product_document_shows() -> None:
     assert truncated
     assert json.loads(body) == {
         "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1, "content-available": 1},
-        "statement": {"data": None, "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX},
+        "statement": {"data": None, "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX, "hash": HASH_HEX},
     }
 
 
 def test_a_call_is_as_the_product_document_shows() -> None:
     statement = {"topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
     assert json.loads(voip(push(data=b"\xca\xfe")).body) == {"aps": {}, "statement": {"data": "cafe", **statement}}
-    assert json.loads(voip(push(truncated=True)).body) == {"aps": {}, "statement": {"data": None, **statement}}
+    truncated = {"data": None, **statement, "hash": HASH_HEX}
+    assert json.loads(voip(push(truncated=True)).body) == {"aps": {}, "statement": truncated}
 
 
 def test_an_android_message_is_as_the_product_document_shows() -> None:
@@ -73,7 +75,12 @@ def test_an_android_message_is_as_the_product_document_shows() -> None:
 def test_a_truncated_android_message_lacks_the_data() -> None:
     body, truncated = fcm(push(truncated=True))
     assert truncated
-    assert body["data"] == {"statement_topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX, "notify_type": "alert"}
+    assert body["data"] == {
+        "statement_topic": TOPIC_HEX,
+        "sender_pubkey": SENDER_HEX,
+        "notify_type": "alert",
+        "hash": HASH_HEX,
+    }
 
 
 def test_an_android_call_says_so() -> None:
@@ -134,7 +141,7 @@ def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
     body, truncated = build(message)
     if size is None:
         assert (body, truncated) == build(message.model_copy(update={"data": None, "truncated": True}))
-        assert size_of(body) < 300
+        assert size_of(body) < 400
     else:
         assert (size_of(body), truncated) == (size, False)
 

@@ -1,8 +1,8 @@
 """What each push carries: the matched statement if it fits its channel, otherwise only the way to find it.
 
 All bytes of a statement are lower-case hex without a prefix. A truncated payload has a null `data` (FCM: no such
-key), which tells the app to fetch the statement from the store. A statement that has no data gives an empty string
-instead: no app should go and fetch what does not exist.
+key) and the statement's `hash`, by which the app finds it in the store. A statement that has no data gives an empty
+string instead: no app should go and fetch what does not exist.
 """
 
 import json
@@ -69,7 +69,7 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
         full = {"statement_data": data, **found}
         if _fcm_size(full) <= FCM_LIMIT:
             return Payload(_fcm_message(full), truncated=False)
-    return Payload(_fcm_message(found), truncated=True)
+    return Payload(_fcm_message({**found, "hash": push.statement_hash.hex()}), truncated=True)
 
 
 def _data_hex(push: PushMessage) -> str | None:
@@ -89,9 +89,11 @@ def _alert(title: str, *, wake: bool = False) -> str:
 
 def _apple_body(aps: str, push: PushMessage, data: str | None) -> bytes:
     # Hex needs no escaping; a JSON encoder that looks for what does takes five times as long.
-    quoted = "null" if data is None else f'"{data}"'
-    statement = f'{{"data":{quoted},"topic":"{push.topic.hex()}","sender_pubkey":"{push.sender_pubkey.hex()}"}}'
-    return f'{{"aps":{aps},"statement":{statement}}}'.encode()
+    whole = data is not None
+    quoted = f'"{data}"' if whole else "null"
+    found = f'"topic":"{push.topic.hex()}","sender_pubkey":"{push.sender_pubkey.hex()}"'
+    hint = "" if whole else f',"hash":"{push.statement_hash.hex()}"'
+    return f'{{"aps":{aps},"statement":{{"data":{quoted},{found}{hint}}}}}'.encode()
 
 
 def _fcm_size(data: dict[str, str]) -> int:
