@@ -35,6 +35,7 @@ class Room:
         self, counts: Counts, *, second_look_bytes: int = AMPLE, seen_limit: int = 1000, outbox_bytes: int = AMPLE
     ) -> None:
         self.now = NOW
+        self.random = 1.0
         self.honest, self.hostile = Source(1), Source(2)
         self.handled: list[int] = []
         self.seen = Seen(seen_limit, nodes=2)
@@ -42,13 +43,13 @@ class Room:
         self.candidates.fresh_as_of = NOW
         self.outbox = Outbox(
             to="queue",
-            room=outbox.Room(outbox_bytes),
+            room=outbox.Room(outbox_bytes, nodes=2),
             most=10,
             linger=0,
             gone=lambda letter: self.handled.append(letter.fingerprint),
             is_open=True,
         )
-        self.second_look = SecondLook(second_look_bytes)
+        self.second_look = SecondLook(second_look_bytes, nodes=2)
         self.intake = Intake(
             seen=self.seen,
             candidates=self.candidates,
@@ -57,6 +58,7 @@ class Room:
             counts=counts,
             patience_ms=PATIENCE_MS,
             clock=lambda: self.now,
+            random=lambda: self.random,
         )
 
     async def show(self, *statements: bytes, source: Source | None = None) -> None:
@@ -85,7 +87,7 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
     await room.show(make_statement(1, sender=OTHER), make_statement(2, topics=(OTHER,)), make_statement(3, topics=()))
     room.candidates.fresh_as_of = NOW + PATIENCE_MS
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert await room.forwarded() == []
     assert counts["statement_unmatched"] == 3
     assert len(room.second_look) == 0
@@ -94,9 +96,9 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
 async def test_a_rule_written_just_before_its_statement_counts(room: Room, make_statement: Make) -> None:
     """The statement is here before the rule has come out of the table's stream."""
     await room.show(make_statement(1))
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert await room.forwarded() == [make_statement(1)]
 
 
@@ -107,7 +109,7 @@ async def test_a_message_names_those_whose_rules_for_the_statement_changed_latel
     await room.show(make_statement(1, topics=(OTHER,)))
     room.candidates.change("fresh", rule_key(3, SENDER, OTHER))
     await room.show(make_statement(2, topics=(OTHER, TOPIC)), make_statement(3))
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     letters = await room.outbox.take()
     named = {letter.statement: letter.changed for letter in letters}
     assert named == {
@@ -135,10 +137,10 @@ async def test_no_statement_is_let_go_before_the_filter_knows_all_rules_that_are
     await room.show(make_statement(1))
     room.now += 3_600_000  # an hour in which the stream could not be read
     room.candidates.fresh_as_of = NOW + PATIENCE_MS - 1
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert len(room.second_look) == 1
     room.candidates.fresh_as_of += 1
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert len(room.second_look) == 0
     assert counts["statement_unmatched"] == 1
 
@@ -147,7 +149,7 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
     counts: Counts, make_statement: Make
 ) -> None:
     statements = [make_statement(number) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], statements[0], 1).held_size)
+    room = Room(counts, second_look_bytes=4 * Unmatched(NOW, 1, [], statements[0], 1).held_size)
     await room.show(*statements)
     assert await room.forwarded() == statements[:1]
     assert len(room.second_look) == 2
@@ -155,7 +157,7 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
 
 async def test_what_there_is_no_room_to_keep_is_let_go_if_it_is_forged(counts: Counts, make_statement: Make) -> None:
     forged = [make_statement(number, sender=OTHER) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
+    room = Room(counts, second_look_bytes=4 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
     await room.show(*forged)
     assert await room.forwarded() == []
     assert counts["statement_bad_signature"] == 1
@@ -167,13 +169,13 @@ async def test_a_flood_by_one_node_pushes_nothing_of_another_out_of_the_second_l
     counts: Counts, make_statement: Make
 ) -> None:
     honest = make_statement(1)
-    room = Room(counts, second_look_bytes=5 * Unmatched(NOW, 1, [], honest, 1).held_size)
+    room = Room(counts, second_look_bytes=6 * Unmatched(NOW, 1, [], honest, 1).held_size)
     await room.show(honest)
     await room.show(*(make_statement(number) for number in range(2, 20)), source=room.hostile)
     assert honest not in await room.forwarded()
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.intake.look_again()
-    assert (room.outbox.oldest, len(room.second_look)) == (NOW, 0)
+    await room.intake.look_again(room.honest.number)
+    assert honest in await room.forwarded()
 
 
 async def test_garbage_is_not_remembered_and_ends_the_subscription(room: Room, counts: Counts) -> None:
@@ -236,7 +238,7 @@ async def test_forged_candidates_take_no_more_than_half_of_the_room_before_the_q
     counts: Counts, make_statement: Make
 ) -> None:
     forged = [make_statement(number, sender=OTHER) for number in range(20)]
-    room = Room(counts, outbox_bytes=10 * (len(forged[0]) + ENVELOPE_BYTES))
+    room = Room(counts, outbox_bytes=20 * (len(forged[0]) + ENVELOPE_BYTES))
     room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
     await room.show(*forged, make_statement(1), source=room.hostile)
     assert await room.forwarded() == [*forged[:5], make_statement(1)]
