@@ -10,10 +10,12 @@ shown ─┬─ known ───────────────────�
 
 A signature costs more than all the rest, and match verifies it anyway. So here it is only verified before a statement
 takes more than its node's share of what all nodes share: room in `seen`, in the second look, in the outbox, or a place
-in S3. After a node has shown one that is forged, all its candidates are verified.
+in S3. Of all other candidates a random sample is. After a node has shown one that is forged, all its candidates are.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from random import random
 from uuid import uuid4
 
 from clarion.decisions import StatementDecision
@@ -30,10 +32,12 @@ from ingest.outbox import Outbox
 from ingest.protocol import Shown
 from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import SHARED, Seen
-from ingest.source import Source
+from ingest.source import Source, Turn
 
 LARGE_BYTES = 48 * 1024
 """In base64 it takes 64 KiB, beyond which SQS bills a message more than once."""
+VERIFIED_SHARE = 0.02
+"""Of the candidates that nothing else has verified: enough to find a node that forges them within a second of a flood."""
 
 
 class Intake:
@@ -49,6 +53,7 @@ class Intake:
         counts: Counts,
         patience_ms: int,
         clock: Callable[[], int] = now_ms,
+        random: Callable[[], float] = random,
     ) -> None:
         self._seen = seen
         self._candidates = candidates
@@ -57,7 +62,9 @@ class Intake:
         self._counts = counts
         self._patience_ms = patience_ms
         self._clock = clock
-        self._additions = 0
+        self._random = random
+        self._additions: Counter[int] = Counter()
+        """By node, how many additions to the filter its statements were compared with."""
         self._forgers: set[int] = set()
         """Nodes that have shown what its sender had not signed."""
 
@@ -72,25 +79,42 @@ class Intake:
             self._count_malformed(source, shown.unreadable)
         for statement in shown.statements:
             self._take_one(statement, observed_at, source, replay)
-            if source.turn_is_over or self._outbox.is_full:
-                await self._give_way(source)
-        for unmatched in self._second_look.overflow():
+            await self._give_way(source.turn, source.number)
+        for unmatched in self._second_look.overflow(source.number):
             self._forward_genuine(unmatched)
-            if source.turn_is_over or self._outbox.is_full:
-                await self._give_way(source)
+            await self._give_way(source.turn, source.number)
 
-    def look_again(self) -> None:
-        """Forward what new rules want; let go of statements once the filter knows every rule that is older."""
-        if self._candidates.additions != self._additions:
-            self._additions = self._candidates.additions
-            for unmatched in self._second_look.wanted(lambda one: self._candidates.match_any(one.pairs)):
-                self._sort(unmatched, decode(unmatched.statement))
-        for unmatched in self._second_look.due(self._candidates.fresh_as_of - self._patience_ms):
+    async def look_again(self, node: int) -> None:
+        """Look at what `node` showed: forward what new rules want, as `take` does, and let go of what none can.
+
+        That is what was observed before the oldest rule that the filter may not know yet.
+        """
+        # What the filter learns while others have their turn, the next look is for.
+        known_until = self._candidates.fresh_as_of - self._patience_ms
+        turn = Turn()
+        if self._candidates.additions != self._additions[node]:
+            self._additions[node] = self._candidates.additions
+            for unmatched in self._second_look.shown_by(node):
+                if self._candidates.match_any(unmatched.pairs) and self._second_look.remove(unmatched):
+                    self._forward_candidate(unmatched)
+                await self._give_way(turn, node)
+        for unmatched in self._second_look.due(node, known_until):
             self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
+            if turn.is_over:
+                await turn.give_way()
 
-    async def _give_way(self, source: Source) -> None:
-        await source.give_way()
-        await self._outbox.settle()
+    def is_genuine(self, letter: Letter) -> bool:
+        """Whether the sender signed what was forwarded; if not, match counts it."""
+        genuine = letter.verified or verify(decode(letter.statement))
+        if not genuine:
+            self._forgers.add(letter.node)
+        return genuine
+
+    async def _give_way(self, turn: Turn, node: int) -> None:
+        """Let others have their turn when this one is over; wait while the outbox has no space for `node`."""
+        if turn.is_over or self._outbox.is_full(node):
+            await turn.give_way()
+            await self._outbox.wait_for_space(node)
 
     def _take_one(self, statement: bytes, observed_at: int, source: Source, replay: Replay | None) -> None:
         source.count()
@@ -111,7 +135,7 @@ class Intake:
         elif self._remember(fingerprint, decoded, source.number):
             pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
             since = replay.since if replay else None
-            self._sort(Unmatched(observed_at, fingerprint, pairs, statement, source.number, since), decoded)
+            self._sort(Unmatched(observed_at, fingerprint, pairs, statement, source.number, since))
 
     def _remember(self, fingerprint: Fingerprint, decoded: Statement, node: int) -> bool:
         """Whether to go on with it: beyond the node's share, only with what is genuine."""
@@ -121,18 +145,27 @@ class Intake:
             self._seen.add(fingerprint, SHARED)
         return True
 
-    def _sort(self, unmatched: Unmatched, decoded: Statement) -> None:
-        if not self._candidates.match_any(unmatched.pairs):
-            self._second_look.add(unmatched)
-        elif self._is_trusted(unmatched) or self._is_genuine(decoded, unmatched.node):
-            self._forward(unmatched)
+    def _sort(self, unmatched: Unmatched) -> None:
+        if self._candidates.match_any(unmatched.pairs):
+            self._forward_candidate(unmatched)
         else:
-            self._seen.handled(unmatched.fingerprint)
+            self._second_look.add(unmatched)
+
+    def _forward_candidate(self, candidate: Unmatched) -> None:
+        if self._is_trusted(candidate):
+            self._forward(candidate, verified=False)
+        else:
+            self._forward_genuine(candidate)
 
     def _is_trusted(self, candidate: Unmatched) -> bool:
         """Whether to leave the verification to match."""
-        small = len(candidate.statement) <= LARGE_BYTES
-        return small and not self._outbox.is_crowded and candidate.node not in self._forgers
+        return (
+            len(candidate.statement) <= LARGE_BYTES
+            and candidate.node not in self._forgers
+            and not self._outbox.is_crowded(candidate.node)
+            and len(self._candidates.changes.of(candidate.pairs)) <= MOST_NAMED
+            and self._random() >= VERIFIED_SHARE
+        )
 
     def _is_genuine(self, decoded: Statement, node: int) -> bool:
         if verify(decoded):
@@ -142,13 +175,13 @@ class Intake:
         return False
 
     def _forward_genuine(self, unmatched: Unmatched) -> None:
-        """It can't be known in time whether a rule wants it."""
+        """Forward it if its sender signed it."""
         if self._is_genuine(decode(unmatched.statement), unmatched.node):
-            self._forward(unmatched)
+            self._forward(unmatched, verified=True)
         else:
             self._seen.handled(unmatched.fingerprint)
 
-    def _forward(self, wanted: Unmatched) -> None:
+    def _forward(self, wanted: Unmatched, *, verified: bool) -> None:
         changes = self._candidates.changes
         names = changes.of(wanted.pairs)
         letter = Letter(
@@ -160,6 +193,8 @@ class Intake:
             changed=tuple(names[:MOST_NAMED]),
             pairs=wanted.pairs,
             changes_known=changes.count,
+            node=wanted.node,
+            verified=verified,
         )
         self._outbox.add(letter)
         for look in second_looks(letter, names[MOST_NAMED:]):

@@ -28,7 +28,8 @@ class Letter:
     """A statement to be sent; `observed_at` is in UNIX milliseconds.
 
     `replayed_since`, `changed` and `look_id` are as in the message. `pairs` are what rules may name it by;
-    `changed` comes from the changes that were known of, as many as `changes_known`.
+    `changed` comes from the changes that were known of, as many as `changes_known`. `node` is the number of the node
+    that showed it first. `verified`: whether its signature is known to be valid.
     """
 
     receipt: UUID
@@ -40,6 +41,8 @@ class Letter:
     look_id: UUID | None = None
     pairs: Sequence[Fingerprint] = field(default=(), compare=False)
     changes_known: int = 0
+    node: int = 0
+    verified: bool = False
 
     @property
     def key(self) -> UUID:
@@ -77,7 +80,7 @@ class Letter:
     @property
     def held_size(self) -> int:
         """Bytes that it takes up here, roughly."""
-        return len(self.statement) + ENVELOPE_BYTES
+        return len(self.statement) + ENVELOPE_BYTES + NAME_BYTES * len(self.changed)
 
 
 def second_looks(letter: Letter, names: Sequence[str]) -> Iterator[Letter]:

@@ -141,7 +141,7 @@ class Node:
     async def _listen(self) -> None:
         # Once a node has shown all that stood at the start, what it or another one replays has come since.
         self._replay = self._initial_replay.begin(initial=not self.replayed_once, since=self._any_live_through())
-        self._source.subscribed()
+        self._source.reset()
         async with subscribe(self._url, self._patience) as session:
             self.session = session
             self._doubted = False

@@ -5,11 +5,16 @@
 The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
 what is old. Each has a room of its own: while the lake takes nothing, pushes go on until the second is full. And what
 only SQS has when a task crashes is not handled, so the next one sends it again, and the lake is told of it.
+
+    node 1 ──▶ letter letter letter ─┐
+    node 2 ──▶ letter ───────────────┴─ one of each in turn ──▶ batch
+
+The bytes are divided among the nodes. So one that shows more than can be sent waits alone, and delays no other.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -33,8 +38,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 log = logging.getLogger(__name__)
 
 
-class Room:
-    """So many bytes for letters, wherever they wait. `take` always gives; who takes awaits `free` before taking more."""
+class Share:
+    """So many bytes for letters of one node. `take` always gives; who takes awaits `free` before taking more."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -64,8 +69,18 @@ class Room:
         await self._free.wait()
 
 
+class Room:
+    """So many bytes for letters, wherever they wait, divided among the nodes; the share of each by its number."""
+
+    def __init__(self, capacity: int, nodes: int = 1) -> None:
+        self._shares = defaultdict[int, Share](lambda: Share(capacity // nodes))
+
+    def __getitem__(self, node: int) -> Share:
+        return self._shares[node]
+
+
 class Outbox:
-    """A queue of letters for one `send_forever`. `add` always takes; who adds awaits `settle` before adding more."""
+    """Letters for one `send_forever`. `add` always takes; who adds awaits `wait_for_space` before adding more."""
 
     def __init__(  # noqa: PLR0913 - each by name
         self,
@@ -88,8 +103,9 @@ class Outbox:
         self._most = most
         self._linger = linger
         self._gone = gone
-        self._waiting: deque[Letter] = deque()
-        self._waiting_bytes = 0
+        self._waiting: OrderedDict[int, deque[Letter]] = OrderedDict()
+        """By node, those with letters only; the one whose turn it is comes first."""
+        self._waiting_letters = self._waiting_bytes = 0
         self._in_flight: dict[UUID, Letter] = {}
         self._sendable, self._full, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._draining = False
@@ -98,35 +114,32 @@ class Outbox:
 
     def __len__(self) -> int:
         """How many letters are here, in flight or not."""
-        return len(self._waiting) + len(self._in_flight)
+        return self._waiting_letters + len(self._in_flight)
 
     @property
     def oldest(self) -> int | None:
         """When the oldest letter here was observed."""
-        held = chain(self._waiting, self._in_flight.values())
+        held = chain(*self._waiting.values(), self._in_flight.values())
         return min((letter.observed_at for letter in held), default=None)
 
     def add(self, letter: Letter) -> None:
-        self._room.take(letter.held_size)
-        self._waiting.append(letter)
-        self._waiting_bytes += letter.wire_size
+        self._room[letter.node].take(letter.held_size)
+        self._queue_of(letter).append(letter)
         self._tell()
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether half of the room is taken."""
-        return self._room.crowded
+    def is_crowded(self, node: int) -> bool:
+        """Whether half of the node's share is taken."""
+        return self._room[node].crowded
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for more, also where it goes next."""
-        return self._room.full or self._next_room.full
+    def is_full(self, node: int) -> bool:
+        """Whether the node's share is taken, here or where its letters go next."""
+        return self._room[node].full or self._next_room[node].full
 
-    async def settle(self) -> None:
-        """Wait until there is room for more, also where it goes next."""
-        while self.is_full:
-            await self._room.free()
-            await self._next_room.free()
+    async def wait_for_space(self, node: int) -> None:
+        """Wait while `is_full`."""
+        while self.is_full(node):
+            await self._room[node].free()
+            await self._next_room[node].free()
 
     async def take(self) -> list[Letter]:
         """Wait until it is open and holds letters, then take as many as one batch may hold, until `done`."""
@@ -138,27 +151,33 @@ class Outbox:
                 return self._batch()
 
     def done(self, batch: Sequence[Letter], failed: Sequence[Letter] = ()) -> None:
-        """Let go of `batch`, except for what was not taken, which is first in line again."""
+        """Let go of `batch`, except for what was not taken, which is first of its node's again."""
         kept = {letter.key for letter in failed}
         for letter in batch:
             del self._in_flight[letter.key]
             if letter.key not in kept:
                 self._gone(letter)
-                self._room.give_back(letter.held_size)
-        self._waiting.extendleft(reversed(failed))
-        self._waiting_bytes += sum(letter.wire_size for letter in failed)
+                self._room[letter.node].give_back(letter.held_size)
+        for letter in reversed(failed):
+            self._queue_of(letter).appendleft(letter)
         self._tell()
 
     def set_open(self, *, is_open: bool) -> None:
         self.is_open = is_open
         self._tell()
 
-    def drop_before(self, observed_at: int) -> list[Letter]:
-        """Let go of what was observed before, and return it: the leader has passed it on."""
+    def drop_before(self, observed_at: int, *, only_if_full: bool = False) -> list[Letter]:
+        """Let go of what was observed before, and return it: the leader has passed it on.
+
+        `only_if_full`: only of nodes whose share is taken.
+        """
         dropped = []
-        while self._waiting and self._waiting[0].observed_at < observed_at:
-            dropped.append(self._next())
-            self._room.give_back(dropped[-1].held_size)
+        for node, letters in tuple(self._waiting.items()):
+            if only_if_full and not self._room[node].full:
+                continue
+            while letters and letters[0].observed_at < observed_at:
+                dropped.append(self._next(node))
+                self._room[node].give_back(dropped[-1].held_size)
         self._tell()
         return dropped
 
@@ -171,22 +190,38 @@ class Outbox:
     def _batch(self) -> list[Letter]:
         batch: list[Letter] = []
         room = BATCH_BYTES
-        while self._waiting and len(batch) < self._most and self._waiting[0].wire_size <= room:
-            letter = self._next()
+        while self._waiting and len(batch) < self._most:
+            node, letters = next(iter(self._waiting.items()))
+            if letters[0].wire_size > room:
+                break
+            letter = self._next(node)
             room -= letter.wire_size
             batch.append(letter)
             self._in_flight[letter.key] = letter
         self._tell()
         return batch
 
-    def _next(self) -> Letter:
-        letter = self._waiting.popleft()
+    def _queue_of(self, letter: Letter) -> deque[Letter]:
+        """Where to put the `letter`, which is counted."""
+        self._waiting_letters += 1
+        self._waiting_bytes += letter.wire_size
+        return self._waiting.setdefault(letter.node, deque())
+
+    def _next(self, node: int) -> Letter:
+        """Take out the first letter of `node`, whose next turn comes after all others'."""
+        letters = self._waiting[node]
+        letter = letters.popleft()
+        self._waiting_letters -= 1
         self._waiting_bytes -= letter.wire_size
+        if letters:
+            self._waiting.move_to_end(node)
+        else:
+            del self._waiting[node]
         return letter
 
     def _tell(self) -> None:
         """Wake those who wait for what is true now."""
-        waiting = len(self._waiting)
+        waiting = self._waiting_letters
         for event, holds in (
             (self._sendable, self.is_open and waiting > 0),
             (self._full, self._draining or waiting >= self._most or self._waiting_bytes >= BATCH_BYTES),

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from ingest.clock import now_ms
 from ingest.fingerprints import Fingerprint
 
-REMEMBERED_MS = 10_000
-"""From when the stream showed a change. The index lags behind its table by less, and so does match behind ingest."""
+REMEMBERED_MS = 15_000
+"""From when the stream showed a change. The index lags behind its table by less, and so does match behind ingest.
+
+It is longer than a statement may get a second look, see `forwarded`, unless the table's stream lags behind.
+"""
 MOST = 100_000
 """Changes; each takes some 250 bytes. Beyond it the oldest are forgotten early."""
 

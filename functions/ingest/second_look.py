@@ -1,12 +1,12 @@
 """Statements that no rule wanted when they came, kept until the filter knows every rule from before they came."""
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ingest.fingerprints import Fingerprint
 
-_OVERHEAD_BYTES = 320
+_OVERHEAD_BYTES = 480
 
 
 class Unmatched(NamedTuple):
@@ -31,55 +31,52 @@ class Unmatched(NamedTuple):
 
 
 class SecondLook:
-    """In the order of arrival at each node, and bounded in bytes.
+    """In the order of arrival at each node, and bounded in bytes, which are divided among the nodes.
 
-    The node that holds most has to give way, so that none can push out what another one showed.
+    So a node can push out only what it showed itself.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._waiting: defaultdict[int, deque[Unmatched]] = defaultdict(deque)
-        self._held_by: Counter[int] = Counter()
-        self._held_bytes = 0
+    def __init__(self, capacity: int, nodes: int = 1) -> None:
+        self._share = capacity // nodes
+        self._held: defaultdict[int, OrderedDict[Fingerprint, Unmatched]] = defaultdict(OrderedDict)
+        self._bytes: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(map(len, self._held.values()))
 
     @property
     def oldest(self) -> int | None:
         """When the oldest statement here was observed."""
-        return min((waiting[0].observed_at for waiting in self._waiting.values() if waiting), default=None)
+        first_of_each = (next(iter(held.values())) for held in self._held.values() if held)
+        return min((unmatched.observed_at for unmatched in first_of_each), default=None)
 
     def add(self, unmatched: Unmatched) -> None:
-        self._waiting[unmatched.node].append(unmatched)
-        self._count(unmatched, unmatched.held_size)
+        self._held[unmatched.node][unmatched.fingerprint] = unmatched
+        self._bytes[unmatched.node] += unmatched.held_size
 
-    def wanted(self, wants: Callable[[Unmatched], bool]) -> list[Unmatched]:
-        """Take out what is wanted by now."""
-        taken = [unmatched for waiting in self._waiting.values() for unmatched in waiting if wants(unmatched)]
-        for node in {unmatched.node for unmatched in taken}:
-            self._waiting[node] = deque(unmatched for unmatched in self._waiting[node] if not wants(unmatched))
-        for unmatched in taken:
-            self._count(unmatched, -unmatched.held_size)
-        return taken
+    def shown_by(self, node: int) -> Sequence[Unmatched]:
+        """What is held of `node` now."""
+        return tuple(self._held[node].values())
 
-    def due(self, observed_by: int) -> Iterator[Unmatched]:
-        """Take out what was observed until then."""
-        for node, waiting in self._waiting.items():
-            while waiting and waiting[0].observed_at <= observed_by:
-                yield self._take(node)
+    def remove(self, unmatched: Unmatched) -> bool:
+        """Take it out; whether it was still here."""
+        if self._held[unmatched.node].pop(unmatched.fingerprint, None) is None:
+            return False
+        self._bytes[unmatched.node] -= unmatched.held_size
+        return True
 
-    def overflow(self) -> Iterator[Unmatched]:
-        """Take out what there is no room for: it can't be known in time whether a rule wants it."""
-        while self._held_bytes > self._capacity:
-            ((node, _),) = self._held_by.most_common(1)
+    def due(self, node: int, observed_by: int) -> Iterator[Unmatched]:
+        """Take out what `node` showed until then."""
+        held = self._held[node]
+        while held and next(iter(held.values())).observed_at <= observed_by:
+            yield self._take(node)
+
+    def overflow(self, node: int) -> Iterator[Unmatched]:
+        """Take out what the share of `node` has no space for: it can't be known in time whether a rule wants it."""
+        while self._bytes[node] > self._share:
             yield self._take(node)
 
     def _take(self, node: int) -> Unmatched:
-        unmatched = self._waiting[node].popleft()
-        self._count(unmatched, -unmatched.held_size)
+        _, unmatched = self._held[node].popitem(last=False)
+        self._bytes[node] -= unmatched.held_size
         return unmatched
-
-    def _count(self, unmatched: Unmatched, size: int) -> None:
-        self._held_bytes += size
-        self._held_by[unmatched.node] += size

@@ -40,7 +40,7 @@ class IngestSettings(Settings):
     `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each. Half of it is divided among
     the nodes; the other half is for statements that were verified.
     `outbox_bytes`, `second_look_bytes`: statements held for the queue (three times that for the lake), and for a second
-    look (once more what was forwarded lately).
+    look (once more what was forwarded lately). Each is divided among the nodes.
     `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
     `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that
     is how long match may take to read the rules: what changes meanwhile gets a statement a second look.

@@ -99,11 +99,11 @@ class Task:
         self.counts: Counts = Counter()
         self._metrics = metrics_of(SERVICE, settings.stage)
         self._candidates = Candidates()
-        self._seen = Seen(settings.seen_limit, len(settings.node_urls))
+        nodes = len(settings.node_urls)
+        self._seen = Seen(settings.seen_limit, nodes)
         self._initial_replay = InitialReplay(self._seen, settings.initial_replay_seconds)
-        self._second_look = SecondLook(settings.second_look_bytes)
-        self._room = Room(settings.outbox_bytes)
-        room_untold = Room(settings.outbox_bytes * UNTOLD_SHARE)
+        self._second_look = SecondLook(settings.second_look_bytes, nodes)
+        room_untold = Room(settings.outbox_bytes * UNTOLD_SHARE, nodes)
         self._untold = Outbox(
             to="lake",
             room=room_untold,
@@ -114,19 +114,12 @@ class Task:
         )
         self._outbox = Outbox(
             to="queue",
-            room=self._room,
+            room=Room(settings.outbox_bytes, nodes),
             next_room=room_untold,
             most=QUEUE_BATCH,
             linger=QUEUE_LINGER_SECONDS,
             gone=self._sent,
             is_open=False,
-        )
-        self._forwarded = Forwarded(
-            candidates=self._candidates,
-            outbox=self._outbox,
-            handled=self._handled,
-            patience_ms=int(settings.second_look_seconds * 2000),
-            capacity=settings.second_look_bytes,
         )
         self._intake = Intake(
             seen=self._seen,
@@ -136,6 +129,8 @@ class Task:
             counts=self.counts,
             patience_ms=int(settings.second_look_seconds * 1000),
         )
+        self._forwarded = {number: self._make_forwarded() for number in range(1, nodes + 1)}
+        """By node."""
         self._progress = Progress(
             oldest_held=self._oldest_held,
             shown_through=self._shown_through,
@@ -170,10 +165,20 @@ class Task:
             "lag_ms": self._lag_ms(),
             "held": len(self._outbox),
             "untold": len(self._untold),
-            "forwarded_lately": len(self._forwarded),
+            "forwarded_lately": sum(map(len, self._forwarded.values())),
             "seen": self._seen.size,
             "rules_fresh_as_of": self._candidates.fresh_as_of,
         }
+
+    def _make_forwarded(self) -> Forwarded:
+        return Forwarded(
+            candidates=self._candidates,
+            outbox=self._outbox,
+            is_genuine=self._intake.is_genuine,
+            handled=self._handled,
+            patience_ms=int(self._settings.second_look_seconds * 2000),
+            capacity=self._settings.second_look_bytes // len(self._settings.node_urls),
+        )
 
     def _make_nodes(self) -> list[Node]:
         return [
@@ -213,7 +218,7 @@ class Task:
                     self._rule_feed.follow(settings.stream_poll_seconds),
                     self._rule_feed.read_every(settings.rules_read_seconds),
                     self._initial_replay.record_forever(),
-                    self._look_again_forever(),
+                    *(self._look_again_forever(node) for node in self._forwarded),
                     watch.forever(),
                     self._record.forget_every(settings.forget_seconds, self._nodes, settings.absent_seconds),
                     self._record.save_every(settings.save_seconds),
@@ -231,12 +236,12 @@ class Task:
                 task.cancel()
         await self._hand_over()
 
-    async def _look_again_forever(self) -> None:
+    async def _look_again_forever(self, node: int) -> None:
+        """By itself for each node, as it waits while the node's share of the outbox is full."""
         while True:
             await asyncio.sleep(LOOKING_SECONDS)
-            self._intake.look_again()
-            self._forwarded.look_again()
-            await self._outbox.settle()
+            await self._intake.look_again(node)
+            await self._forwarded[node].look_again()
 
     async def _lead_forever(self) -> None:
         while True:
@@ -264,8 +269,7 @@ class Task:
     def _let_go(self, passed_on: int) -> None:
         """What the leader has passed on is kept for a while, as long as there is room: a full one stops the reading."""
         dropped = self._outbox.drop_before(passed_on - int(self._settings.overlap_seconds * 1000))
-        if self._room.full:
-            dropped += self._outbox.drop_before(passed_on)
+        dropped += self._outbox.drop_before(passed_on, only_if_full=True)
         for letter in dropped:
             if not letter.look_id:
                 self._handled(letter)
@@ -276,10 +280,10 @@ class Task:
             return
         self.counts[Metric.STATEMENTS_FORWARDED] += 1
         self._untold.add(letter)
-        self._forwarded.add(letter)
+        self._forwarded[letter.node].add(letter)
 
     def _recorded(self, letter: Letter) -> None:
-        self._forwarded.recorded(letter)
+        self._forwarded[letter.node].recorded(letter)
 
     def _handled(self, letter: Letter) -> None:
         self._seen.handled(letter.fingerprint)

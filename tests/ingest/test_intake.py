@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -11,7 +11,7 @@ from ingest import outbox
 from ingest.candidates import Candidates
 from ingest.counts import Counts
 from ingest.initial_replay import InitialReplay
-from ingest.intake import LARGE_BYTES, Intake
+from ingest.intake import LARGE_BYTES, VERIFIED_SHARE, Intake
 from ingest.letter import ENVELOPE_BYTES, MOST_NAMED
 from ingest.outbox import Outbox
 from ingest.protocol import NodeFault, Origin, Shown
@@ -35,6 +35,7 @@ class Room:
         self, counts: Counts, *, second_look_bytes: int = AMPLE, seen_limit: int = 1000, outbox_bytes: int = AMPLE
     ) -> None:
         self.now = NOW
+        self.random = 1.0
         self.honest, self.hostile = Source(1), Source(2)
         self.handled: list[int] = []
         self.seen = Seen(seen_limit, nodes=2)
@@ -42,13 +43,13 @@ class Room:
         self.candidates.fresh_as_of = NOW
         self.outbox = Outbox(
             to="queue",
-            room=outbox.Room(outbox_bytes),
+            room=outbox.Room(outbox_bytes, nodes=2),
             most=10,
             linger=0,
             gone=lambda letter: self.handled.append(letter.fingerprint),
             is_open=True,
         )
-        self.second_look = SecondLook(second_look_bytes)
+        self.second_look = SecondLook(second_look_bytes, nodes=2)
         self.intake = Intake(
             seen=self.seen,
             candidates=self.candidates,
@@ -57,6 +58,7 @@ class Room:
             counts=counts,
             patience_ms=PATIENCE_MS,
             clock=lambda: self.now,
+            random=lambda: self.random,
         )
 
     async def show(self, *statements: bytes, source: Source | None = None) -> None:
@@ -85,7 +87,7 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
     await room.show(make_statement(1, sender=OTHER), make_statement(2, topics=(OTHER,)), make_statement(3, topics=()))
     room.candidates.fresh_as_of = NOW + PATIENCE_MS
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert await room.forwarded() == []
     assert counts["statement_unmatched"] == 3
     assert len(room.second_look) == 0
@@ -94,9 +96,9 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
 async def test_a_rule_written_just_before_its_statement_counts(room: Room, make_statement: Make) -> None:
     """The statement is here before the rule has come out of the table's stream."""
     await room.show(make_statement(1))
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert await room.forwarded() == [make_statement(1)]
 
 
@@ -107,7 +109,7 @@ async def test_a_message_names_those_whose_rules_for_the_statement_changed_latel
     await room.show(make_statement(1, topics=(OTHER,)))
     room.candidates.change("fresh", rule_key(3, SENDER, OTHER))
     await room.show(make_statement(2, topics=(OTHER, TOPIC)), make_statement(3))
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     letters = await room.outbox.take()
     named = {letter.statement: letter.changed for letter in letters}
     assert named == {
@@ -135,10 +137,10 @@ async def test_no_statement_is_let_go_before_the_filter_knows_all_rules_that_are
     await room.show(make_statement(1))
     room.now += 3_600_000  # an hour in which the stream could not be read
     room.candidates.fresh_as_of = NOW + PATIENCE_MS - 1
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert len(room.second_look) == 1
     room.candidates.fresh_as_of += 1
-    room.intake.look_again()
+    await room.intake.look_again(room.honest.number)
     assert len(room.second_look) == 0
     assert counts["statement_unmatched"] == 1
 
@@ -147,7 +149,7 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
     counts: Counts, make_statement: Make
 ) -> None:
     statements = [make_statement(number) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], statements[0], 1).held_size)
+    room = Room(counts, second_look_bytes=4 * Unmatched(NOW, 1, [], statements[0], 1).held_size)
     await room.show(*statements)
     assert await room.forwarded() == statements[:1]
     assert len(room.second_look) == 2
@@ -155,7 +157,7 @@ async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
 
 async def test_what_there_is_no_room_to_keep_is_let_go_if_it_is_forged(counts: Counts, make_statement: Make) -> None:
     forged = [make_statement(number, sender=OTHER) for number in range(3)]
-    room = Room(counts, second_look_bytes=2 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
+    room = Room(counts, second_look_bytes=4 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
     await room.show(*forged)
     assert await room.forwarded() == []
     assert counts["statement_bad_signature"] == 1
@@ -167,13 +169,14 @@ async def test_a_flood_by_one_node_pushes_nothing_of_another_out_of_the_second_l
     counts: Counts, make_statement: Make
 ) -> None:
     honest = make_statement(1)
-    room = Room(counts, second_look_bytes=5 * Unmatched(NOW, 1, [], honest, 1).held_size)
+    room = Room(counts, second_look_bytes=6 * Unmatched(NOW, 1, [], honest, 1).held_size)
     await room.show(honest)
     await room.show(*(make_statement(number) for number in range(2, 20)), source=room.hostile)
+    assert len(room.second_look) == 1 + 3
     assert honest not in await room.forwarded()
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
-    room.intake.look_again()
-    assert (room.outbox.oldest, len(room.second_look)) == (NOW, 0)
+    await room.intake.look_again(room.honest.number)
+    assert honest in await room.forwarded()
 
 
 async def test_garbage_is_not_remembered_and_ends_the_subscription(room: Room, counts: Counts) -> None:
@@ -232,11 +235,95 @@ async def test_a_small_candidate_is_left_to_match_until_its_node_is_known_to_for
     assert await room.forwarded() == [small[0], small[2]]
 
 
+async def test_a_random_share_of_small_candidates_is_verified_and_finds_a_node_that_forges_them(
+    room: Room, make_statement: Make, counts: Counts
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
+    small = [make_statement(number, sender=OTHER) for number in range(4)]
+    await room.show(small[0], source=room.hostile)
+    room.random = VERIFIED_SHARE / 2
+    await room.show(small[1], source=room.hostile)
+    room.random = 1.0
+    await room.show(small[2], make_statement(1), source=room.hostile)
+    await room.show(small[3])
+    assert await room.forwarded() == [small[0], small[3], make_statement(1)]
+    assert counts["statement_bad_signature"] == 2
+
+
+async def test_what_is_found_to_be_forged_before_a_second_look_is_held_against_its_node(
+    room: Room, make_statement: Make, counts: Counts
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
+    await room.show(make_statement(1, sender=OTHER), source=room.hostile)
+    (letter,) = await room.outbox.take()
+    assert not room.intake.is_genuine(letter)
+    await room.show(make_statement(2, sender=OTHER), make_statement(3), source=room.hostile)
+    (letter,) = await room.outbox.take()
+    assert (letter.statement, letter.verified) == (make_statement(3), True)
+    assert room.intake.is_genuine(letter)
+
+
+async def test_what_needs_more_messages_than_one_is_verified(room: Room, make_statement: Make) -> None:
+    for number in range(MOST_NAMED + 1):
+        room.candidates.change(f"{number:03}", rule_key(3, OTHER, TOPIC))
+    await room.show(make_statement(1, sender=OTHER))
+    assert await room.forwarded() == []
+
+
+async def test_a_node_whose_share_of_the_outbox_is_full_delays_no_other(counts: Counts, make_statement: Make) -> None:
+    flood = [make_statement(number) for number in range(20)]
+    room = Room(counts, outbox_bytes=2 * 5 * (len(flood[0]) + ENVELOPE_BYTES))
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    flooding = asyncio.create_task(room.show(*flood, source=room.hostile))
+    await asyncio.sleep(0.01)
+    assert len(room.outbox) == 5
+    await asyncio.wait_for(room.show(make_statement(100)), 1)
+    assert make_statement(100) in await room.forwarded()
+    assert not flooding.done()
+    flooding.cancel()
+
+
+async def test_a_rule_that_wants_a_flood_in_the_second_look_delays_no_other_node(
+    counts: Counts, make_statement: Make
+) -> None:
+    flood = [make_statement(number) for number in range(20)]
+    room = Room(counts, outbox_bytes=2 * 5 * (len(flood[0]) + ENVELOPE_BYTES))
+    await room.show(*flood, source=room.hostile)
+    await room.show(make_statement(100))
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    looking = asyncio.create_task(room.intake.look_again(room.hostile.number))
+    await asyncio.sleep(0.01)
+    assert (len(room.outbox), len(room.second_look)) == (5, 16)
+    await asyncio.wait_for(room.intake.look_again(room.honest.number), 1)
+    assert make_statement(100) in await room.forwarded()
+    assert not looking.done()
+    looking.cancel()
+
+
+async def test_a_rule_that_the_filter_learns_during_a_look_loses_no_statement(
+    make_statement: Make, counts: Counts
+) -> None:
+    """Nothing is let go for a time whose rules the look has not compared it with."""
+    room = Room(counts, seen_limit=1_000_000)
+    await room.show(*(make_statement(number, sender=OTHER) for number in range(10_000)))
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    looking = asyncio.create_task(room.intake.look_again(room.honest.number))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not looking.done()
+    room.candidates.add([rule_key(3, OTHER, TOPIC)])
+    room.candidates.fresh_as_of = NOW + PATIENCE_MS
+    await looking
+    assert counts["statement_unmatched"] == 0
+    await room.intake.look_again(room.honest.number)
+    assert len(room.outbox) == 10_000
+
+
 async def test_forged_candidates_take_no_more_than_half_of_the_room_before_the_queue(
     counts: Counts, make_statement: Make
 ) -> None:
     forged = [make_statement(number, sender=OTHER) for number in range(20)]
-    room = Room(counts, outbox_bytes=10 * (len(forged[0]) + ENVELOPE_BYTES))
+    room = Room(counts, outbox_bytes=20 * (len(forged[0]) + ENVELOPE_BYTES))
     room.candidates.add([rule_key(3, SENDER, TOPIC), rule_key(3, OTHER, TOPIC)])
     await room.show(*forged, make_statement(1), source=room.hostile)
     assert await room.forwarded() == [*forged[:5], make_statement(1)]
@@ -254,24 +341,42 @@ async def test_what_a_replay_shows_at_the_first_start_is_noted_and_hides_no_live
     assert await room.forwarded() == [make_statement(1)]
 
 
+async def longest_turn(work: Coroutine[None, None, None]) -> float:
+    """For how many seconds of CPU time `work` kept the event loop at a time, a machine under load apart."""
+    longest = 0.0
+    working = asyncio.create_task(work)
+    while not working.done():
+        began = time.thread_time()
+        await asyncio.sleep(0)
+        longest = max(longest, time.thread_time() - began)
+    return longest
+
+
 async def test_a_node_that_sends_on_and_on_gives_way(room: Room, make_statement: Make) -> None:
-    """For as long as a turn, a machine under load apart."""
-    longest, done = 0.0, asyncio.Event()
-
-    async def watch() -> None:
-        nonlocal longest
-        while not done.is_set():
-            began = time.thread_time()
-            await asyncio.sleep(0)
-            longest = max(longest, time.thread_time() - began)
-
     statements = [make_statement(number, sender=OTHER) for number in range(20_000)]
-    watching = asyncio.create_task(watch())
+    assert await longest_turn(room.show(*statements)) < 0.1
+
+
+async def test_a_look_at_a_flood_that_a_new_rule_wants_gives_way(make_statement: Make, counts: Counts) -> None:
+    room = Room(counts, seen_limit=1_000_000)
+    room.random = 0.0
+    await room.show(*(make_statement(number, sender=OTHER) for number in range(10_000)), source=room.hostile)
+    room.candidates.add([rule_key(3, OTHER, TOPIC)])
+    assert await longest_turn(room.intake.look_again(room.hostile.number)) < 0.1
+    assert counts["statement_bad_signature"] == 10_000
+    assert len(room.second_look) == 0
+
+
+async def test_letting_go_of_a_flood_gives_way(make_statement: Make, counts: Counts) -> None:
+    room = Room(counts, seen_limit=1_000_000)
+    await room.show(*(make_statement(number, sender=OTHER) for number in range(20_000)), source=room.hostile)
+    room.candidates.fresh_as_of = NOW + PATIENCE_MS
+    looking = asyncio.create_task(room.intake.look_again(room.hostile.number))
     await asyncio.sleep(0)
-    await room.show(*statements)
-    done.set()
-    await watching
-    assert longest < 0.1
+    await asyncio.sleep(0)
+    assert len(room.second_look) > 0
+    await looking
+    assert counts["statement_unmatched"] == 20_000
 
 
 async def test_a_known_statement_is_skipped_and_counted(room: Room, make_statement: Make, counts: Counts) -> None:

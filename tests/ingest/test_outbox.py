@@ -14,9 +14,9 @@ from ingest.outbox import BATCH_BYTES, Outbox, Room, send_forever
 AMPLE = 1 << 30
 
 
-def letter(number: int, *, size: int = 1) -> Letter:
+def letter(number: int, *, size: int = 1, node: int = 0) -> Letter:
     """Observed at the time `number`, with the fingerprint `number`."""
-    return Letter(uuid4(), number, number, bytes(size))
+    return Letter(uuid4(), number, number, bytes(size), node=node)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
     sending = asyncio.create_task(send_forever(outbox, failing.send, 2))
     for number in range(25):
         outbox.add(letter(number))
-    await outbox.settle()
+    await outbox.wait_for_space(0)
     await asyncio.wait_for(outbox.drain(), 30)
     sending.cancel()
     assert sorted(failing.taken) == list(range(25))
@@ -105,11 +105,45 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
 async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None:
     outbox = make_outbox(handled, room=Room(letter(1).held_size))
     outbox.add(letter(1))
-    waiting = asyncio.create_task(outbox.settle())
+    waiting = asyncio.create_task(outbox.wait_for_space(0))
     await asyncio.sleep(0.01)
     assert not waiting.done()
     outbox.done(await outbox.take())
     await asyncio.wait_for(waiting, 30)
+
+
+async def test_only_the_node_whose_share_is_full_waits(handled: list[int]) -> None:
+    outbox = make_outbox(handled, room=Room(4 * letter(1).held_size, nodes=2))
+    for number in (1, 2):
+        outbox.add(letter(number, node=1))
+    outbox.add(letter(3, node=2))
+    await asyncio.wait_for(outbox.wait_for_space(2), 1)
+    waiting = asyncio.create_task(outbox.wait_for_space(1))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    outbox.done(await outbox.take())
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_nodes_have_their_letters_sent_in_turn(handled: list[int]) -> None:
+    """However many one of them has waiting, those of another leave with the next batch."""
+    outbox = make_outbox(handled)
+    for number in range(1000):
+        outbox.add(letter(number, node=1))
+    for number in range(2000, 2004):
+        outbox.add(letter(number, node=2))
+    batch = await outbox.take()
+    assert [one.fingerprint for one in batch] == [0, 2000, 1, 2001, 2, 2002, 3, 2003, 4, 5]
+    outbox.done(batch, failed=batch[:2])
+    assert {one.fingerprint for one in (await outbox.take())[:2]} == {0, 2000}
+
+
+async def test_a_standby_that_one_node_fills_keeps_what_the_others_showed(handled: list[int]) -> None:
+    outbox = make_outbox(handled, room=Room(4 * letter(1).held_size, nodes=2), is_open=False)
+    for one in (letter(1, node=1), letter(2, node=2), letter(3, node=1)):
+        outbox.add(one)
+    assert [one.fingerprint for one in outbox.drop_before(10, only_if_full=True)] == [1, 3]
+    assert outbox.oldest == 2
 
 
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
@@ -170,7 +204,7 @@ async def test_what_goes_from_one_outbox_to_the_next_fills_their_room_until_it_h
     first = Outbox(to="queue", room=room, most=MOST, linger=0, gone=second.add, is_open=True)
     first.add(letter(1))
     first.done(await first.take())
-    waiting = asyncio.create_task(first.settle())
+    waiting = asyncio.create_task(first.wait_for_space(0))
     await asyncio.sleep(0.01)
     assert (handled, waiting.done()) == ([], False)
     second.done(await second.take())
