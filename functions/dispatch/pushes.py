@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar
 
-from clarion.channels import is_call
+from clarion.channels import CALL_SECONDS, is_call
 from clarion.decisions import PushDecision, PushType, SubscriptionStatus
 from clarion.messages import PushMessage
 from clarion.networks.statements import payload
@@ -12,8 +12,6 @@ from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.tables import Subscription
 
-CALL_SECONDS = 30
-"""A phone that rings later than this rings for a caller who has gone."""
 APNS_KEPT_SECONDS = 30 * 24 * 3600
 """As long as APNs keeps a notification at most."""
 

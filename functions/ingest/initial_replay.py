@@ -18,7 +18,7 @@ from ingest.seen import SHARED, Seen
 class Replay:
     """One replay, which tells what is old of what it shows. An initial one declares all of it old, once it's complete.
 
-    `since`: when any node was last live before it, in UNIX milliseconds: what is new in it has appeared since then.
+    `since`: when its node was last live before it, in UNIX milliseconds: what is new in it has reached the node since.
     """
 
     def __init__(self, shown: Fingerprints | None, waiting: list[Fingerprints], since: int) -> None:
@@ -27,7 +27,8 @@ class Replay:
         self.since = since
         self._waiting = waiting
 
-    def is_old(self, statement: Fingerprint) -> bool:
+    def record_and_check(self, statement: Fingerprint) -> bool:
+        """Record it if the replay is an initial one; return whether it is old."""
         if self.shown is not None:
             self.shown.add(statement)
             return True
@@ -35,19 +36,21 @@ class Replay:
 
 
 class InitialReplay:
-    """`over`: what is replayed from now on is new if it isn't known. `recorded`: one complete replay is in `seen`."""
+    """Until it is `skipped`, every node has one of its own: it is over when that node has completed a replay.
+
+    So no node's replay decides that what another one has yet to replay is new.
+    """
 
     def __init__(self, seen: Seen, grace_seconds: float) -> None:
         self._seen = seen
         self._grace_seconds = grace_seconds
         self._complete: asyncio.Queue[tuple[float, int, Fingerprints]] = asyncio.Queue()
         self._waiting: list[Fingerprints] = []
-        self.over = False
-        self.recorded = False
+        self.skipped = False
 
     def skip(self) -> None:
         """It isn't the first start, or what the nodes hold is to be handled."""
-        self.over = self.recorded = True
+        self.skipped = True
 
     @property
     def idle(self) -> bool:
@@ -56,12 +59,11 @@ class InitialReplay:
 
     def begin(self, *, initial: bool, since: int = 0) -> Replay:
         """`initial`: the node has not come to the end of a replay before."""
-        return Replay(Fingerprints() if initial and not self.over else None, self._waiting, since)
+        return Replay(Fingerprints() if initial and not self.skipped else None, self._waiting, since)
 
     def complete(self, node: int, replay: Replay) -> None:
-        """Take what an initial replay of `node` has shown to be old. An empty one says nothing of what others hold."""
+        """Take what an initial replay of `node` has shown to be old."""
         if replay.shown:
-            self.over = True
             self._waiting.append(replay.shown)
             self._complete.put_nowait((time.monotonic() + self._grace_seconds, node, replay.shown))
         replay.shown = None
@@ -75,7 +77,6 @@ class InitialReplay:
                     self._record(statement, node)
                 await asyncio.sleep(0)
             self._waiting.remove(replayed)
-            self.recorded = True
 
     def _record(self, statement: Fingerprint, node: int) -> None:
         if not self._seen.refresh(statement) and (self._seen.add(statement, SHARED) or self._seen.add(statement, node)):

@@ -1,6 +1,6 @@
 """What is done with each statement that a node shows.
 
-shown ─┬─ known ─────────────────────────────▶ skipped
+shown ─┬─ known ─────────────────────────────▶ skipped, unless it proves younger, see `replayed`
 ├─ malformed ─────────────────────────▶ let go, and held against the node
 ├─ replayed at the first start ───────▶ let go, see `initial_replay`
 ├─ proof of another kind ─────────────▶ let go
@@ -30,6 +30,7 @@ from ingest.initial_replay import Replay
 from ingest.letter import MOST_NAMED, Letter, second_looks
 from ingest.outbox import Outbox
 from ingest.protocol import Shown
+from ingest.replayed import Observation, Replayed
 from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import SHARED, Seen
 from ingest.source import Source, Turn
@@ -65,6 +66,7 @@ class Intake:
         self._random = random
         self._additions: Counter[int] = Counter()
         """By node, how many additions to the filter its statements were compared with."""
+        self._replayed = Replayed()
         self._forgers: set[int] = set()
         """Nodes that have shown what its sender had not signed."""
 
@@ -119,22 +121,26 @@ class Intake:
     def _take_one(self, statement: bytes, observed_at: int, source: Source, replay: Replay | None) -> None:
         source.count()
         fingerprint = of_statement(statement)
+        since = replay.since if replay else None
         if self._seen.refresh(fingerprint):
             self._counts[Metric.STATEMENTS_SKIPPED] += 1
+            if observation := self._replayed.show_again(fingerprint, since, observed_at):
+                self._forward_again(statement, fingerprint, observation, source.number)
             return
         try:
             decoded = decode(statement)
         except MalformedStatement:
             self._count_malformed(source, 1)
             return
-        if replay and replay.is_old(fingerprint):
+        if replay and replay.record_and_check(fingerprint):
             self._counts[Metric.STATEMENTS_REPLAYED] += 1
         elif decoded.proof is None or decoded.proof.kind is not ProofKind.SR25519:
             self._seen.add(fingerprint, source.number)
             self._let_go(fingerprint, StatementDecision.UNSUPPORTED_PROOF)
         elif self._remember(fingerprint, decoded, source.number):
             pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
-            since = replay.since if replay else None
+            if since is not None:
+                self._replayed.add(fingerprint, Observation(observed_at, since))
             self._sort(Unmatched(observed_at, fingerprint, pairs, statement, source.number, since))
 
     def _remember(self, fingerprint: Fingerprint, decoded: Statement, node: int) -> bool:
@@ -184,12 +190,15 @@ class Intake:
     def _forward(self, wanted: Unmatched, *, verified: bool) -> None:
         changes = self._candidates.changes
         names = changes.of(wanted.pairs)
+        receipt, since = uuid4(), wanted.replayed_since
+        if since is not None:
+            since = self._replayed.forward(wanted.fingerprint, receipt, since)
         letter = Letter(
-            uuid4(),
+            receipt,
             wanted.observed_at,
             wanted.fingerprint,
             wanted.statement,
-            replayed_since=wanted.replayed_since,
+            replayed_since=since,
             changed=tuple(names[:MOST_NAMED]),
             pairs=wanted.pairs,
             changes_known=changes.count,
@@ -199,6 +208,24 @@ class Intake:
         self._outbox.add(letter)
         for look in second_looks(letter, names[MOST_NAMED:]):
             self._outbox.add(look)
+
+    def _forward_again(self, statement: bytes, fingerprint: Fingerprint, observation: Observation, node: int) -> None:
+        """As the same observation, which is younger than its message said."""
+        decoded = decode(statement)
+        if observation.receipt is None or decoded.proof is None:
+            return
+        pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
+        letter = Letter(
+            observation.receipt,
+            observation.observed_at,
+            fingerprint,
+            statement,
+            replayed_since=observation.replayed_since,
+            changed=tuple(self._candidates.changes.of(pairs)[:MOST_NAMED]),
+            repeat_id=uuid4(),
+            node=node,
+        )
+        self._outbox.add(letter)
 
     def _let_go(self, fingerprint: Fingerprint, decision: StatementDecision) -> None:
         self._counts[decided(decision)] += 1

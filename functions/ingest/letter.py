@@ -27,7 +27,7 @@ NAME_BYTES = 40
 class Letter:
     """A statement to be sent; `observed_at` is in UNIX milliseconds.
 
-    `replayed_since`, `changed` and `look_id` are as in the message. `pairs` are what rules may name it by;
+    `replayed_since`, `changed`, `look_id` and `repeat_id` are as in the message. `pairs` are what rules may name it by;
     `changed` comes from the changes that were known of, as many as `changes_known`. `node` is the number of the node
     that showed it first. `verified`: whether its signature is known to be valid.
     """
@@ -39,6 +39,7 @@ class Letter:
     replayed_since: int | None = None
     changed: tuple[str, ...] = ()
     look_id: UUID | None = None
+    repeat_id: UUID | None = None
     pairs: Sequence[Fingerprint] = field(default=(), compare=False)
     changes_known: int = 0
     node: int = 0
@@ -46,8 +47,8 @@ class Letter:
 
     @property
     def key(self) -> UUID:
-        """Tells it from all others; the looks at one statement share its receipt."""
-        return self.look_id or self.receipt
+        """Tells it from all others; the looks at one statement and its repetitions share its receipt."""
+        return self.look_id or self.repeat_id or self.receipt
 
     @property
     def oversize(self) -> bool:
@@ -69,6 +70,7 @@ class Letter:
             replayed_since=self.replayed_since,
             changed=self.changed,
             look_id=self.look_id,
+            repeat_id=self.repeat_id,
         )
 
     @property

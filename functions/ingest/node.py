@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from clarion.metrics import Metric
@@ -30,7 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """What is known of the node; times are `time.monotonic` seconds, `session` is None while there is none."""
+    """What is known of the node: `session` is None while there is none.
+
+    `*_since` and `*_at` are seconds of `time.monotonic`, `*_through` is in UNIX milliseconds.
+    """
 
     def __init__(  # noqa: PLR0913 - each by name
         self,
@@ -43,11 +45,11 @@ class Node:
         counts: Counts,
         expected: int,
         patience: Patience,
-        live_through: Callable[[], int],
+        live_through: int,
     ) -> None:
         """`number` is from 1 on; `expected` is how many statements a complete replay should show, as far as we know.
 
-        `live_through`: when any node was last live, in UNIX milliseconds; 0 if that is unknown.
+        `live_through`: when the task that led before was last live; 0 if that is unknown.
         """
         self._url = url
         self._source = Source(number)
@@ -62,16 +64,16 @@ class Node:
         self.complete_since = float("-inf")
         """When the subscription began whose replay was the last to be complete, and believable."""
         self.replayed_once = False
-        self._doubted_since: float | None = None
+        self._small_replays_since: float | None = None
         """Since when its replays have been too small to be believed."""
         self._shown_through = 0
         """As of its last complete replay, or of the end of its last session if that was later."""
         self._away_since: float | None = self.incomplete_since
         """Since when it has been lost or replaying; None while it shows what is new."""
-        self._live_through = 0
-        self._doubted = False
+        self._live_through = live_through
+        """By then it had shown all that was new; 0 if that is unknown. No other node's word counts."""
+        self._may_have_missed = False
         """Whether this subscription is renewed because the node may have dropped it without a word."""
-        self._any_live_through = live_through
         self._intake = intake
         self._progress = progress
         self._counts = counts
@@ -91,11 +93,6 @@ class Node:
             return None
         return max(self._shown_through, (self.session and self.session.shown_through) or 0)
 
-    @property
-    def live_through(self) -> int:
-        """UNIX milliseconds: by then it had shown all that was new; 0 if it never did."""
-        return max(self._live_through, (self.session and self.session.shown_through) or 0)
-
     def absent(self, seconds: float) -> bool:
         """Whether it has owed us a complete replay for so long that it isn't waited for."""
         return self.incomplete_since is not None and time.monotonic() - self.incomplete_since >= seconds
@@ -113,10 +110,10 @@ class Node:
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             pause = min(_LONGEST_PAUSE, pause * 2)
 
-    def renew(self, reason: str, *, doubted: bool = True) -> None:
-        """Subscribe anew: the replay brings what the subscription may have missed, if it is `doubted`."""
+    def renew(self, reason: str, *, may_have_missed: bool = True) -> None:
+        """Subscribe anew: the replay brings what the subscription `may_have_missed`."""
         if self._limit and self.session:
-            self._doubted = doubted
+            self._may_have_missed = may_have_missed
             log.info("node renewed", extra={"node": self.name, "reason": reason})
             self._limit.reschedule(asyncio.get_running_loop().time())
 
@@ -139,12 +136,12 @@ class Node:
         raise AssertionError("a subscription ends by an exception")
 
     async def _listen(self) -> None:
-        # Once a node has shown all that stood at the start, what it or another one replays has come since.
-        self._replay = self._initial_replay.begin(initial=not self.replayed_once, since=self._any_live_through())
+        # Once it has shown all that stood at the start, what it replays has come since it was last live.
+        self._replay = self._initial_replay.begin(initial=not self.replayed_once, since=self._live_through)
         self._source.reset()
         async with subscribe(self._url, self._patience) as session:
             self.session = session
-            self._doubted = False
+            self._may_have_missed = False
             self.subscribed_at = self.last_shown_at = time.monotonic()
             self.live = 0
             log.info("node subscribed", extra={"node": self.name})
@@ -152,8 +149,8 @@ class Node:
                 while True:
                     await self._take(session, await session.next())
             finally:
-                if not self._doubted:
-                    self._live_through = self.live_through
+                if not self._may_have_missed:
+                    self._live_through = max(self._live_through, session.shown_through or 0)
                 self._shown_through = self.shown_through or self._shown_through
                 self._away_since = self._away_since or time.monotonic()
                 self.session = None
@@ -172,9 +169,9 @@ class Node:
             self._progress.replayed()
             self._live_through = self._shown_through = now_ms()
             self._away_since = None
-            self._complete_replay(session, told=shown.origin is Origin.REPLAY)
+            self._complete_replay(session, announced=shown.origin is Origin.REPLAY)
 
-    def _complete_replay(self, session: Session, *, told: bool) -> None:
+    def _complete_replay(self, session: Session, *, announced: bool) -> None:
         """Believe a replay to be complete if the node says so, and if it isn't less than half of what it was.
 
         A node that lost its store shows next to nothing until its peers have told it everything again, however often
@@ -183,18 +180,18 @@ class Node:
         log.info("node replayed", extra={"node": self.name, "statements": session.replayed})
         self.replayed_once = True
         self._initial_replay.complete(self._source.number, self._replay)
-        if not told:
+        if not announced:
             return
-        if session.replayed * 2 < self._expected and not self._doubted_for(_RESYNC_SECONDS):
+        if session.replayed * 2 < self._expected and not self._replays_small_for(_RESYNC_SECONDS):
             return
         self.complete_since = self.subscribed_at
-        self.incomplete_since = self._doubted_since = None
+        self.incomplete_since = self._small_replays_since = None
         self._expected = session.replayed
 
-    def _doubted_for(self, seconds: float) -> bool:
+    def _replays_small_for(self, seconds: float) -> bool:
         now = time.monotonic()
-        self._doubted_since = self._doubted_since or now
-        return now - self._doubted_since > seconds
+        self._small_replays_since = self._small_replays_since or now
+        return now - self._small_replays_since > seconds
 
 
 def _without_secrets(url: str) -> str:

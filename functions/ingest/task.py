@@ -154,6 +154,7 @@ class Task:
             await self._rule_feed.start()
             if await self._record.restore() or self._settings.first_replay is FirstReplay.HANDLE:
                 self._initial_replay.skip()
+            await self._lead_or_follow()
             self._nodes = self._make_nodes()
             await self._work(stop)
         report(self._metrics, self.counts, self._gauges())
@@ -195,7 +196,7 @@ class Task:
                     replay=self._settings.replay_seconds,
                     whole_replay=self._settings.whole_replay_seconds,
                 ),
-                live_through=self._live_through,
+                live_through=self._leadership.delivered_through,
             )
             for number, url in enumerate(self._settings.node_urls, 1)
         ]
@@ -209,7 +210,6 @@ class Task:
             oldest=settings.renew_seconds,
             quiet=settings.quiet_seconds,
         )
-        await self._lead_or_follow()
         async with asyncio.TaskGroup() as tasks:
             taking_in = [tasks.create_task(node.follow()) for node in self._nodes]
             others = [
@@ -278,6 +278,8 @@ class Task:
         if letter.look_id:
             self.counts[Metric.SECOND_LOOKS] += 1
             return
+        if letter.repeat_id:
+            return
         self.counts[Metric.STATEMENTS_FORWARDED] += 1
         self._untold.add(letter)
         self._forwarded[letter.node].add(letter)
@@ -317,7 +319,7 @@ class Task:
     def _knows_all(self) -> bool:
         """Whether `seen` holds all that stood at the first start."""
         absent_after = self._settings.absent_seconds
-        return self._initial_replay.recorded or (
+        return self._initial_replay.skipped or (
             self._initial_replay.idle and all(node.replayed_once or node.absent(absent_after) for node in self._nodes)
         )
 
@@ -327,10 +329,6 @@ class Task:
     def _shown_through(self) -> int | None:
         answers = [node.shown_through for node in self._nodes if node.shown_through is not None]
         return min(answers, default=None)
-
-    def _live_through(self) -> int:
-        """When any node was last live, here or at the task that led before; 0 if that is unknown."""
-        return max(self._leadership.delivered_through, *(node.live_through for node in self._nodes))
 
     def _lag_ms(self) -> int:
         return now_ms() - (_earliest(self._outbox.oldest, self._untold.oldest) or now_ms())

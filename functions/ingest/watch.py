@@ -59,7 +59,7 @@ class Watch:
         renewed = [node for node in caught_up if self._is_doubtful(node, now, best, shown.get(node))]
         oldest = min(caught_up, key=lambda node: node.subscribed_at, default=None)
         if oldest and oldest not in renewed and now - oldest.subscribed_at > self._longest:
-            oldest.renew("old", doubted=False)
+            oldest.renew("old", may_have_missed=False)
         self._before = {node: (node.subscribed_at, node.live) for node in caught_up}
 
     @property

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from clarion.decisions import NotificationDecision, StatementDecision
+from clarion.channels import is_call
+from clarion.decisions import NotificationDecision, PushType, StatementDecision
 from clarion.messages import PushMessage, StatementMessage
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.payload import MAX_DATA_SIZE
@@ -95,8 +96,11 @@ class Case:
         self.rulings.append((notification, ruling))
 
     def pushes(self) -> Iterator[PushMessage]:
+        """What was queued; of a repetition, which is about the age of calls, the calls alone."""
         for notification, ruling in self.rulings:
-            if ruling.decision is NotificationDecision.QUEUED:
+            if ruling.decision is NotificationDecision.QUEUED and (
+                not self.message.repeat_id or _is_call(notification)
+            ):
                 yield self._push(notification)
 
     def _push(self, notification: Notification) -> PushMessage:
@@ -118,3 +122,8 @@ class Case:
             replayed_since=self.message.replayed_since,
             expires_at=notification.expires_at,
         )
+
+
+def _is_call(notification: Notification) -> bool:
+    receiver, _, push_type = notification.match
+    return is_call(receiver.notify_type, wanted_as_call=push_type is PushType.VOIP)

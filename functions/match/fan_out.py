@@ -93,7 +93,7 @@ def page_record(message: StatementMessage, verified: Verified, now: int) -> Push
     """The claim of a message on its page, under a key that no subscription has. `now` is UNIX milliseconds."""
     span = message.span or EVERYTHING
     return PushRecord(
-        f"page/{message.receipt}/{span.until}/{span.page}",
+        f"page/{message.repeat_id or message.receipt}/{span.until}/{span.page}",
         verified.hash,
         receipt=str(span.token),
         sender_pubkey=verified.sender,

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from aws_cdk.assertions import Template
 
+from clarion.channels import CALL_SECONDS
 from clarion.metrics import NAMESPACE
-from dispatch.pushes import CALL_SECONDS
 from dispatch.retries import RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD

@@ -85,6 +85,27 @@ async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
         assert task.counts[Metric.STATEMENTS_REPLAYED] == 0
 
 
+async def test_a_task_that_ends_before_a_node_has_replayed_all_leaves_no_record_that_makes_the_rest_new(
+    running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    lying, slow = Replaying(), Replaying()
+    lying.show(make_statement(0))
+    lying.end()
+    slow.show(make_statement(1))
+    async with hostile(lying.behave) as liar, hostile(slow.behave) as honest:
+        settings = make_settings(liar, honest, initial_replay_seconds=0)
+        async with running(settings) as task:
+            await has_replayed(task, 2)
+            while task.status()["seen"] != 1:
+                await asyncio.sleep(0.01)
+        for statement in (make_statement(1), make_statement(2)):
+            slow.show(statement)
+        slow.end()
+        async with running(settings) as task:
+            await has_replayed(task, 2)
+    assert received.statements() == []
+
+
 async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
     running: "Run", make_settings: Settings, make_statement: Make
 ) -> None:
@@ -106,7 +127,7 @@ def seen() -> Seen:
 def replay(initial: InitialReplay, *statements: int) -> None:
     """Let a node replay these, all of which are old to it."""
     one = initial.begin(initial=True)
-    assert all(one.is_old(statement) for statement in statements)
+    assert all(one.record_and_check(statement) for statement in statements)
     initial.complete(1, one)
 
 
@@ -120,9 +141,8 @@ async def recorded(initial: InitialReplay) -> None:
 async def test_what_a_complete_replay_showed_is_recorded_after_a_while(seen: Seen) -> None:
     initial = InitialReplay(seen, 0.05)
     replay(initial, 1, 2)
-    assert (initial.over, initial.idle, initial.recorded, seen.size) == (True, False, False, 0)
+    assert (initial.idle, seen.size) == (False, 0)
     await recorded(initial)
-    assert initial.recorded
     restored = Seen(1000)
     await restored.load(seen.delta())
     assert [restored.refresh(number) for number in (1, 2, 3)] == [True, True, False]
@@ -131,20 +151,23 @@ async def test_what_a_complete_replay_showed_is_recorded_after_a_while(seen: See
 async def test_what_waits_to_be_recorded_is_old_to_every_replay(seen: Seen) -> None:
     initial = InitialReplay(seen, 0)
     replay(initial, 1, 2)
-    later = initial.begin(initial=True)
-    assert [later.is_old(number) for number in (1, 2, 3)] == [True, True, False]
+    later = initial.begin(initial=False)
+    assert [later.record_and_check(number) for number in (1, 2, 3)] == [True, True, False]
     await recorded(initial)
-    assert not later.is_old(1)
+    assert not later.record_and_check(1)
 
 
-async def test_a_replay_that_began_in_time_may_be_completed(seen: Seen) -> None:
+async def test_no_complete_replay_makes_what_another_node_has_yet_to_replay_new(seen: Seen) -> None:
     initial = InitialReplay(seen, 0)
-    slow = initial.begin(initial=True)
+    broken = initial.begin(initial=True)
+    assert broken.record_and_check(2)
     replay(initial, 1)
-    assert slow.is_old(2)
-    initial.complete(2, slow)
+    begun_again = initial.begin(initial=True)
+    assert begun_again.record_and_check(2)
+    assert begun_again.record_and_check(3)
+    initial.complete(2, begun_again)
     await recorded(initial)
-    assert seen.size == 2
+    assert seen.size == 3
 
 
 async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: Seen) -> None:
@@ -155,7 +178,7 @@ async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: Seen) -> None:
     assert seen.delta() == b""
 
 
-async def test_an_empty_replay_says_nothing_of_what_other_nodes_hold(seen: Seen) -> None:
+async def test_an_empty_replay_leaves_nothing_to_record(seen: Seen) -> None:
     initial = InitialReplay(seen, 0)
     replay(initial)
-    assert (initial.over, initial.idle, initial.recorded) == (False, True, False)
+    assert initial.idle

@@ -15,6 +15,7 @@ from ingest.intake import LARGE_BYTES, VERIFIED_SHARE, Intake
 from ingest.letter import ENVELOPE_BYTES, MOST_NAMED
 from ingest.outbox import Outbox
 from ingest.protocol import NodeFault, Origin, Shown
+from ingest.replayed import Observation, Replayed
 from ingest.second_look import SecondLook, Unmatched
 from ingest.seen import Seen
 from ingest.source import Source
@@ -63,6 +64,11 @@ class Room:
 
     async def show(self, *statements: bytes, source: Source | None = None) -> None:
         await self.intake.take(Shown(list(statements), Origin.LIVE), source or self.honest)
+
+    async def replay(self, statement: bytes, *, seconds_ago: int, source: Source | None = None) -> None:
+        """Let a node replay it that was last live so long ago."""
+        replay = InitialReplay(self.seen, 0).begin(initial=False, since=self.now - seconds_ago * 1000)
+        await self.intake.take(Shown([statement], Origin.REPLAY, remaining=1), source or self.hostile, replay)
 
     async def forwarded(self) -> list[bytes]:
         return [letter.statement for letter in await self.outbox.take()] if len(self.outbox) else []
@@ -350,6 +356,64 @@ async def longest_turn(work: Coroutine[None, None, None]) -> float:
         await asyncio.sleep(0)
         longest = max(longest, time.thread_time() - began)
     return longest
+
+
+async def test_a_live_copy_of_what_a_replay_showed_first_is_forwarded_once_more_by_the_same_receipt(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    await room.replay(make_statement(1), seconds_ago=60)
+    room.now += 1000
+    await room.show(make_statement(1))
+    await room.show(make_statement(1))
+    await room.replay(make_statement(1), seconds_ago=0)
+    replayed, live = await room.outbox.take()
+    assert (replayed.replayed_since, live.replayed_since) == (NOW - 60_000, None)
+    assert (replayed.receipt, replayed.observed_at) == (live.receipt, live.observed_at)
+    assert replayed.key != live.key
+    room.outbox.done([replayed, live])
+
+
+async def test_a_live_copy_counts_also_while_no_rule_names_the_statement_yet(room: Room, make_statement: Make) -> None:
+    await room.replay(make_statement(1), seconds_ago=60)
+    await room.show(make_statement(1))
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    await room.intake.look_again(room.hostile.number)
+    [letter] = await room.outbox.take()
+    assert letter.replayed_since is None
+
+
+async def test_what_another_node_replays_too_is_as_old_as_the_later_of_both_was_live_if_a_call_still_rings_then(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    await room.replay(make_statement(1), seconds_ago=60)
+    for seconds_ago in (40, 5, 3):
+        await room.replay(make_statement(1), seconds_ago=seconds_ago, source=room.honest)
+    await room.show(make_statement(1))
+    letters = await room.outbox.take()
+    assert [letter.replayed_since for letter in letters] == [NOW - 60_000, NOW - 5_000, None]
+    assert len({letter.receipt for letter in letters}) == 1
+
+
+async def test_a_live_copy_that_comes_when_a_call_would_not_ring_any_more_is_skipped(
+    room: Room, make_statement: Make
+) -> None:
+    room.candidates.add([rule_key(3, SENDER, TOPIC)])
+    await room.replay(make_statement(1), seconds_ago=60)
+    room.now += 30_000
+    await room.show(make_statement(1))
+    assert await room.forwarded() == [make_statement(1)]
+
+
+def test_what_was_replayed_lately_is_bounded_in_time_and_number() -> None:
+    replayed = Replayed(capacity=2)
+    for number in range(3):
+        replayed.add(number, Observation(NOW, 0))
+    assert len(replayed) == 2
+    assert replayed.show_again(0, None, NOW) is None
+    replayed.add(9, Observation(NOW + 30_000, 0))
+    assert len(replayed) == 1
 
 
 async def test_a_node_that_sends_on_and_on_gives_way(room: Room, make_statement: Make) -> None:

@@ -71,7 +71,7 @@ class Followed:
             initial_replay=InitialReplay(seen, 0),
             expected=0,
             patience=Patience(),
-            live_through=lambda: 0,
+            live_through=0,
         )
 
     def believed(self) -> bool:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clarion.metrics import Metric
 from clarion.tables import Lease, Rule
 from ingest.clock import now_ms
 from ingest.settings import IngestSettings
+from tests.hostile import Replaying, hostile
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -56,6 +58,47 @@ async def test_what_came_while_a_node_was_lost_is_as_old_as_its_loss_at_most(
     assert message.replayed_since is not None
     assert before <= message.replayed_since <= lost
     assert message.observed_at >= lost
+
+
+async def test_what_came_while_a_node_was_lost_is_so_old_whatever_another_node_shows_meanwhile(
+    node: "FakeNode",
+    make_node: type["FakeNode"],
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: Settings,
+    make_statement: Make,
+) -> None:
+    """The other one may conceal it, and be as live as can be."""
+    async with make_node() as other, running(make_settings(node, other)):
+        await node.subscribed()
+        await other.subscribed()
+        node.show(make_statement(1))
+        await received.holds(1)
+        node.standing.append(make_statement(2))
+        await node.hang_up()
+        lost = now_ms()
+        await asyncio.sleep(0.1)
+        other.show(make_statement(3))
+        messages = await received.holds(3)
+    [late] = [message for message in messages if message.statement == make_statement(2)]
+    assert late.replayed_since is not None
+    assert late.replayed_since <= lost
+
+
+async def test_a_replay_that_does_not_end_makes_no_call_old_that_another_node_shows_live(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+) -> None:
+    lying = Replaying()
+    settings = {"first_replay": "handle"}
+    async with hostile(lying.behave) as liar, running(make_settings(liar, node, **settings)) as task:
+        await node.subscribed()
+        lying.show(make_statement(1))
+        await received.holds(1)
+        node.show(make_statement(1))
+        replayed, live = await received.holds(2)
+        assert task.counts[Metric.STATEMENTS_FORWARDED] == 1
+    assert replayed.replayed_since == 0
+    assert live == replayed.model_copy(update={"replayed_since": None, "repeat_id": live.repeat_id})
 
 
 async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through_which_the_last_one_delivered(

@@ -169,7 +169,7 @@ class WatchedNode:
     def session(self) -> "WatchedNode":
         return self
 
-    def renew(self, reason: str, *, doubted: bool = True) -> None:
+    def renew(self, reason: str, *, may_have_missed: bool = True) -> None:
         self.renewals.append(reason)
 
 

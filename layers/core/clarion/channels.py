@@ -3,6 +3,9 @@
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+CALL_SECONDS = 30
+"""A phone that rings later than this rings for a caller who has gone."""
+
 
 class Channel(StrEnum):
     """How a subscription is reached: what kind of address it has, and so which provider its pushes go to."""

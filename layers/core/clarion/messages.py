@@ -60,8 +60,9 @@ class StatementMessage(Message):
 
     `changed` are subscriptions whose rules for this statement were written lately, so that an index may not show them
     yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it.
-    `replayed_since` is set if a replay brought the statement: when a node was last live before it, and so the earliest
-    that it can have appeared; 0 if that is unknown.
+    `replayed_since` is set if a replay brought the statement: when that node was last live before it, and so the
+    earliest that it can have appeared; 0 if that is unknown. If it proves younger, a second message with the same receipt
+    and a `repeat_id` says so, which concerns calls alone.
     """
 
     version: Literal[1] = 1
@@ -72,6 +73,7 @@ class StatementMessage(Message):
     replayed_since: Milliseconds | None = None
     changed: tuple[str, ...] = ()
     look_id: UUID | None = None
+    repeat_id: UUID | None = None
     span: Span | None = None
 
     @model_validator(mode="after")
