@@ -40,7 +40,7 @@ OPEN_ROUTES = {
 
 
 def open_routes(environment: Environment) -> dict[str, list[apigateway.HttpMethod]]:
-    """The methods by path that strangers reach."""
+    """The methods by path that are reached without a token."""
     return {path: methods for path, methods in OPEN_ROUTES.items() if environment.api.serve_docs or path != PAGE}
 
 
@@ -95,7 +95,8 @@ class HttpApi(Construct):
             "Api",
             api_name=f"{environment.prefix}api",
             create_default_stage=False,
-            disable_execute_api_endpoint=self.domain is not None,
+            # CloudFront reaches it under that name, also while a domain of its own is still there.
+            disable_execute_api_endpoint=self.domain is not None and environment.api.per_address is None,
         )
         self.stage = self._stage()
         self._throttle(self._routes(function, authorizer))
@@ -110,7 +111,7 @@ class HttpApi(Construct):
         return self.domain.regional_domain_name if self.domain else None
 
     def _routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> list[apigateway.HttpRoute]:
-        """Add all; return those that strangers reach."""
+        """Add all; return those that are reached without a token."""
         integration = integrations.HttpLambdaIntegration("Function", function)
         checked = authorizers.HttpLambdaAuthorizer(
             "Authorizer",
@@ -176,9 +177,10 @@ class HttpApi(Construct):
         self.stage.node.add_dependency(*routes)
 
     def _domain(self) -> apigateway.DomainName | None:
-        """None if it is reached under API Gateway's name, or by CloudFront, which then has the domain."""
+        """None if it is reached under API Gateway's name, or by CloudFront alone, which then has the domain."""
         api = self._environment.api
-        if api.per_address or api.domain is None or api.certificate_arn is None:
+        by_cloudfront_alone = api.per_address is not None and not api.per_address.around
+        if by_cloudfront_alone or api.domain is None or api.certificate_arn is None:
             return None
         certificate = certificates.Certificate.from_certificate_arn(self, "Certificate", api.certificate_arn)
         return apigateway.DomainName(

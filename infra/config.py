@@ -134,21 +134,26 @@ class Allowance(Part):
 
 
 class PerAddress(Part):
-    """What one network address may ask for in a minute. Phones of one carrier or office may share an address."""
+    """What one network address may ask for in a minute. Phones of one carrier or office may share an address.
+
+    With `around`, the API also answers what does not come by way of CloudFront: while the clients of a running API move
+    over, see docs/operations.md, "In front of the API".
+    """
 
     requests_per_minute: Annotated[int, Field(ge=10)]
+    around: bool = False
 
 
 class Api(Part):
     """`rate` and `burst` count requests a second over all clients.
 
-    `open_rate` and `open_burst` count them on each route that strangers reach: those that lead to a token or tell of
-    the API, and whatever is no route.
+    `open_rate` and `open_burst` count them on each route that is reached without a token: those that lead to a token or
+    tell of the API, and whatever is no route.
 
     Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us and name
-    `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients
-    sign, so never change it; and those of `issuers`, which publish their keys. None counts that is good
-    for more than `token_lifetime_seconds`.
+    `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients sign, so never
+    change it; and those of `issuers`, which publish their keys. None counts that is good for more than
+    `token_lifetime_seconds`.
 
     With `reserved`, each of the two functions runs so often at once at most, set aside from the account's concurrency:
     so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
@@ -258,8 +263,7 @@ class Limits(Part):
 
     `call_age_s` holds for each queue that calls go through. `in_flight` counts the messages of one queue, of which SQS
     allows 120,000: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
-    `above_ledger` is how often a push may cost what
-    docs/cost.md says.
+    `above_ledger` is how many times as much as docs/cost.md says a push may cost.
     """
 
     ingest_lag_ms: Annotated[int, Field(ge=1)] = 30_000

@@ -15,8 +15,13 @@ _RETENTION: dict[LogDays, logs.RetentionDays] = {
 
 
 def removal(environment: Environment) -> RemovalPolicy:
-    """What becomes of data when its stack is deleted."""
-    return RemovalPolicy.RETAIN if environment.data is Lasting.KEEP else RemovalPolicy.DESTROY
+    """What becomes of data when its stack is deleted.
+
+    What is kept goes all the same if the deployment that made it is rolled back: nothing is in it yet, and its name would
+    be in the way of the next attempt.
+    """
+    keep = environment.data is Lasting.KEEP
+    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY
 
 
 def log_group(scope: Construct, construct_id: str, *, name: str, environment: Environment) -> logs.LogGroup:

@@ -158,7 +158,7 @@ class ClarionStack(Stack):
             "apps": json.dumps(self._app_names),
             **self._login,
             **self._direct_push,
-            **_set(origin_secret_id=self.secrets.origin, serve_docs=None if api.serve_docs else "false"),
+            **_set(origin_secret_id=self._required_origin, serve_docs=None if api.serve_docs else "false"),
         }
         function = self._function("Api", "api.handler.handler", api.size, settings, reserved=api.reserved)
         allow(function, "dynamodb: BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions.table_arn)
@@ -170,8 +170,14 @@ class ClarionStack(Stack):
         allow(function, "firehose: PutRecordBatch", lake.events.delivery_stream_arn)
         allow_key(function, self.key, "dynamodb")
         providers = self._secrets_of_first_app if self._direct_push else ()
-        self._allow_secrets(function, *_arns(providers), self.secrets.login, self.secrets.origin)
+        self._allow_secrets(function, *_arns(providers), self.secrets.login, self._required_origin)
         return function
+
+    @property
+    def _required_origin(self) -> str | None:
+        """The secret without which the API answers nothing."""
+        per_address = self._environment.api.per_address
+        return None if per_address and per_address.around else self.secrets.origin
 
     def _edge(self) -> Edge | None:
         per_address, secret = self._environment.api.per_address, self.secrets.origin
@@ -240,9 +246,12 @@ class ClarionStack(Stack):
     def _authorizer(self) -> RoomFunction:
         api = self._environment.api
         lifetime = api.token_lifetime_seconds
-        settings = {**self._shared_issuer, **self._login, **self._issuers}
-        if lifetime is not None:
-            settings["token_lifetime_seconds"] = str(lifetime)
+        settings = {
+            **self._shared_issuer,
+            **self._login,
+            **self._issuers,
+            **_set(token_lifetime_seconds=str(lifetime) if lifetime else None),
+        }
         function = self._function(
             "Authorizer", "api.authorizer.handler", api.authorizer, settings, reserved=api.reserved
         )

@@ -15,6 +15,8 @@ from local.system import System
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 QUIET_S, LONGEST_S = 10, 300
 """The live system is done once no queue holds a message and the lake has grown no more for so long."""
+AT_REST = ("-dead", "-held", "cleanup")
+"""Endings of the queues that may hold one: dead letters, what waits for an app to be mended, and what tells no event."""
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for programs that end before optimising them would pay."""
 
@@ -69,4 +71,4 @@ async def _quiet(system: System) -> None:
 
 
 def _in_flight(system: System) -> bool:
-    return any(not queue.endswith("-dead") for queue in system.messages())
+    return any(not queue.endswith(AT_REST) for queue in system.messages())

@@ -34,7 +34,8 @@ BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
-QUEUES = ("statements", "apns", "voip", "fcm")
+QUEUES = ("statements", "apns", "apns-held", "voip", "fcm", "fcm-held", "cleanup")
+DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
 STOP_S = 60
 
@@ -86,13 +87,12 @@ class System:
 
     @property
     def queue_urls(self) -> dict[str, str]:
-        """By the queue's bare name, such as `apns`, or `apns-dead` for its dead letters."""
-        outputs = self.deployment.outputs
-        urls = {name: getattr(outputs, f"{name}_queue_url") for name in QUEUES}
-        return urls | {f"{name}-dead": f"{url}-dead" for name, url in urls.items()}
+        """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
+        base = self.deployment.outputs.statements_queue_url.removesuffix("statements")
+        return {name: f"{base}{name}" for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
-        """How many there are, visible or not, in each queue that is not empty."""
+        """How many there are, visible, in flight or delayed, in each queue that is not empty."""
         sqs = self.client("sqs")
         counts = {name: _count(sqs, url) for name, url in self.queue_urls.items()}
         return {name: count for name, count in counts.items() if count}

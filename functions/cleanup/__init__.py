@@ -1,1 +1,1 @@
-"""Cleanup queue to nothing: erase rules that are out of force."""
+"""Erases rules that are out of force, on request."""

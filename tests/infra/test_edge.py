@@ -123,6 +123,22 @@ def test_the_address_of_the_api_is_that_of_cloudfront(prod: Template, template_w
     named.resource_count_is("AWS::ApiGatewayV2::DomainName", 0)
 
 
+def test_while_clients_move_over_the_api_answers_both_ways_and_under_the_name_it_had(
+    template_with: Callable[..., Template],
+) -> None:
+    moving = template_with(api={**DOMAIN, "per_address": {"requests_per_minute": 300, "around": True}})
+    moving.resource_count_is("AWS::CloudFront::Distribution", 1)
+    assert not only(moving, "AWS::ApiGatewayV2::Api").get("DisableExecuteApiEndpoint")
+    assert only(moving, "AWS::ApiGatewayV2::DomainName")["DomainName"] == DOMAIN["domain"]
+    functions = moving.find_resources("AWS::Lambda::Function").values()
+    (variables,) = [
+        each["Properties"]["Environment"]["Variables"]
+        for each in functions
+        if each["Properties"].get("FunctionName") == "clarion-prod-api"
+    ]
+    assert "CLARION_ORIGIN_SECRET_ID" not in variables
+
+
 def test_only_production_has_it_for_it_costs_something_when_idle(template_of: Callable[[str], Template]) -> None:
     assert PROD.api.per_address
     for other in (DEV, EMULATOR):

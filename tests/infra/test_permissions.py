@@ -6,10 +6,8 @@ import pytest
 from aws_cdk.assertions import Template
 
 from infra.environments import PROD
-from tests.grants import Call, Permissions, allows, key_uses, listed, permissions
+from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 
-AT_WORK = {"match", "apns", "voip", "fcm", "cleanup", "api", "authorizer", "ingest"}
-"""Roles of Clarion's own code. Each call that it makes, and each grant, is tested in the emulator."""
 PERMITTED: Mapping[str, Permissions] = {
     "starting ingest": {
         "ecr:BatchCheckLayerAvailability": {"the deployment's images"},
@@ -64,7 +62,7 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
 
 
 def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions]) -> None:
-    assert permitted.keys() == AT_WORK | PERMITTED.keys()
+    assert permitted.keys() == {*COMPONENTS} | PERMITTED.keys()
     roles = prod.find_resources("AWS::IAM::Role")
     assert len(roles) == len(permitted)
     for role in roles.values():

@@ -71,6 +71,19 @@ def test_in_every_bucket_everything_expires_and_no_version_outlives_its_object(p
     assert not [name for name, bucket in buckets.items() if "VersioningConfiguration" in bucket]
 
 
+KEPT = ("AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret", "AWS::KMS::Key", "AWS::S3::Bucket")
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_outlives_its_stack_does_not_outlive_the_failure_of_the_deployment_that_made_it(
+    prod: Template, kind: str
+) -> None:
+    """Or the next attempt would find its name taken."""
+    kept = prod.find_resources(kind).values()
+    assert {each["DeletionPolicy"] for each in kept} == {"RetainExceptOnCreate"}
+    assert {each["UpdateReplacePolicy"] for each in kept} == {"Retain"}
+
+
 @pytest.mark.parametrize("environment", ["prod", "dev"])
 def test_logs_and_messages_are_kept_for_weeks(template_of: Callable[[str], Template], environment: str) -> None:
     template = template_of(environment)

@@ -153,6 +153,15 @@ def test_held_messages_take_little_of_the_function_that_they_share(prod: Templat
     assert min(consumer.receives for consumer in (PROD.apns, PROD.fcm)) >= ATTEMPTS
 
 
+def test_a_message_of_cleanup_has_an_invocation_to_itself_and_time_to_come_back(prod: Template) -> None:
+    """One that shares its invocation is received without being started, and dead once that has happened too often."""
+    (source,) = [
+        each for each in properties(prod, "AWS::Lambda::EventSourceMapping") if "Cleanup" in str(each["EventSourceArn"])
+    ]
+    assert source["BatchSize"] == 1
+    assert PROD.cleanup.receives == 100
+
+
 def test_a_function_that_feeds_itself_is_not_stopped_for_it(prod: Template) -> None:
     allowed = {name for name, each in functions(prod).items() if each.get("RecursiveLoop") == "Allow"}
     assert allowed == {"clarion-prod-match", "clarion-prod-apns", "clarion-prod-fcm"}

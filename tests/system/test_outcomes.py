@@ -22,7 +22,7 @@ from local.apns_trouble import troubled_token
 from local.device import Device, topic_of
 from local.http2 import Misbehaviour
 from local.provider import Trouble
-from local.system import System
+from local.system import QUEUES, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -185,41 +185,30 @@ async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping
     return {each: sorted(told[each], key=lambda event: int(event["attempt"])) for each in fates}
 
 
-def push_queues(system: System, channel: Channel) -> list[str]:
-    """The URLs of a channel's queue and of the one where what is held waits; a call waits nowhere."""
-    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
-    names = [channel] if channel is Channel.VOIP else [channel, f"{channel}-held"]
-    return [sqs.get_queue_url(QueueName=f"{prefix}{name}")["QueueUrl"] for name in names]
+def push_queues(channel: Channel) -> list[str]:
+    """A channel's queue and the one where what is held waits; a call waits nowhere."""
+    return [name for name in QUEUES if name in {channel, f"{channel}-held"}]
 
 
 def in_queues(system: System) -> dict[Channel, int]:
     """How many messages each channel has, in whatever state."""
-    sqs = system.client("sqs")
-    states = [
-        "ApproximateNumberOfMessages",
-        "ApproximateNumberOfMessagesNotVisible",
-        "ApproximateNumberOfMessagesDelayed",
-    ]
-
-    def count(url: str) -> int:
-        return sum(map(int, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=states)["Attributes"].values()))
-
-    return {channel: sum(map(count, push_queues(system, channel))) for channel in Channel}
+    counts = system.messages()
+    return {channel: sum(counts.get(name, 0) for name in push_queues(channel)) for channel in Channel}
 
 
 def empty_queues(system: System) -> None:
     """What waits for somebody to mend the configuration would be tried again beside the tests that follow."""
     for channel in Channel:
-        for url in push_queues(system, channel):
-            system.client("sqs").purge_queue(QueueUrl=url)
+        for name in push_queues(channel):
+            system.client("sqs").purge_queue(QueueUrl=system.queue_urls[name])
 
 
 def dead_letters(system: System, subscriptions: set[str]) -> list[str]:
     """Take those of `subscriptions` out of all dead-letter queues; the others' stay."""
-    sqs, prefix = system.client("sqs"), system.deployment.outputs.table_prefix
+    sqs = system.client("sqs")
     found = []
     for channel in Channel:
-        url = sqs.get_queue_url(QueueName=f"{prefix}{channel}-dead")["QueueUrl"]
+        url = system.queue_urls[f"{channel}-dead"]
         while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=3).get(
             "Messages"
         ):
