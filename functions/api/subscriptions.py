@@ -124,14 +124,13 @@ def remove(body: Removal) -> Response[str]:
 
 
 def _remove(room: Room, client_id: bytes, ids: Sequence[str], now: int) -> Unchanged | None:
-    """Remove all of them, or say why none was removed. What the request has no time to erase, the clean-up does."""
+    """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     room.cleanup.send(ids)
     removed = subscriptions.remove(room.connection, ids, client_id)
     if isinstance(removed, Unchanged):
         return removed
     for row in removed:
         room.events.add(SubscriptionChanged.of_removed(row, now))
-        room.rule_sets.leftovers.note(row.subscription_id)
     return None
 
 
