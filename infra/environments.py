@@ -27,8 +27,8 @@ from infra.config import (
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
-# A full rule set takes its partition half a minute to erase; more than two at a time are of no use to anybody.
-_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=2, receives=10)
+# A full rule set takes its partition half a minute to erase, and nobody waits for it.
+_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=10)
 _API = Api(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),

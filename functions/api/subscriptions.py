@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
-from api.described import BEARER, WITH_BODY, WITHOUT_BODY, answers
+from api.described import BEARER, WITH_BODY, WITHOUT_BODY, Headers, answers
 from api.paging import CURSOR, Cursor
 from api.problems import Kind, Problem
 from api.room import Room, of_request
@@ -27,6 +27,9 @@ from clarion.tables import Subscription
 router = APIGatewayHttpRouter()
 TAGS = ["subscriptions"]
 JSON = "application/json"
+NEXT_PAGE: Headers = {
+    "Link": {"description": 'The next page, `<…>; rel="next"`, if there is one.', "schema": {"type": "string"}}
+}
 LISTING = TypeAdapter(list[SubscriptionShape])
 
 
@@ -90,6 +93,7 @@ def _made(room: Room, wish: Registration, now: int) -> Subscription | TokenTaken
         HTTPStatus.OK,
         list[SubscriptionShape],
         [*WITHOUT_BODY, Kind.UNAUTHENTICATED, Kind.RULES_CHANGED, Kind.CONTENDED],
+        headers=NEXT_PAGE,
     ),
 )
 def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
