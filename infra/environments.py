@@ -64,7 +64,10 @@ PROD = Environment(
 )
 
 # As few at a time as SQS lets an event source have.
-_FEW = {name: getattr(PROD, name).model_copy(update={"concurrency": 2}) for name in ("match", "apns", "voip", "fcm")}
+_FEW = {
+    name: getattr(PROD, name).model_copy(update={"concurrency": 2})
+    for name in ("match", "apns", "voip", "fcm", "cleanup")
+}
 
 DEV = PROD.model_copy(
     update={

@@ -15,7 +15,8 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PutError
 from pynamodb.expressions.condition import Condition
 
-from clarion.tables import GENERATION_BYTES, Rule, Subscription
+from clarion.generations import prefix
+from clarion.tables import Rule, Subscription
 
 BATCH = 25
 """The most items of one BatchWriteItem."""
@@ -75,11 +76,6 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
 def back_off(attempt: int) -> float:
     """Seconds until the next attempt, spread so that rivals part."""
     return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
-
-
-def prefix(generation: float) -> bytes:
-    """What the key of every rule of a generation begins with."""
-    return int(generation).to_bytes(GENERATION_BYTES)
 
 
 def _key(rule: Rule) -> dict[str, dict[str, Any]]:

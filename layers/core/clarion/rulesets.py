@@ -25,14 +25,13 @@ from enum import Enum
 from itertools import batched
 
 from pynamodb.connection import Connection
-from pynamodb.exceptions import TransactWriteError, UpdateError
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
+from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import PushType, SubscriptionStatus
-from clarion.erasing import ATTEMPTS, BATCH, NEVER, back_off, batch_write, prefix
-from clarion.tables import KEY_BYTES, Rule, Subscription, lost_race, refused, rule_key
+from clarion.erasing import ATTEMPTS, BATCH, NEVER, back_off, batch_write
+from clarion.generations import claim_generation, flip, prefix
+from clarion.tables import KEY_BYTES, Rule, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
@@ -144,12 +143,12 @@ class RuleSets:
             if claim and row.replaced > claim:
                 return Unchanged.SUPERSEDED
             known = _in_generation(row)
-            added, removed = _difference(rules, known), _difference(known, rules)
+            added, removed = dict(rules.items() - known.items()), dict(known.items() - rules.items())
             if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
                 return Changed(after, added, removed)
             charge(len(rules) + int(row.rule_count))
             mine = (Subscription.client_id == client_id) & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-            claim = _claim(subscription_id, mine)
+            claim = claim_generation(subscription_id, mine)
             if claim and (after := self._replace_all(subscription_id, claim, rules, now, until)):
                 return Changed(after, added, removed, anew=rules)
         return _given_up(subscription_id, client_id)
@@ -215,20 +214,20 @@ class RuleSets:
             after = self._transact(row, added, removed, now)
             return Changed(after, added, removed) if after else None
         charge(2 * int(row.rule_count) + len(added) - len(removed))
-        claim = _claim(row.subscription_id, Subscription.revision == row.revision)
+        claim = claim_generation(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
         anew = {pair: how for pair, how in _in_generation(row).items() if pair not in removed} | added
         if not self._write(row.subscription_id, claim, anew, until):
             return None
-        after = _flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
+        after = flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
         return Changed(after, added, removed, anew) if after else None
 
     def _transact(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Subscription | None:
         if not added and not removed:
             return row if _still(row) else None
         revision, rule_count = row.revision, row.rule_count + len(added) - len(removed)
-        changes: list[Action] = [
+        changes = [
             Subscription.revision.set(revision + 1),
             Subscription.rule_count.set(rule_count),
             Subscription.updated_at.set(now),
@@ -254,7 +253,7 @@ class RuleSets:
         if not self._write(subscription_id, claim, rules, until):
             return None
         youngest, mark = Subscription.generation < claim, Subscription.replaced.set(claim)
-        return _flip(subscription_id, claim, len(rules), now, youngest, mark)
+        return flip(subscription_id, claim, len(rules), now, youngest, mark)
 
     def _write(self, subscription_id: str, claim: int, rules: RuleSet, until: float) -> bool:
         """Write the whole set under its claimed generation; False if time ran out."""
@@ -265,28 +264,6 @@ class RuleSets:
             rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
             batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
         return True
-
-
-def _flip(
-    subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
-) -> Subscription | None:
-    flipped = _update(
-        subscription_id,
-        *marks,
-        Subscription.generation.set(claim),
-        Subscription.rule_count.set(rule_count),
-        Subscription.revision.add(1),
-        Subscription.updated_at.set(now),
-        condition=only_if,
-    )
-    # The SDK repeats a write whose answer it missed: a condition that fails may have met its own success.
-    return flipped or _update(
-        subscription_id, Subscription.updated_at.set(now), condition=Subscription.generation == claim
-    )
-
-
-def _difference(rules: RuleSet, others: RuleSet) -> RuleSet:
-    return dict(rules.items() - others.items())
 
 
 def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
@@ -314,23 +291,6 @@ def _in_force(row: Subscription, pairs: Collection[bytes]) -> RuleSet:
         return {pair: rules[pair] for pair in pairs if pair in rules}
     keys = [(row.subscription_id, _rule_key(row.generation, pair)) for pair in pairs]
     return {rule.sender_topic: _push_type(rule) for rule in Rule.batch_get(keys, consistent_read=True)}
-
-
-def _claim(subscription_id: str, condition: Condition) -> int | None:
-    """The number of a generation that nobody else has written or will."""
-    row = _update(subscription_id, Subscription.revision.add(1), condition=condition)
-    return int(row.revision) if row else None
-
-
-def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
-    row = Subscription(subscription_id)
-    try:
-        row.update(list(actions), condition=condition)
-    except UpdateError as error:
-        if refused(error):
-            return None
-        raise
-    return row
 
 
 def _rule(subscription_id: str, generation: float, pair: bytes, push_type: PushType | None) -> Rule:
