@@ -227,14 +227,17 @@ class RuleSets:
         if not added and not removed:
             return row if _still(row) else None
         revision, rule_count = row.revision, row.rule_count + len(added) - len(removed)
-        changes = [
-            Subscription.revision.set(revision + 1),
-            Subscription.rule_count.set(rule_count),
-            Subscription.updated_at.set(now),
-        ]
         try:
             with TransactWrite(connection=self._connection) as write:
-                write.update(row, actions=changes, condition=Subscription.revision == revision)
+                write.update(
+                    row,
+                    actions=[
+                        Subscription.revision.set(revision + 1),
+                        Subscription.rule_count.set(rule_count),
+                        Subscription.updated_at.set(now),
+                    ],
+                    condition=Subscription.revision == revision,
+                )
                 for pair, push_type in added.items():
                     write.save(_rule(row.subscription_id, row.generation, pair, push_type))
                 for pair in removed.keys() - added.keys():
