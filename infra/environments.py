@@ -27,9 +27,9 @@ from infra.config import (
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
-# A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself; more than two
-# at a time are of no use to anybody. A message that comes back finds less left to erase.
-_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=2, receives=100, batch=1)
+# A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself. A message
+# that comes back finds less left to erase.
+_CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
 _API = Api(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
@@ -65,7 +65,10 @@ PROD = Environment(
 )
 
 # As few at a time as SQS lets an event source have.
-_FEW = {name: getattr(PROD, name).model_copy(update={"concurrency": 2}) for name in ("match", "apns", "voip", "fcm")}
+_FEW = {
+    name: getattr(PROD, name).model_copy(update={"concurrency": 2})
+    for name in ("match", "apns", "voip", "fcm", "cleanup")
+}
 
 DEV = PROD.model_copy(
     update={

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from clarion.decisions import SubscriptionStatus
+from clarion.erasing import erase
 from clarion.events import EventLog, SubscriptionChanged
-from clarion.rulesets import Unchanged, erase
+from clarion.rulesets import Unchanged
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription
 from pipeline.lake import DAY_MS, Kind, Lake, Period

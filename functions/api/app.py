@@ -73,7 +73,6 @@ def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict
     app.append_context(room=room, client_id=client_id, until=until)
     answer = app.resolve(event, context)
     _tell_lake(room)
-    _clear_up(room, until)
     return answer
 
 
@@ -83,14 +82,6 @@ def _tell_lake(room: Room) -> None:
         metrics = metrics_of("api", room.settings.stage)
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
         metrics.flush_metrics()
-
-
-def _clear_up(room: Room, until: float) -> None:
-    """What is left over is not in force: the request has been done without it."""
-    try:
-        room.rule_sets.leftovers.erase(until=until)
-    except PynamoDBException:
-        logger.exception("rules are left over")
 
 
 def _caller(event: Mapping[str, Any]) -> bytes:

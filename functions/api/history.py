@@ -12,7 +12,7 @@ from clarion.tables import KEY_BYTES, Subscription
 def of_rules(changed: Changed, at: int) -> Iterator[Event]:
     """A new generation's rules come before the subscription that puts them in force."""
     if changed.anew is None:
-        # The word that a rule is added takes the place of every earlier one: none is told as removed and added at once.
+        # An `added` event supersedes earlier events of its rule, so a rule whose push type changed is reported as added only.
         gone = {pair: how for pair, how in changed.removed.items() if pair not in changed.added}
         yield from _rules(changed.subscription, gone, "removed", at)
         yield from _rules(changed.subscription, changed.added, "added", at)

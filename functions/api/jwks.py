@@ -44,7 +44,7 @@ class PublicKeys:
         self._lock = Lock()
         self._keys: Mapping[str, jwt.PyJWK] = {}
         self._fetched_at = float("-inf")
-        self._failures = 0
+        self._backoff = 0
         self._not_before = float("-inf")
 
     def __call__(self, token: str) -> jwt.PyJWK:
@@ -56,7 +56,7 @@ class PublicKeys:
                 self._refresh(now)
             if self._clock() - self._fetched_at > STALE_SECONDS:
                 raise KeysUnavailable
-            if key_id not in self._keys and self._failures:
+            if key_id not in self._keys and self._backoff:
                 raise KeysUnavailable
             if key_id not in self._keys:
                 raise jwt.PyJWKClientError("the issuer has no such key")
@@ -67,11 +67,10 @@ class PublicKeys:
         try:
             self._keys = _signing_keys(self._fetch())
         except KeysUnavailable:
-            backoff = min(2**self._failures, MOST_BACKOFF)
-            self._failures = min(self._failures + 1, MOST_BACKOFF)
-            self._not_before = self._clock() + backoff
+            self._backoff = min(2 * self._backoff or 1, MOST_BACKOFF)
+            self._not_before = self._clock() + self._backoff
         else:
-            self._fetched_at, self._failures, self._not_before = now, 0, now
+            self._fetched_at, self._backoff, self._not_before = now, 0, now
 
 
 def fetch(url: str) -> bytes:

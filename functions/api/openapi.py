@@ -19,6 +19,7 @@ DESCRIPTION = (
     "and topic, and the statements that these senders sign wake the phone. Everything that goes wrong is told as "
     "problem details (RFC 9457)."
 )
+VALIDATION_ERROR = "HTTPValidationError"
 PATHS = ("/docs", "/openapi.json")
 KEPT = "public, max-age=3600"
 """Both are the same for everybody, until the next deployment."""
@@ -33,7 +34,25 @@ def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
         security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
     )
     found: dict[str, Any] = json.loads(text)
+    for methods in found["paths"].values():
+        for operation in methods.values():
+            _drop_resolvers_own(operation["responses"])
+    _drop_unused(found)
     return found
+
+
+def _drop_resolvers_own(responses: dict[str, Any]) -> None:
+    """The resolver adds a 422 of its own to a route that declares none, and `app` never answers so."""
+    if VALIDATION_ERROR in json.dumps(responses.get("422")):
+        del responses["422"]
+
+
+def _drop_unused(found: dict[str, Any]) -> None:
+    """Delete the schemas that nothing refers to, and those that only these referred to."""
+    schemas = found["components"]["schemas"]
+    while unused := [name for name in schemas if f'"#/components/schemas/{name}"' not in json.dumps(found)]:
+        for name in unused:
+            del schemas[name]
 
 
 def serve(app: APIGatewayHttpResolver) -> None:

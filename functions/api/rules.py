@@ -38,8 +38,10 @@ def replace(body: RulesChange) -> Response[str]:
     """At one moment: a statement meets the old rules or the new ones, never some of both."""
     room, client_id, until = of_request(router)
     now = room.now()
-    rule_sets = room.rule_sets.charging(_charge(room, client_id))
-    outcome = rule_sets.replace(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    charge = _charge(room, client_id)
+    outcome = room.rule_sets.replace(
+        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
+    )
     if outcome is not Unchanged.SUPERSEDED:
         _tell(room, _done(outcome, room), now)
     return Response(status_code=HTTPStatus.NO_CONTENT, body="")
@@ -58,8 +60,10 @@ def add(body: RulesChange) -> Added:
     """All of them at one moment. Rules that are there already take the `notify_type`, if one is given, and count as none."""
     room, client_id, until = of_request(router)
     now = room.now()
-    rule_sets = room.rule_sets.charging(_charge(room, client_id))
-    outcome = rule_sets.add(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    charge = _charge(room, client_id)
+    outcome = room.rule_sets.add(
+        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
+    )
     changed = _done(outcome, room)
     _tell(room, changed, now)
     return Added(added=changed.new_pairs, total_rules=changed.total)
@@ -77,8 +81,10 @@ def discard(body: RulesRemoval) -> Removed:
     """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
     room, client_id, until = of_request(router)
     now = room.now()
-    rule_sets = room.rule_sets.charging(_charge(room, client_id))
-    outcome = rule_sets.discard(str(body.subscription_id), client_id, _set(body, room), now=now, until=until)
+    charge = _charge(room, client_id)
+    outcome = room.rule_sets.discard(
+        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
+    )
     changed = _done(outcome, room)
     _tell(room, changed, now)
     return Removed(removed=len(changed.removed), total_rules=changed.total)

@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
-from api.described import BEARER, WITH_BODY, WITHOUT_BODY, answers
+from api.described import BEARER, WITH_BODY, WITHOUT_BODY, Headers, answers
 from api.paging import CURSOR, Cursor
 from api.problems import Kind, Problem
 from api.room import Room, of_request
@@ -27,6 +27,9 @@ from clarion.tables import Subscription
 router = APIGatewayHttpRouter()
 TAGS = ["subscriptions"]
 JSON = "application/json"
+NEXT_PAGE: Headers = {
+    "Link": {"description": 'The next page, `<…>; rel="next"`, if there is one.', "schema": {"type": "string"}}
+}
 LISTING = TypeAdapter(list[SubscriptionShape])
 
 
@@ -90,6 +93,7 @@ def _made(room: Room, wish: Registration, now: int) -> Subscription | TokenTaken
         HTTPStatus.OK,
         list[SubscriptionShape],
         [*WITHOUT_BODY, Kind.UNAUTHENTICATED, Kind.RULES_CHANGED, Kind.CONTENDED],
+        headers=NEXT_PAGE,
     ),
 )
 def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
@@ -124,14 +128,13 @@ def remove(body: Removal) -> Response[str]:
 
 
 def _remove(room: Room, client_id: bytes, ids: Sequence[str], now: int) -> Unchanged | None:
-    """Remove all of them, or say why none was removed. What the request has no time to erase, the clean-up does."""
+    """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     room.cleanup.send(ids)
     removed = subscriptions.remove(room.connection, ids, client_id)
     if isinstance(removed, Unchanged):
         return removed
     for row in removed:
         room.events.add(SubscriptionChanged.of_removed(row, now))
-        room.rule_sets.leftovers.note(row.subscription_id)
     return None
 
 

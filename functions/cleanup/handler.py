@@ -16,8 +16,8 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
+from clarion.erasing import erase_dead
 from clarion.messages import CleanupMessage
-from clarion.rulesets import erase_dead
 from cleanup.settings import CleanupSettings
 
 SPARE_SECONDS = 10

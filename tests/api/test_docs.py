@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
+UNIX_SECONDS = 1_000_000_000
 SEPARATOR = "\n---- next example ----\n"
 
 
@@ -39,6 +41,22 @@ def gateway(authorizer: Authorizer, pushing: Callable[..., Room]) -> Iterator[Ga
 
 def test_the_committed_description_is_that_of_the_code() -> None:
     assert json.loads((DOCS / "openapi.json").read_text()) == document(app), "run `make openapi`"
+
+
+def test_the_description_has_no_answer_of_the_resolvers_own_and_no_schema_in_vain() -> None:
+    described = document(app)
+    text = json.dumps(described)
+    assert "ValidationError" not in text
+    assert [name for name in described["components"]["schemas"] if f'/schemas/{name}"' not in text] == []
+    assert "422" not in described["paths"]["/v1/notify"]["post"]["responses"]
+
+
+def test_the_description_declares_the_headers_that_a_client_has_to_read() -> None:
+    paths = document(app)["paths"]
+    for operation in (operation for methods in paths.values() for operation in methods.values()):
+        for status in ("429", "503"):
+            assert operation["responses"][status]["headers"].keys() == {"Retry-After"}
+    assert paths["/v1/subscriptions"]["get"]["responses"]["200"]["headers"].keys() == {"Link"}
 
 
 def test_every_problem_is_explained() -> None:
@@ -75,7 +93,7 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
 
 
 def same(found: Any, expected: Any) -> bool:
-    """`…` stands for anything."""
+    """`…` stands for anything, and UNIX seconds for a time within the next five minutes."""
     if isinstance(expected, dict):
         return (
             isinstance(found, dict)
@@ -84,6 +102,8 @@ def same(found: Any, expected: Any) -> bool:
         )
     if isinstance(expected, list):
         return len(found) == len(expected) and all(map(same, found, expected))
+    if isinstance(expected, int) and expected > UNIX_SECONDS:
+        return isinstance(found, int) and 0 <= found - time.time() < 300
     return bool(expected in ("…", found))
 
 

@@ -4,14 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import boto3
 import pytest
 
 from api.room import Room
 from clarion.channels import Channel
-from clarion.events import Event, EventLog
+from clarion.erasing import erase, erase_dead
+from clarion.events import EventLog
+from clarion.messages import CleanupMessage
 from clarion.rulesets import RuleSet, RuleSets, Unchanged
 from clarion.tables import Quota, Rule, Subscription, Token
 from clarion.tokens import declare_dead, token_hash
@@ -36,17 +38,12 @@ def stored(sid: str) -> int:
     return Rule.count(sid, consistent_read=True)
 
 
-class Seen(EventLog):
-    """Counts, at the moment the events go out, the rules that are still stored."""
-
-    def __init__(self, seen: list[int], sid: str) -> None:
-        self._seen, self._sid = seen, sid
-
-    def add(self, event: Event) -> None: ...
-
-    def flush(self) -> int:
-        self._seen.append(stored(self._sid))
-        return 0
+def requested(room: Room, sid: str) -> list[CleanupMessage]:
+    """Takes all messages from the cleanup queue and returns those that name the subscription."""
+    sqs, url, found = boto3.client("sqs"), room.settings.cleanup_queue_url, list[CleanupMessage]()
+    while received := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        found += [CleanupMessage.model_validate_json(message["Body"]) for message in received]
+    return [message for message in found if UUID(sid) in message.subscription_ids]
 
 
 def pages(client: Any) -> list[list[dict[str, Any]]]:
@@ -218,16 +215,19 @@ def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, re
 
 
 @pytest.mark.parametrize("gone", ["the rules", "the subscription"])
-def test_the_lake_is_told_before_anything_is_erased(client: Any, register: Any, room: Room, gone: str) -> None:
+def test_the_clean_up_that_a_change_requests_erases_what_it_put_out_of_force(
+    client: Any, register: Any, room: Room, gone: str
+) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
-    seen: list[int] = []
-    client.room = replace(room, events=Seen(seen, sid))
+    requested(room, sid)
     if gone == "the rules":
         assert client("PUT", RULES, {"subscription_id": sid, "rules": []}).status == 204
     else:
         assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
-    assert seen == [150]
+    assert stored(sid) == 150
+    for message in requested(room, sid):
+        assert erase_dead(room.connection, sid, message.through)
     assert stored(sid) == 0
 
 
@@ -247,8 +247,7 @@ def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, roo
     assert rule_sets.replace(sid, client.key, many, now=1, until=past) is Unchanged.CONTENDED
     assert rule_sets.read(sid, client.key, until=past) is Unchanged.CONTENDED
     rule_sets.replace(sid, client.key, many, now=1)
-    rule_sets.leftovers.note(sid)
-    assert not rule_sets.leftovers.erase(until=past)
+    assert not erase(room.connection, sid, until=past)
     assert stored(sid) == 150
 
 
@@ -258,7 +257,7 @@ def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, reg
     assert rule_sets.replace(sid, client.key, many, now=1, until=time.monotonic() + 0.2) is Unchanged.CONTENDED
     assert 0 < stored(sid) < 10_000
     assert Subscription.get(sid).generation == 0
-    assert rule_sets.leftovers.erase()
+    assert erase_dead(room.connection, sid, int(Subscription.get(sid).revision))
     assert stored(sid) == 0
 
 

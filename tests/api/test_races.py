@@ -23,7 +23,8 @@ from api.room import Room
 from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, erase, erase_dead, owned
+from clarion.erasing import erase, erase_dead
+from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, owned
 from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token, split_rule_key
 from clarion.tokens import declare_dead
@@ -109,7 +110,7 @@ def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> An
         case "die":
             return die(connection, sid)
         case _:
-            return remove(rule_sets, connection, sid)
+            return remove(connection, sid)
 
 
 def die(connection: Connection, sid: str) -> str:
@@ -123,12 +124,9 @@ def die(connection: Connection, sid: str) -> str:
     return "died"
 
 
-def remove(rule_sets: RuleSets, connection: Connection, sid: str) -> str:
+def remove(connection: Connection, sid: str) -> str:
     removed = subscriptions.remove(connection, [sid], CLIENT)
-    if isinstance(removed, Unchanged):
-        return str(told(removed, repr))
-    rule_sets.leftovers.note(sid)
-    return "gone"
+    return str(told(removed, repr)) if isinstance(removed, Unchanged) else "gone"
 
 
 def told(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
@@ -285,7 +283,6 @@ class Bench:
         assert isinstance(row, Subscription)
         self.sid = row.subscription_id
         self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
-        self.rule_sets.leftovers.erase()
         self.state: Blocks | None = state
 
     def race(self, rivals: Sequence[tuple[Op, int | None]], schedule: Iterator[tuple[int, int]]) -> list[Runner]:
@@ -303,9 +300,7 @@ class Bench:
     def _perform(self, op: Op) -> Any:
         """As one Lambda of several does it."""
         rule_sets = RuleSets(self.connection, limit=LIMIT, request_cleanup=self._note_claim, sleep=lambda _: None)
-        answer = perform(op, rule_sets, self.connection, self.sid)
-        rule_sets.leftovers.erase()
-        return answer
+        return perform(op, rule_sets, self.connection, self.sid)
 
     def _note_claim(self, _sid: str, claim: int) -> None:
         self.claims.append(claim)

@@ -1,8 +1,12 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+
+from clarion.decisions import PushType
+from clarion.events import Event, EventLog, RuleRef, RulesChanged
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32
@@ -82,6 +86,31 @@ def test_a_rule_that_is_in_force_already_counts_once(client: Any, register: Any)
     assert client("POST", RULES, body).json == {"added": 0, "total_rules": 1}
     assert client("DELETE", RULES, body).json == {"removed": 1, "total_rules": 0}
     assert client("DELETE", RULES, body).json == {"removed": 0, "total_rules": 0}
+
+
+class Emitted(EventLog):
+    """Keeps what would go to the lake."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+    def flush(self) -> int:
+        return 0
+
+
+def test_a_rule_whose_notify_type_a_post_changes_is_reported_as_added_only(client: Any, register: Any) -> None:
+    sid = register(client)
+    client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1), rule(A, T2)]})
+    emitted = Emitted()
+    client.room = replace(client.room, events=emitted)
+    client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1) | {"notify_type": "voip"}]})
+    [event] = emitted.events
+    assert isinstance(event, RulesChanged)
+    voip = RuleRef(sender_pubkey=bytes.fromhex(A), topic=bytes.fromhex(T1), push_type=PushType.VOIP)
+    assert (event.change, event.rules) == ("added", (voip,))
 
 
 def test_a_post_gives_an_existing_rule_another_notify_type(client: Any, register: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from api.room import Room
+from clarion.erasing import erase_dead
 from clarion.tables import Quota, Rule, Subscription, Token
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
@@ -95,4 +96,5 @@ def test_replacing_all_costs_the_removal_of_the_old_rules_too(
     assert meter.units == documented["PUT the same rules again"]
     with metered(room) as meter:
         client("PUT", RULES, {"subscription_id": sid, "rules": rules(150, 300)})
+        erase_dead(room.connection, sid, through=0)
     assert meter.units == documented["PUT 150 rules instead of 150 others"]

@@ -8,7 +8,7 @@ import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
 
-from clarion import subscriptions, tables
+from clarion import generations, subscriptions, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.rulesets import RuleSet, RuleSets
@@ -112,10 +112,9 @@ def test_what_an_interrupted_put_wrote_goes(
 ) -> None:
     sid = requests.subscription()
     replace(requests, sid, before)
-    requests.rule_sets.leftovers.erase()
     requests.deliver()
     with monkeypatch.context() as patch:
-        patch.setattr(RuleSets, "_flip", crash)
+        patch.setattr("clarion.rulesets.flip", crash)
         with pytest.raises(KeyboardInterrupt):
             replace(requests, sid, {number.to_bytes(64): None for number in range(1000, 1200)})
     assert stored(sid) == len(before) + 200
@@ -140,7 +139,7 @@ def test_a_set_that_is_being_written_is_left_alone(requests: Requests, monkeypat
     """Whoever claims later asks later: an earlier request never reaches its rules."""
     sid = requests.subscription()
     replace(requests, sid, MANY)
-    earlier = RuleSets._flip
+    earlier = generations.flip
 
     def flip(*arguments: Any) -> Any:
         requests.deliver()
@@ -149,7 +148,7 @@ def test_a_set_that_is_being_written_is_left_alone(requests: Requests, monkeypat
     requests.deliver()
     requests.queue.send([sid], int(Subscription.get(sid).revision))
     requests.rule_sets._request_cleanup = lambda *_: None
-    monkeypatch.setattr(RuleSets, "_flip", flip)
+    monkeypatch.setattr("clarion.rulesets.flip", flip)
     replace(requests, sid, {number.to_bytes(64): None for number in range(1000, 1200)})
     found = requests.rule_sets.read(sid, CLIENT)
     assert isinstance(found, tuple)

@@ -8,6 +8,7 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
+from clarion.erasing import erase_dead
 from clarion.rulesets import TRANSACTION_RULES, RuleSet, RuleSets, Unchanged
 from clarion.tables import Rule, Subscription
 from tests.crash.harness import RETURN, Scenario
@@ -31,7 +32,8 @@ class Replacement:
     new: RuleSet
 
     def __post_init__(self) -> None:
-        self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=lambda *_: None, sleep=lambda _: None)
+        self._claims: list[int] = []
+        self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=self._note_claim, sleep=lambda _: None)
         self._name, self._client_id = str(uuid4()), uuid4().bytes * 2
         Subscription(
             self._name,
@@ -50,7 +52,6 @@ class Replacement:
     def deliver(self) -> bool:
         try:
             outcome = self._replace(self.new)
-            self._rule_sets.leftovers.erase()
             wire.step(RETURN)
         except ANSWERED_500:
             return False
@@ -64,6 +65,14 @@ class Replacement:
 
     def check(self) -> None:
         assert self._in_force() == self.new, "the new set is not in force"
+        for claim in self._claims:
+            erase_dead(self.connection, self._name, claim)
+        assert self._in_force() == self.new, "the clean-up erased rules in force"
+        assert Rule.count(self._name, consistent_read=True) == len(self.new), "the clean-up left rules over"
+
+    def _note_claim(self, _name: str, claim: int) -> None:
+        """The queue keeps this, whatever becomes of the process."""
+        self._claims.append(claim)
 
     def _replace(self, rules: RuleSet) -> object:
         return self._rule_sets.replace(self._name, self._client_id, rules, now=NOW)

@@ -6,12 +6,10 @@ works out what is to be added and removed, and commits that on condition that `r
     change           commit                                                                 in force
     up to 99 rules   one transaction: the rules, `rule_count`, `revision` + 1               at once
     more             claim a generation (`revision` + 1), write the whole set under it,     with the flip
-                     flip `generation` and `rule_count` by one conditional write,
-                     erase the earlier generations when the caller says so
+                     flip `generation` and `rule_count` by one conditional write
 
-What a crash leaves behind lies under a generation that is not in force. Claims only grow, and only a younger claim
-flips, so every generation below the current one is dead and safe to erase, and so is one above it whose request has
-ended. Before anything is written under a claim, a clean-up is requested, which erases what is dead by then.
+Rules of another generation are not in force, be they replaced or left by a crash. Before anything is written under a
+claim, a clean-up is requested, which erases them once the request has ended: see `clarion.erasing`.
 
 A dead token puts an empty generation in force, in the transaction that marks the subscription invalid; it takes no
 rules after that.
@@ -20,41 +18,30 @@ A large addition or removal starts from the rules that were in force, so a repla
 and is tried again. Only another replacement, which says so in `replaced`, makes it superfluous.
 """
 
-import math
-import random
 import time
 from collections.abc import Callable, Collection, Iterator
-from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from itertools import batched
-from typing import Any, Self
 
-from botocore.exceptions import ClientError
 from pynamodb.connection import Connection
-from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
+from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import PushType, SubscriptionStatus
-from clarion.tables import GENERATION_BYTES, KEY_BYTES, Rule, Subscription, lost_race, refused, rule_key
+from clarion.erasing import ATTEMPTS, BATCH, NEVER, back_off, batch_write
+from clarion.generations import claim_generation, flip, prefix
+from clarion.tables import KEY_BYTES, Rule, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, PushType | None]
 """What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
 type RequestCleanup = Callable[[str, int], None]
-"""Called with a subscription and a claimed generation before that is written; see `erase_dead`."""
+"""Called with a subscription and a claimed generation before that is written; see `clarion.erasing.erase_dead`."""
 type Charge = Callable[[int], None]
 """Called with how many rules a large change writes and erases, before it is claimed; what it raises passes through."""
 
 TRANSACTION_RULES = 99
 """A transaction takes 100 items, one of which is the subscription."""
-BATCH = 25
-"""The most items of one BatchWriteItem."""
-ATTEMPTS = 8
-BACKOFF_SECONDS = 0.02
-NEVER = math.inf
-THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 
 
 class Unchanged(Enum):
@@ -90,33 +77,21 @@ class Changed:
         return int(self.subscription.rule_count)
 
 
+def _free(_: int) -> None:
+    """Charge nothing."""
+
+
 def owned(subscription_id: str, client_id: bytes) -> Subscription | None:
     """The client's subscription as it is now; None if there is none or it is somebody else's."""
     found = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
     return found if found and found.client_id == client_id else None
 
 
-class Leftovers:
-    """Rules that are out of force, kept in mind until everything that somebody waits for has been done."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._noted: list[tuple[str, Condition | None]] = []
-
-    def note(self, subscription_id: str, which: Condition | None = None) -> None:
-        """Dead generations, or all rules of a subscription that is gone."""
-        self._noted.append((subscription_id, which))
-
-    def erase(self, *, until: float = NEVER) -> bool:
-        noted, self._noted = self._noted, []
-        return all(erase(self._connection, subscription_id, which, until=until) for subscription_id, which in noted)
-
-
 class RuleSets:
     """Reads and changes rule sets of up to `limit` rules.
 
     Every `now` is in UNIX milliseconds, every `until` by the monotonic clock, in seconds: nothing is begun after it.
-    What a change leaves behind is in `leftovers`.
+    A change of more than `TRANSACTION_RULES` rules asks `charge` first.
     """
 
     def __init__(
@@ -131,14 +106,6 @@ class RuleSets:
         self._limit = limit
         self._request_cleanup = request_cleanup
         self._sleep = sleep
-        self.charge: Charge = lambda _: None
-        self.leftovers = Leftovers(connection)
-
-    def charging(self, charge: Charge) -> Self:
-        """The same, but a change of more than `TRANSACTION_RULES` rules asks `charge` first."""
-        made = copy(self)
-        made.charge = charge
-        return made
 
     def read(
         self,
@@ -156,8 +123,15 @@ class RuleSets:
                 return row, rules
         return _given_up(subscription_id, client_id)
 
-    def replace(
-        self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int, until: float = NEVER
+    def replace(  # noqa: PLR0913 - each by name
+        self,
+        subscription_id: str,
+        client_id: bytes,
+        rules: RuleSet,
+        *,
+        now: int,
+        until: float = NEVER,
+        charge: Charge = _free,
     ) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         claim = None
@@ -169,18 +143,25 @@ class RuleSets:
             if claim and row.replaced > claim:
                 return Unchanged.SUPERSEDED
             known = _in_generation(row)
-            added, removed = _difference(rules, known), _difference(known, rules)
+            added, removed = dict(rules.items() - known.items()), dict(known.items() - rules.items())
             if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
                 return Changed(after, added, removed)
-            self.charge(len(rules) + int(row.rule_count))
+            charge(len(rules) + int(row.rule_count))
             mine = (Subscription.client_id == client_id) & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-            claim = _claim(subscription_id, mine)
+            claim = claim_generation(subscription_id, mine)
             if claim and (after := self._replace_all(subscription_id, claim, rules, now, until)):
                 return Changed(after, added, removed, anew=rules)
         return _given_up(subscription_id, client_id)
 
-    def add(
-        self, subscription_id: str, client_id: bytes, rules: RuleSet, *, now: int, until: float = NEVER
+    def add(  # noqa: PLR0913 - each by name
+        self,
+        subscription_id: str,
+        client_id: bytes,
+        rules: RuleSet,
+        *,
+        now: int,
+        until: float = NEVER,
+        charge: Charge = _free,
     ) -> Changed | Unchanged:
         """Put `rules` in force beside the others; one that is in force already takes the push type, if one is given."""
         for row in self._attempts(subscription_id, client_id, until):
@@ -192,18 +173,25 @@ class RuleSets:
             if row.rule_count + len(added) - len(changed_type) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, added, changed_type, now, until):
+            elif changed := self._commit(row, added, changed_type, now=now, until=until, charge=charge):
                 return changed
         return _given_up(subscription_id, client_id)
 
-    def discard(
-        self, subscription_id: str, client_id: bytes, pairs: Collection[bytes], *, now: int, until: float = NEVER
+    def discard(  # noqa: PLR0913 - each by name
+        self,
+        subscription_id: str,
+        client_id: bytes,
+        pairs: Collection[bytes],
+        *,
+        now: int,
+        until: float = NEVER,
+        charge: Charge = _free,
     ) -> Changed | Unchanged:
         """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
         for row in self._attempts(subscription_id, client_id, until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
-            if changed := self._commit(row, {}, _in_force(row, pairs), now, until):
+            if changed := self._commit(row, {}, _in_force(row, pairs), now=now, until=until, charge=charge):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -218,33 +206,38 @@ class RuleSets:
             yield row
             self._sleep(back_off(attempt))
 
-    def _commit(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int, until: float) -> Changed | None:
+    def _commit(  # noqa: PLR0913 - each by name
+        self, row: Subscription, added: RuleSet, removed: RuleSet, *, now: int, until: float, charge: Charge
+    ) -> Changed | None:
         """Change the rules, unless they have changed since `row` was read."""
         if len(added | removed) <= TRANSACTION_RULES:
             after = self._transact(row, added, removed, now)
             return Changed(after, added, removed) if after else None
-        self.charge(2 * int(row.rule_count) + len(added) - len(removed))
-        claim = _claim(row.subscription_id, Subscription.revision == row.revision)
+        charge(2 * int(row.rule_count) + len(added) - len(removed))
+        claim = claim_generation(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
         anew = {pair: how for pair, how in _in_generation(row).items() if pair not in removed} | added
         if not self._write(row.subscription_id, claim, anew, until):
             return None
-        after = self._flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
+        after = flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
         return Changed(after, added, removed, anew) if after else None
 
     def _transact(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Subscription | None:
         if not added and not removed:
             return row if _still(row) else None
         revision, rule_count = row.revision, row.rule_count + len(added) - len(removed)
-        changes: list[Action] = [
-            Subscription.revision.set(revision + 1),
-            Subscription.rule_count.set(rule_count),
-            Subscription.updated_at.set(now),
-        ]
         try:
             with TransactWrite(connection=self._connection) as write:
-                write.update(row, actions=changes, condition=Subscription.revision == revision)
+                write.update(
+                    row,
+                    actions=[
+                        Subscription.revision.set(revision + 1),
+                        Subscription.rule_count.set(rule_count),
+                        Subscription.updated_at.set(now),
+                    ],
+                    condition=Subscription.revision == revision,
+                )
                 for pair, push_type in added.items():
                     write.save(_rule(row.subscription_id, row.generation, pair, push_type))
                 for pair in removed.keys() - added.keys():
@@ -263,76 +256,17 @@ class RuleSets:
         if not self._write(subscription_id, claim, rules, until):
             return None
         youngest, mark = Subscription.generation < claim, Subscription.replaced.set(claim)
-        return self._flip(subscription_id, claim, len(rules), now, youngest, mark)
+        return flip(subscription_id, claim, len(rules), now, youngest, mark)
 
     def _write(self, subscription_id: str, claim: int, rules: RuleSet, until: float) -> bool:
         """Write the whole set under its claimed generation; False if time ran out."""
         self._request_cleanup(subscription_id, claim)
         for batch in batched(rules.items(), BATCH, strict=False):
             if time.monotonic() > until:
-                self.leftovers.note(subscription_id, _generations(claim, claim + 1))
                 return False
             rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
-            _batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
+            batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
         return True
-
-    def _flip(
-        self, subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
-    ) -> Subscription | None:
-        """Put the claimed generation in force; None if the condition no longer holds."""
-        flipped = _flip(subscription_id, claim, rule_count, now, only_if, *marks)
-        self.leftovers.note(subscription_id, _generations(0, claim) if flipped else _generations(claim, claim + 1))
-        return flipped
-
-
-def _flip(
-    subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
-) -> Subscription | None:
-    flipped = _update(
-        subscription_id,
-        *marks,
-        Subscription.generation.set(claim),
-        Subscription.rule_count.set(rule_count),
-        Subscription.revision.add(1),
-        Subscription.updated_at.set(now),
-        condition=only_if,
-    )
-    # The SDK repeats a write whose answer it missed: a condition that fails may have met its own success.
-    return flipped or _update(
-        subscription_id, Subscription.updated_at.set(now), condition=Subscription.generation == claim
-    )
-
-
-def erase(
-    connection: Connection, subscription_id: str, which: Condition | None = None, *, until: float = NEVER
-) -> bool:
-    """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
-    found = Rule.query(subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"])
-    for batch in batched(found, BATCH, strict=False):
-        if time.monotonic() > until:
-            return False
-        _batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
-    return True
-
-
-def erase_dead(connection: Connection, subscription_id: str, through: int, *, until: float = NEVER) -> bool:
-    """Delete the rules that can't come into force any more; False if time ran out.
-
-    Those are all rules of a subscription that is gone; otherwise, all generations below the current one, and those
-    above it up to `through`, a claim whose request has ended.
-    """
-    row = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
-    if row is None:
-        return erase(connection, subscription_id, until=until)
-    current = int(row.generation)
-    dead = [_generations(0, current)]
-    if through > current:
-        dead.append(_generations(current + 1, through + 1))
-    return all(erase(connection, subscription_id, which, until=until) for which in dead)
-
-
-def _difference(rules: RuleSet, others: RuleSet) -> RuleSet:
-    return dict(rules.items() - others.items())
 
 
 def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
@@ -346,7 +280,7 @@ def _still(row: Subscription) -> bool:
 
 def _in_generation(row: Subscription, after: bytes | None = None, limit: int | None = None) -> RuleSet:
     """The rules of the generation that `row` names; all of them only if `row` is still current afterwards."""
-    first, end = _prefix(row.generation), _prefix(row.generation + 1)
+    first, end = prefix(row.generation), prefix(row.generation + 1)
     if after is not None:
         first += after + b"\0"
     found = Rule.query(row.subscription_id, Rule.rule_key.between(first, end), consistent_read=True, limit=limit)
@@ -362,64 +296,13 @@ def _in_force(row: Subscription, pairs: Collection[bytes]) -> RuleSet:
     return {rule.sender_topic: _push_type(rule) for rule in Rule.batch_get(keys, consistent_read=True)}
 
 
-def _claim(subscription_id: str, condition: Condition) -> int | None:
-    """The number of a generation that nobody else has written or will."""
-    row = _update(subscription_id, Subscription.revision.add(1), condition=condition)
-    return int(row.revision) if row else None
-
-
-def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
-    row = Subscription(subscription_id)
-    try:
-        row.update(list(actions), condition=condition)
-    except UpdateError as error:
-        if refused(error):
-            return None
-        raise
-    return row
-
-
-def _batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
-    """DynamoDB hands back what it had no capacity for, or refuses all: a partition has 1,000 units a second."""
-    table = Rule.Meta.table_name
-    left = {table: requests}
-    for attempt in range(ATTEMPTS):
-        try:
-            left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in THROTTLED:
-                raise
-        if not left:
-            return
-        time.sleep(back_off(attempt))
-    raise PutError(f"{len(left[table])} rules did not get through")
-
-
-def back_off(attempt: int) -> float:
-    """Seconds until the next attempt, spread so that rivals part."""
-    return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
-
-
 def _rule(subscription_id: str, generation: float, pair: bytes, push_type: PushType | None) -> Rule:
     key = _rule_key(generation, pair)
     return Rule(subscription_id, key, sender_topic=pair, push_type=push_type and push_type.value)
 
 
-def _key(rule: Rule) -> dict[str, dict[str, Any]]:
-    return {"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}}
-
-
 def _rule_key(generation: float, pair: bytes) -> bytes:
     return rule_key(int(generation), pair[:KEY_BYTES], pair[KEY_BYTES:])
-
-
-def _generations(first: int, end: int) -> Condition:
-    """From `first` up to, but without, `end`: no key is as short as a bare generation."""
-    return Rule.rule_key.between(_prefix(first), _prefix(end))
-
-
-def _prefix(generation: float) -> bytes:
-    return int(generation).to_bytes(GENERATION_BYTES)
 
 
 def _push_type(rule: Rule) -> PushType | None:

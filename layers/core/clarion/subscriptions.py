@@ -11,7 +11,8 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.rulesets import ATTEMPTS, Unchanged, back_off
+from clarion.erasing import ATTEMPTS, back_off
+from clarion.rulesets import Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import token_hash
 
@@ -74,8 +75,8 @@ def of_client(client_id: bytes) -> list[Subscription]:
 def remove(connection: Connection, subscription_ids: Sequence[str], client_id: bytes) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the client's.
 
-    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind for the caller to
-    erase: they belong to nobody and are never in force.
+    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never
+    in force: the caller has requested a clean-up, or erases them.
     """
     for attempt in range(ATTEMPTS):
         rows = list(Subscription.batch_get(list(set(subscription_ids)), consistent_read=True))
