@@ -20,15 +20,18 @@ STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
 CHANNELS = tuple(map(str, Channel))
 """The queues of pushes, named as in `clarion.channels`."""
 QUEUES = ("statements", *CHANNELS, "cleanup")
+HOLDING = ("apns", "fcm")
+"""The channels with a queue of held messages, which wait for somebody to fix their app."""
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One of `QUEUES`, its dead-letter queue, and the function that works it off."""
+    """One of `QUEUES`, its dead-letter queue, that of its held messages, and the function that works it off."""
 
     name: str
     url: str
     dead_url: str
+    held_url: str | None
     function: str
 
 
@@ -58,7 +61,8 @@ class Deployment:
     def queue(self, name: str) -> Queue:
         url = self.outputs[f"{name.title()}QueueUrl"]
         consumer = "match" if name == "statements" else name
-        return Queue(name, url, f"{url}-dead", f"{self.prefix}{consumer}")
+        held_url = f"{url}-held" if name in HOLDING else None
+        return Queue(name, url, f"{url}-dead", held_url, f"{self.prefix}{consumer}")
 
 
 def find(stage: str | None) -> Deployment:

@@ -29,12 +29,16 @@ LOOK_SECONDS = 0.5
 
 
 class Queued(Report):
-    """`oldest_seconds` is CloudWatch's, some minutes late; a `muted` queue's function is switched off."""
+    """`oldest_seconds` is CloudWatch's, some minutes late; a `muted` queue's function is switched off.
+
+    `held` is how many messages wait for somebody to fix their app, None where there is no queue for them.
+    """
 
     name: str
     waiting: int
     in_flight: int
     delayed: int
+    held: int | None
     oldest_seconds: float | None
     dead: int
     muted: bool
@@ -109,10 +113,10 @@ class Status(Report):
         return made
 
     def _queues(self) -> Table:
-        numbers = ("waiting", "in flight", "delayed", "oldest", "dead letters")
+        numbers = ("waiting", "in flight", "delayed", "held", "oldest", "dead letters")
         made = table("Queues", "queue", *numbers, "", numbers=numbers)
         for one in self.queues:
-            counts = (f"{count:,}" for count in (one.waiting, one.in_flight, one.delayed))
+            counts = (_number(count) for count in (one.waiting, one.in_flight, one.delayed, one.held))
             dead = Text(f"{one.dead:,}", "bold red" if one.dead else "")
             made.add_row(
                 one.name, *counts, ago(one.oldest_seconds), dead, Text("muted" if one.muted else "", "bold red")
@@ -147,6 +151,7 @@ def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
             Queued(
                 name=queue.name,
                 **depth(sqs, queue.url)._asdict(),
+                held=depth(sqs, queue.held_url).total if queue.held_url else None,
                 oldest_seconds=measures.ages.get(queue.name),
                 dead=depth(sqs, queue.dead_url).total,
                 muted=not Source(lambda_, queue).on,

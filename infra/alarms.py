@@ -33,6 +33,7 @@ LEDGER = 2.13
 class Watch:
     """Goes off when `metric` is at `limit` or beyond for so many `periods`; `entry` is its place in the runbook.
 
+    With `any_of` one of the `periods` is enough: it doesn't end between two attempts at what is tried again and again.
     With `below` it goes off under the limit, or when nothing is told at all.
     """
 
@@ -42,6 +43,7 @@ class Watch:
     periods: int = 1
     subject: str = ""
     below: bool = False
+    any_of: bool = False
 
     @property
     def name(self) -> str:
@@ -84,6 +86,7 @@ class Alarms(Construct):
             metric=watch.metric,
             threshold=watch.limit,
             evaluation_periods=watch.periods,
+            datapoints_to_alarm=1 if watch.any_of else None,
             comparison_operator=less if watch.below else more,
             treat_missing_data=missing.BREACHING if watch.below else missing.NOT_BREACHING,
         )
@@ -161,7 +164,8 @@ def _on_decisions(environment: Environment) -> Iterator[Watch]:
     yield Watch("statements-failing", match(Metric.STATEMENTS_FAILED), limits.failed_statements, 2)
     yield Watch("receivers-unreadable", match(Metric.RECEIVERS_UNREADABLE), 1)
     yield Watch("signatures-failing", match(decided(StatementDecision.BAD_SIGNATURE)), limits.bad_signatures)
-    yield Watch("provider-misconfigured", dispatch(misconfigured), 1)
+    # A held message is tried, and counted, every quarter of an hour.
+    yield Watch("provider-misconfigured", dispatch(misconfigured), 1, 4, any_of=True)
     yield Watch("pushes-refused", dispatch(refused), limits.refused_pushes)
     yield Watch("pushes-delayed", dispatch(delayed), limits.delayed_pushes, 2)
     yield Watch("pushes-stale", dispatch(stale), limits.stale_pushes)

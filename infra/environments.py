@@ -23,7 +23,7 @@ from infra.config import (
     Stubs,
 )
 
-# Attempts lie a quarter of an hour apart at most, so that a provider may be down for about a day.
+# Attempts lie a quarter of an hour apart at most, so that a provider may be down for some 21 hours.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})

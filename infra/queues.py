@@ -19,7 +19,7 @@ KEPT = Duration.days(14)
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue and where the messages go that could not be handled; `held` is where they wait for an app to be mended."""
+    """A queue and where the messages go that could not be handled; `held` is where they wait for an app to be fixed."""
 
     queue: sqs.Queue
     dead: sqs.Queue
@@ -34,7 +34,7 @@ class Queues(Construct):
         self._environment = environment
         self.statements = self._pair("statements", environment.match)
         self.apns = self._pair("apns", environment.apns, held=True)
-        # A call is stale before anything can be mended.
+        # A call is stale before anything can be fixed.
         self.voip = self._pair("voip", environment.voip)
         self.fcm = self._pair("fcm", environment.fcm, held=True)
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)

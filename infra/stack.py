@@ -120,6 +120,7 @@ class ClarionStack(Stack):
                 **({"held_url": pair.held.queue_url} if pair.held else {}),
                 "cleanup_queue_url": self.queues.cleanup.queue.queue_url,
                 "notify_type": notify_type,
+                "max_receives": str(consumer.receives),
                 **self._apps(apps),
             },
             feeds_itself=pair.held is not None,

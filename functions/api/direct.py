@@ -19,7 +19,7 @@ from clarion.networks.statements.payload import FcmMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
-from clarion.providers.outcomes import Outcome
+from clarion.providers.outcomes import Answered
 from clarion.providers.sender import Push, send
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret
@@ -49,7 +49,7 @@ class Try:
     """One attempt at a provider; Apple has two environments, Google one."""
 
     environment: Literal["production", "development"] | None
-    outcome: Outcome
+    outcome: Answered
 
 
 def platform_of(token: str) -> Platform:
@@ -87,7 +87,7 @@ class DirectPush:
             return [first]
         return [first, Try("development", self._send(self._to_ios(message, Environment.SANDBOX)))]
 
-    def _send(self, push: Push) -> Outcome:
+    def _send(self, push: Push) -> Answered:
         return send(self._transport, [push])[0]
 
     def _to_ios(self, message: Message, environment: Environment) -> ApnsPush:

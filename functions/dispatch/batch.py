@@ -1,10 +1,10 @@
-"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed, held or buried."""
+"""One batch of a push queue: everything in it is sent at once, then each message is finished, delayed, held or dead-lettered."""
 
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
@@ -14,15 +14,16 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.providers.apps import Apps
-from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
+from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import declare_dead
-from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, heed, settle, tried
+from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
 from dispatch.gate import Gate
-from dispatch.probes import send_and_probe
+from dispatch.probes import Probed, send_and_probe
 from dispatch.pushes import App, build, obstacle
 from dispatch.queue import Delivery, PushQueue
+from dispatch.trust import Trust
 
 
 @dataclass(slots=True)
@@ -33,12 +34,15 @@ class Report:
     decisions: Counter[PushDecision] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many messages wait until somebody mends the app's fault."""
+    """How many messages wait until somebody fixes the app."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """`transactions` is how many run at once to end subscriptions; each takes some ten milliseconds."""
+    """`transactions` is how many run at once to end subscriptions; each takes some ten milliseconds.
+
+    A message that failed in `max_receives` attempts is a dead letter.
+    """
 
     apps: Apps[App]
     transport: Transport
@@ -48,7 +52,8 @@ class Dispatcher:
     events: EventLog
     clock: Callable[[], float] = time.time
     transactions: int = 8
-    gates: dict[App, Gate] = field(default_factory=dict)
+    max_receives: int | None = None
+    states: dict[App, tuple[Gate, Trust]] = field(default_factory=dict)
 
     def run(self, deliveries: Sequence[Delivery]) -> Report:
         report = Report()
@@ -56,22 +61,28 @@ class Dispatcher:
         self._send(self._sendable(attempts))
         self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
         self._conclude(attempts, report)
-        report.unfinished = [*self._delay(attempts), *self._bury(attempts, deliveries)]
+        report.unfinished = [*self._delay(attempts), *self._dead_letter(attempts, deliveries)]
         return report
 
     def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
         """Returns the ids of messages that stay in the queue they came from."""
-        resting = [(attempt, attempt.rest) for attempt in attempts if attempt.rest is not None]
-        unheld = self.queue.hold([(attempt.delivery, rest) for attempt, rest in resting if attempt.held])
-        postponed = [(attempt.delivery, rest) for attempt, rest in resting if not attempt.held]
+        failed = [(attempt, attempt.delay) for attempt in attempts if attempt.delay is not None]
+        unheld = self.queue.hold(
+            [
+                (replace(attempt.delivery, token_faults=attempt.token_faults), delay)
+                for attempt, delay in failed
+                if attempt.held
+            ]
+        )
+        postponed = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
         self.queue.postpone(postponed)
         return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
 
-    def _bury(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
+    def _dead_letter(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
         """Returns the ids of messages that stay in the queue they came from."""
         refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
         unreadable = [delivery for delivery in deliveries if delivery.message is None]
-        return self.queue.bury(refused + unreadable)
+        return self.queue.dead_letter(refused + unreadable)
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription as it is now, and what stands in its way."""
@@ -109,28 +120,31 @@ class Dispatcher:
 
     def _send_app(self, app: App, sendables: Sequence[Sendable]) -> None:
         """An app that is known to work sends all at once; another sends a scout ahead."""
-        gate = self._gate(app)
+        gate, trust = self._state(app)
         scouts = 1 if not gate.open and gate.wants_scout() else 0
-        outcomes = self._answers(sendables[:scouts])
-        gate.observe(outcomes)
+        answers = self._answers(sendables[:scouts])
+        gate.observe(answers)
         if gate.fault is None:
-            outcomes += self._answers(sendables[scouts:])
-            gate.observe(outcomes)
-        sent, unsent = sendables[: len(outcomes)], sendables[len(outcomes) :]
-        for one, verdict in zip(sent, gate.verdicts(outcomes), strict=True):
-            one.attempt.verdict = heed(verdict, one.row)
+            answers += self._answers(sendables[scouts:])
+            gate.observe(answers)
+        sent, unsent = sendables[: len(answers)], sendables[len(answers) :]
+        for one, outcome in zip(sent, trust.outcomes(answers), strict=True):
+            one.attempt.verdict = apply_registration_time(outcome, one.row, one.attempt.delivery.attempt)
         if gate.fault is not None:
             _hold(unsent, gate.fault)
 
-    def _answers(self, sendables: Sequence[Sendable]) -> list[Outcome]:
+    def _answers(self, sendables: Sequence[Sendable]) -> list[Probed]:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
         return send_and_probe(self.transport, pushes)
 
-    def _gate(self, app: App) -> Gate:
-        if app not in self.gates:
-            self.gates[app] = Gate(app.credential, self.clock, app.presumed_gone)
-        return self.gates[app]
+    def _state(self, app: App) -> tuple[Gate, Trust]:
+        if app not in self.states:
+            self.states[app] = (
+                Gate(app.credential, self.clock),
+                Trust(app.credential, self.clock, app.presumed_gone),
+            )
+        return self.states[app]
 
     def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
@@ -155,7 +169,7 @@ class Dispatcher:
     def _conclude(self, attempts: Iterable[Attempt], report: Report) -> None:
         now = self._milliseconds()
         for attempt in attempts:
-            settle(attempt, now / 1000)
+            schedule_retry(attempt, now / 1000, self.max_receives)
             event = tried(attempt, now)
             self.events.add(event)
             report.decisions[event.decision] += 1

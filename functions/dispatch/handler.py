@@ -49,6 +49,7 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
         queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
+        max_receives=settings.max_receives,
     )
     return dispatcher, metrics_of("dispatch", settings.stage)
 

@@ -1,32 +1,35 @@
-"""Sends pushes, and tells a malformed token from a payload of ours that Google takes for no token."""
+"""Sends pushes, and rules out our payload where FCM's answer leaves open whether it or the token is malformed."""
 
 from collections.abc import Sequence
 
 from clarion.providers.fcm import FcmPush
-from clarion.providers.outcomes import Delivered, Outcome, Refused, TokenGone, TokenOrPayload
+from clarion.providers.outcomes import Answered, Delivered, Outcome, Refused, TokenOrApp, TokenOrPayload
 from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from dispatch.pushes import Push
 
+type Probed = Outcome | TokenOrApp
 
-def send_and_probe(transport: Transport, pushes: Sequence[Push]) -> list[Outcome]:
-    """The outcomes in the order of the pushes; none is left in doubt between token and payload."""
-    outcomes = send(transport, pushes)
+
+def send_and_probe(transport: Transport, pushes: Sequence[Push]) -> list[Probed]:
+    """The answers in the order of the pushes; none is left in doubt between token and payload."""
+    answers = send(transport, pushes)
     probes = {
         at: push.token_alone()
-        for at, (push, outcome) in enumerate(zip(pushes, outcomes, strict=True))
-        if isinstance(push, FcmPush) and isinstance(outcome, TokenOrPayload)
+        for at, (push, answer) in enumerate(zip(pushes, answers, strict=True))
+        if isinstance(push, FcmPush) and isinstance(answer, TokenOrPayload)
     }
-    if probes:
-        for at, probed in zip(probes, send(transport, list(probes.values())), strict=True):
-            outcomes[at] = _verdict(outcomes[at], probed)
-    return outcomes
+    probed = dict(zip(probes, send(transport, list(probes.values())), strict=True)) if probes else {}
+    return [_resolve(answer, probed.get(at)) for at, answer in enumerate(answers)]
 
 
-def _verdict(first: Outcome, probed: Outcome) -> Outcome:
-    match first, probed:
-        case TokenOrPayload(status=status, reason=reason), TokenOrPayload():
-            return TokenGone(status=status, reason=reason)
-        case TokenOrPayload(status=status, reason=reason), Delivered() | Refused():
-            return Refused(status=status, reason=reason)
+def _resolve(first: Answered, probed: Answered | None) -> Probed:
+    """FCM refuses the token alone if it is malformed, and any token if our project id is wrong."""
+    if not isinstance(first, TokenOrPayload):
+        return first
+    match probed:
+        case TokenOrPayload():
+            return TokenOrApp(status=first.status, reason=first.reason)
+        case None | Delivered() | Refused():
+            return Refused(status=first.status, reason=first.reason)
     return probed

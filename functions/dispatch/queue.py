@@ -7,7 +7,7 @@
       └── redrive ────────────────┘
 
 A message that is hidden counts as in flight, of which SQS allows a queue 120,000; one that is delayed does not. So what
-waits for somebody to mend an app waits in the held queue, and holds up nobody else's pushes. Each move is a sending
+waits for somebody to fix an app waits in the held queue, and holds up nobody else's pushes. Each move is a sending
 and then a deletion: a crash between the two repeats a push, recognisably, and loses none.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 """
@@ -34,15 +34,17 @@ LONGEST_REST = 11 * 3600
 """Seconds; SQS hides a message for 12 hours at most, counted from its receipt."""
 LONGEST_DELAY = 900
 """Seconds that SQS delays a message at most."""
-ATTEMPTS = "attempts"
-"""The attribute of a held message that counts the attempts before it was sent."""
+ATTEMPTS_ATTRIBUTE = "attempts"
+FAULTS_ATTRIBUTE = "token_faults"
+"""The attributes of a held message that count its attempts so far, and those among them that may be its token's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A message as SQS hands it over; `attempt` counts from 1. `message` is None if it can't be read.
 
-    `held`: it was held before, so it comes from the held queue.
+    `held`: it was held before, so it comes from the held queue. `token_faults` is how many attempts before this one met
+    a fault that may be the token's alone.
     """
 
     message_id: str
@@ -51,6 +53,7 @@ class Delivery:
     attempt: int
     message: PushMessage | None
     held: bool = False
+    token_faults: int = 0
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
@@ -58,9 +61,16 @@ class Delivery:
             message = PushMessage.model_validate_json(record["body"])
         except ValidationError:
             message = None
-        before = int(record.get("messageAttributes", {}).get(ATTEMPTS, {}).get("stringValue", 0))
-        attempt = before + int(record["attributes"]["ApproximateReceiveCount"])
-        return cls(record["messageId"], record["receiptHandle"], record["body"], attempt, message, held=before > 0)
+        before = _count(record, ATTEMPTS_ATTRIBUTE)
+        return cls(
+            message_id=record["messageId"],
+            handle=record["receiptHandle"],
+            body=record["body"],
+            attempt=before + int(record["attributes"]["ApproximateReceiveCount"]),
+            message=message,
+            held=before > 0,
+            token_faults=_count(record, FAULTS_ATTRIBUTE),
+        )
 
 
 class PushQueue:
@@ -90,7 +100,7 @@ class PushQueue:
         """Move each message to the held queue, delayed by so many seconds; returns the ids of those left behind."""
         return self._send(self._held_url, [_held(delivery, seconds) for delivery, seconds in delays])
 
-    def bury(self, deliveries: Sequence[Delivery]) -> list[str]:
+    def dead_letter(self, deliveries: Sequence[Delivery]) -> list[str]:
         """Move messages to the dead-letter queue; returns the ids of those that must go the queue's own way to it."""
         return self._send(
             self._dead_letter_url,
@@ -113,5 +123,12 @@ def _held(delivery: Delivery, seconds: float) -> "SendMessageBatchRequestEntryTy
         "Id": delivery.message_id,
         "MessageBody": delivery.body,
         "DelaySeconds": min(ceil(seconds), LONGEST_DELAY),
-        "MessageAttributes": {ATTEMPTS: {"DataType": "Number", "StringValue": str(delivery.attempt)}},
+        "MessageAttributes": {
+            ATTEMPTS_ATTRIBUTE: {"DataType": "Number", "StringValue": str(delivery.attempt)},
+            FAULTS_ATTRIBUTE: {"DataType": "Number", "StringValue": str(delivery.token_faults)},
+        },
     }
+
+
+def _count(record: dict[str, Any], attribute: str) -> int:
+    return int(record.get("messageAttributes", {}).get(attribute, {}).get("stringValue", 0))

@@ -1,6 +1,6 @@
 from typing import Self
 
-from pydantic import Json, model_validator
+from pydantic import Field, Json, model_validator
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
@@ -14,8 +14,9 @@ class DispatchSettings(Settings):
     """The first app is spelled out; `apps` is a JSON array of further ones (`AppSettings`).
 
     `ca_file` replaces the public authorities. Without `dead_letter_url` a message that can never be pushed goes the
-    queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be mended stays in the queue,
-    and comes back after the queue's own visibility timeout.
+    queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be fixed stays in the queue,
+    and comes back after the queue's own visibility timeout. A message is a dead letter after `max_receives` attempts,
+    in the queue and the held queue together; without it, each queue counts for itself.
     """
 
     table_prefix: str
@@ -35,6 +36,7 @@ class DispatchSettings(Settings):
     ca_file: str | None = None
     dead_letter_url: str | None = None
     held_url: str | None = None
+    max_receives: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _apps_have_names_of_their_own(self) -> Self:

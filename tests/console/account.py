@@ -136,6 +136,7 @@ class Account:
         self.lambda_ = boto3.client("lambda")
         self.cloudwatch = boto3.client("cloudwatch")
         self.urls = {name: self._queue(name) for queue in QUEUES for name in (queue, f"{queue}-dead")}
+        self.urls |= {name: self._queue(name) for name in ("apns-held", "fcm-held")}
         self.s3.create_bucket(Bucket=LAKE)
         self._sources()
         tables.bind(PREFIX)

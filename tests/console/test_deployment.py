@@ -84,9 +84,10 @@ def test_the_channels_are_those_of_subscriptions() -> None:
     assert set(CHANNELS) == set(Channel)
 
 
-@pytest.mark.parametrize(("queue", "function"), [("statements", "match"), ("voip", "voip")])
+@pytest.mark.parametrize(("queue", "function"), [("statements", "match"), ("voip", "voip"), ("apns", "apns")])
 def test_a_queue_is_worked_off_by_its_function(account: Account, queue: str, function: str) -> None:
     here: Deployment = account.here
 
     assert here.queue(queue).function == f"clarion-prod-{function}"
     assert here.queue(queue).dead_url == account.urls[f"{queue}-dead"]
+    assert here.queue(queue).held_url == account.urls.get(f"{queue}-held")

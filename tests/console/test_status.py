@@ -59,19 +59,22 @@ def test_gauges_are_the_latest(account: Account) -> None:
     assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None]
 
 
-def test_queues_are_told_with_dead_letters_and_whether_they_are_muted(clarion: Clarion, account: Account) -> None:
+def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_are_muted(
+    clarion: Clarion, account: Account
+) -> None:
     account.send("statements", "one", "two", "three")
     account.send("fcm-dead", "a letter")
+    account.send("apns-held", "waits for a key", "and so does this")
     clarion("mute", "apns", "--yes")
 
     found = look(account.here, 60, 0)
 
-    assert [(queue.name, queue.waiting, queue.dead, queue.muted) for queue in found.queues] == [
-        ("statements", 3, 0, False),
-        ("apns", 0, 0, True),
-        ("voip", 0, 0, False),
-        ("fcm", 0, 1, False),
-        ("cleanup", 0, 0, False),
+    assert [(queue.name, queue.waiting, queue.held, queue.dead, queue.muted) for queue in found.queues] == [
+        ("statements", 3, None, 0, False),
+        ("apns", 0, 2, 0, True),
+        ("voip", 0, None, 0, False),
+        ("fcm", 0, 0, 1, False),
+        ("cleanup", 0, None, 0, False),
     ]
     assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
 

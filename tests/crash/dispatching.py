@@ -147,9 +147,9 @@ class Dispatching:
         assert gone.status == SubscriptionStatus.INVALID, "a dead token's subscription is still active"
         assert not list(Token.query(token_hash(Channel.APNS, gone.token))), "a dead token is still taken"
         assert 1 <= _delayed(self._held_url) <= 2, "a held push is not in the held queue once, or twice after a crash"
-        buried = Counter(_drain(self.deployment.dead_letter_url))
-        assert buried[self._refused.subscription_id], "a refused push is not in the dead-letter queue"
-        assert set(buried) == {self._refused.subscription_id}, "a push was buried that was not refused"
+        dead = Counter(_drain(self.deployment.dead_letter_url))
+        assert dead[self._refused.subscription_id], "a refused push is not in the dead-letter queue"
+        assert set(dead) == {self._refused.subscription_id}, "a dead letter that was not refused"
 
 
 def _delayed(url: str) -> int:
@@ -189,7 +189,7 @@ def scenario(folder: Path) -> Iterator[Scenario]:
     localhost, key, sqs = tls.issue(folder), keys.generate_apns_key(), boto3.client("sqs")
     secret = {"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key}
     boto3.client("secretsmanager").create_secret(Name="crash-apns", SecretString=json.dumps(secret))
-    dead_letter_url = sqs.create_queue(QueueName="crash-buried")["QueueUrl"]
+    dead_letter_url = sqs.create_queue(QueueName="crash-dead")["QueueUrl"]
     cleanup_url = sqs.create_queue(QueueName="crash-cleanup")["QueueUrl"]
     transport = Transport(str(localhost.ca_file))
     stand_in = Apns(localhost.server_context(), known=[key], topics=[BUNDLE], options=Options(now=lambda: NOW))

@@ -26,13 +26,14 @@ from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 from dispatch.batch import Dispatcher, Report
 from dispatch.queue import Delivery, PushQueue
+from infra.environments import PROD
 from local import keys, tls
 from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
 from local.http2 import Answer as HttpAnswer
 from local.http2 import Connection as HttpConnection
 from local.http2 import Misbehaviour, Request
-from local.provider import Options, Trouble
+from local.provider import Options, Trouble, json_response
 from tests import standins
 from tests.standins import NOW, Clock, running
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 3.0
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
+INVALID_ARGUMENT = json_response(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": []}})
 SECOND = AppSettings(name="second", secret_id="second", bundle_id="io.pcf.second")
 
 account, apns_key, clock, localhost = standins.account, standins.apns_key, standins.clock, standins.localhost
@@ -67,15 +69,19 @@ class SteeredApns(Apns):
 
 
 class SteeredFcm(Fcm):
-    """Also with a token endpoint that counts who asks it, and may be told what to answer."""
+    """Also with a token endpoint that counts who asks it, and may be told what to answer.
+
+    `sent_elsewhere`: our project id is not the project's, to which FCM answers as to a malformed token.
+    """
 
     exchange: HttpAnswer | None = None
     exchanges = 0
+    sent_elsewhere = False
 
     @override
     def respond(self, request: Request, connection: HttpConnection) -> HttpAnswer:
         if request.path != "/token":
-            return super().respond(request, connection)
+            return HttpAnswer(INVALID_ARGUMENT) if self.sent_elsewhere else super().respond(request, connection)
         self.exchanges += 1
         return self.exchange or super().respond(request, connection)
 
@@ -323,6 +329,7 @@ class Worker:
             cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
             clock=clock,
+            max_receives=PROD.apns.receives,
             transactions=1,  # moto loses its head when there are several
         )
 

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.decisions import PushDecision, PushType
+from clarion.decisions import PushType
 from clarion.providers.apns import ApnsApp, ApnsPush, refusal
-from clarion.providers.outcomes import Delivered, Outcome, Refused, RetryLater, TokenGone, TokenOrApp
+from clarion.providers.outcomes import (
+    Answered,
+    Delivered,
+    Misconfigured,
+    Refused,
+    RetryLater,
+    TokenGone,
+    TokenOrApp,
+)
 from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Request, Transport
 from local.apns import Apns
@@ -20,16 +28,17 @@ PUSH_ID = "6d3f6a1e-1c2b-8a4d-8f00-0123456789ab"
 
 # From Apple's table, https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 MEANING = {
-    PushDecision.TOKEN_GONE: {"BadDeviceToken", "DeviceTokenNotForTopic", "Unregistered", "ExpiredToken"},
-    PushDecision.RETRY: {
+    TokenGone: {"Unregistered", "ExpiredToken"},
+    TokenOrApp: {"BadDeviceToken", "DeviceTokenNotForTopic"},
+    RetryLater: {
         *("IdleTimeout", "TooManyRequests", "TooManyProviderTokenUpdates"),
         *("InternalServerError", "ServiceUnavailable", "Shutdown"),
     },
-    PushDecision.MISCONFIGURED: {
+    Misconfigured: {
         *("TopicDisallowed", "Forbidden", "BadCertificate", "BadCertificateEnvironment", "ExpiredProviderToken"),
         *("InvalidProviderToken", "MissingProviderToken", "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken"),
     },
-    PushDecision.REFUSED: {
+    Refused: {
         *("BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "BadTopic", "DuplicateHeaders"),
         *("InvalidPushType", "MissingDeviceToken", "MissingTopic", "PayloadEmpty", "BadPath", "MethodNotAllowed"),
         "PayloadTooLarge",
@@ -38,10 +47,10 @@ MEANING = {
 
 
 @pytest.fixture
-def push(transport: Transport, apns_app: ApnsApp) -> Callable[..., Outcome]:
+def push(transport: Transport, apns_app: ApnsApp) -> Callable[..., Answered]:
     """Send one push to the stand-in."""
 
-    def push(token: str = "a1" * 32, **changes: Any) -> Outcome:
+    def push(token: str = "a1" * 32, **changes: Any) -> Answered:
         fields = {"body": b'{"aps": {}}', "push_type": PushType.ALERT, "push_id": PUSH_ID} | changes
         (outcome,) = send(transport, [ApnsPush(app=apns_app, token=token, **fields)])
         return outcome
@@ -54,26 +63,26 @@ def test_every_reason_that_apple_documents_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "decision"),
-    [(reason, decision) for decision, reasons in MEANING.items() for reason in sorted(reasons)],
+    ("reason", "meaning"),
+    [(reason, meaning) for meaning, reasons in MEANING.items() for reason in sorted(reasons)],
 )
-def test_a_reason_means_what_apple_says(push: Callable[..., Outcome], reason: str, decision: PushDecision) -> None:
-    outcome = push(troubled_token(Trouble(reason)))
+def test_a_reason_means_what_apple_says(push: Callable[..., Answered], reason: str, meaning: type[Answered]) -> None:
+    answer = push(troubled_token(Trouble(reason)))
 
-    assert (outcome.decision, outcome.reason) == (decision, reason)
+    assert (type(answer), answer.reason) == (meaning, reason)
 
 
-def test_a_delivered_push_is_known_by_the_id_that_we_gave_it(push: Callable[..., Outcome]) -> None:
+def test_a_delivered_push_is_known_by_the_id_that_we_gave_it(push: Callable[..., Answered]) -> None:
     assert push() == Delivered(status=200, provider_id=PUSH_ID)
 
 
-def test_a_dead_token_tells_since_when(push: Callable[..., Outcome]) -> None:
+def test_a_dead_token_tells_since_when(push: Callable[..., Answered]) -> None:
     outcome = push(troubled_token(Trouble("Unregistered", ago=60)))
 
     assert outcome == TokenGone(status=410, reason="Unregistered", since=(NOW - 60) * 1000)
 
 
-def test_retry_after_is_passed_on(push: Callable[..., Outcome]) -> None:
+def test_retry_after_is_passed_on(push: Callable[..., Answered]) -> None:
     outcome = push(troubled_token(Trouble("ServiceUnavailable", retry_after=37)))
 
     assert outcome == RetryLater(status=503, reason="ServiceUnavailable", after=37)
@@ -115,7 +124,7 @@ def test_a_timestamp_that_is_no_number_is_not_believed() -> None:
     assert isinstance(refusal(Answer(410, b'{"reason": "Unregistered", "timestamp": "soon"}')), Refused)
 
 
-def test_a_topic_of_the_callers_own_replaces_the_apps(apns: Apns, push: Callable[..., Outcome]) -> None:
+def test_a_topic_of_the_callers_own_replaces_the_apps(apns: Apns, push: Callable[..., Answered]) -> None:
     outcome = push(topic="io.pcf.another")
 
     assert outcome.reason == "TopicDisallowed"

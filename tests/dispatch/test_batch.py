@@ -16,9 +16,11 @@ from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.secrets import MAX_AGE
 from clarion.tables import Subscription, Token
-from dispatch.gate import TRUST_SECONDS
+from dispatch.attempts import REGISTERED_SINCE_RETRIES
 from dispatch.queue import LONGEST_DELAY
-from dispatch.retries import ATTEMPTS, FEW_ATTEMPTS
+from dispatch.retries import MAX_TOKEN_FAULTS
+from dispatch.trust import TRUST_SECONDS, VOUCHED
+from infra.environments import PROD
 from local import keys
 from local.apns import Apns
 from local.apns_trouble import troubled_token
@@ -130,7 +132,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(
 
     worker.work()
 
-    assert 120 <= queue.wait(sent) <= 122
+    assert 120 <= queue.wait(sent) <= 180
 
 
 def test_a_table_that_can_not_be_read_costs_a_call_two_seconds(
@@ -268,6 +270,22 @@ def test_a_token_registered_after_its_death_is_tried_again(
     assert row.status == "active"
 
 
+def test_a_token_that_stays_dead_after_its_registration_ends_its_subscription_after_two_retries(
+    worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
+) -> None:
+    token = troubled_token(Trouble("Unregistered", ago=600))
+    row = register(Channel.APNS, token, created_at=int((NOW - 60) * 1000))
+    queue.put(message(row))
+
+    for _ in range(REGISTERED_SINCE_RETRIES):
+        assert worker.work().decisions == {PushDecision.RETRY: 1}
+        clock.advance(60)
+
+    assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
+    assert statuses([row]) == {("invalid", "Unregistered")}
+    assert (len(queue), len(apns.received)) == (0, 3)
+
+
 def test_what_the_provider_will_never_take_goes_to_the_dead_letters_and_keeps_its_token(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
@@ -283,7 +301,7 @@ def test_what_the_provider_will_never_take_goes_to_the_dead_letters_and_keeps_it
     assert row.status == "active"
 
 
-def test_a_wrong_key_stops_the_app_after_one_push_and_a_mended_one_resumes_it(
+def test_a_wrong_key_stops_the_app_after_one_push_and_the_right_one_resumes_it(
     worker: Any,
     queue: Any,
     lake: Any,
@@ -295,8 +313,7 @@ def test_a_wrong_key_stops_the_app_after_one_push_and_a_mended_one_resumes_it(
     apns: Any,
 ) -> None:
     good = secrets.texts["apns"]
-    stranger = keys.generate_apns_key(key_id="STRANGER00")
-    secrets.texts["apns"] = good.replace(apns_key.key_id, stranger.key_id)
+    secrets.texts["apns"] = good.replace(apns_key.key_id, "UNKNOWN000")
     wanted = tokens(30)
     queue.put(*(message(register(Channel.APNS, token), expires_at=int(NOW) + 86_400) for token in wanted))
 
@@ -437,7 +454,7 @@ def test_what_is_for_an_app_that_was_removed_is_held_for_a_few_attempts_and_is_a
     work_until_empty(fleet, queue, clock)
 
     assert len(queue.dead) == 1
-    assert len(queue.delays) == FEW_ATTEMPTS - 1
+    assert len(queue.delays) == MAX_TOKEN_FAULTS - 1
     assert clock() < NOW + 1800
     assert len(apns.received) == 0
     row.refresh()
@@ -455,9 +472,26 @@ def test_what_waits_for_a_wrong_key_is_never_in_flight_and_is_a_dead_letter_afte
     work_until_empty(worker, queue, clock)
 
     assert len(queue.dead) == 3
-    assert len(queue.delays) == 3 * (ATTEMPTS - 1)
+    assert len(queue.delays) == 3 * (PROD.apns.receives - 1)
     assert max(queue.delays) <= LONGEST_DELAY
     assert 16 * 3600 < clock() - NOW < 30 * 3600
+
+
+def test_a_message_that_an_apps_fault_has_held_for_long_is_not_given_up_at_the_first_fault_of_a_token(
+    android_fleet: Any, queue: Any, lake: Any, secrets: Any, clock: Any, register: Register, message: Write
+) -> None:
+    account = secrets.texts.pop("first")
+    queue.put(message(register(Channel.FCM, "SENDER_ID_MISMATCH-device"), expires_at=2**32 - 1))
+    while len(queue.delays) < 2 * MAX_TOKEN_FAULTS:
+        android_fleet.work()
+        clock.advance(60)
+    secrets.texts["first"] = account
+    work_until_empty(android_fleet, queue, clock)
+
+    assert len(queue.dead) == 1
+    reasons = [event["reason"] for event in lake.events]
+    assert reasons.count("SENDER_ID_MISMATCH") == MAX_TOKEN_FAULTS
+    assert len(reasons) > 2 * MAX_TOKEN_FAULTS
 
 
 def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(
@@ -523,6 +557,34 @@ def test_a_service_account_of_the_wrong_project_ends_no_subscription_and_raises_
 
     assert statuses(rows) == {("active", None)}
     assert len(queue.dead) == 30
+
+
+def test_a_wrong_project_id_ends_no_subscription_and_raises_the_alarm(
+    android_fleet: Any, queue: Any, register: Register, message: Write, fcm: Any
+) -> None:
+    rows = [register(Channel.FCM, f"device-{n}") for n in range(30)]
+    queue.put(*(message(row) for row in rows))
+    fcm.sent_elsewhere = True
+
+    report = android_fleet.work()
+
+    assert report.decisions == {PushDecision.MISCONFIGURED: 30}
+    assert report.faults == {("first", "INVALID_ARGUMENT"): 30}
+    assert statuses(rows) == {("active", None)}
+    assert (queue.held, queue.dead) == (30, [])
+
+
+def test_malformed_tokens_end_no_more_subscriptions_than_accepted_pushes_vouch_for(
+    android_fleet: Any, queue: Any, register: Register, message: Write
+) -> None:
+    malformed = [register(Channel.FCM, f"INVALID_ARGUMENT-{n}") for n in range(VOUCHED + 5)]
+    queue.put(*(message(row) for row in [*malformed, register(Channel.FCM, "device")]))
+
+    assert android_fleet.work().decisions == {
+        PushDecision.TOKEN_GONE: VOUCHED,
+        PushDecision.MISCONFIGURED: 5,
+        PushDecision.DELIVERED: 1,
+    }
 
 
 def test_a_testers_phone_of_the_wrong_project_condemns_nobody_elses_token(
@@ -626,7 +688,7 @@ def test_a_payload_that_google_takes_for_no_token_is_a_dead_letter_and_kills_non
     assert len(queue.dead) == 1
 
 
-def test_a_message_that_can_not_be_read_is_buried(worker: Any, queue: Any) -> None:
+def test_a_message_that_can_not_be_read_is_a_dead_letter(worker: Any, queue: Any) -> None:
     queue.put_text("broken", '{"version": 1}')
 
     worker.work()

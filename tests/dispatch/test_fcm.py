@@ -6,14 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clarion.decisions import PushDecision
 from clarion.networks.statements.payload import FcmMessage
 from clarion.providers.fcm import FcmApp, FcmPush, refusal
 from clarion.providers.outcomes import (
+    Answered,
     CredentialRejected,
     Delivered,
     Misconfigured,
-    Outcome,
     Refused,
     RetryLater,
     TokenGone,
@@ -36,21 +35,21 @@ documents = st.recursive(
 
 # From Google's table, https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode
 MEANING = {
-    "UNREGISTERED": PushDecision.TOKEN_GONE,
-    "INVALID_ARGUMENT": PushDecision.REFUSED,
-    "SENDER_ID_MISMATCH": PushDecision.TOKEN_GONE,
-    "THIRD_PARTY_AUTH_ERROR": PushDecision.MISCONFIGURED,
-    "QUOTA_EXCEEDED": PushDecision.RETRY,
-    "UNAVAILABLE": PushDecision.RETRY,
-    "INTERNAL": PushDecision.RETRY,
+    "UNREGISTERED": TokenGone,
+    "INVALID_ARGUMENT": TokenOrPayload,
+    "SENDER_ID_MISMATCH": TokenOrApp,
+    "THIRD_PARTY_AUTH_ERROR": Misconfigured,
+    "QUOTA_EXCEEDED": RetryLater,
+    "UNAVAILABLE": RetryLater,
+    "INTERNAL": RetryLater,
 }
 
 
 @pytest.fixture
-def push(transport: Transport, fcm_app: FcmApp) -> Callable[[str], Outcome]:
+def push(transport: Transport, fcm_app: FcmApp) -> Callable[[str], Answered]:
     """Send one push to the stand-in."""
 
-    def push(token: str) -> Outcome:
+    def push(token: str) -> Answered:
         (outcome,) = send(transport, [FcmPush(app=fcm_app, token=token, message=MESSAGE, ttl=60)])
         return outcome
 
@@ -65,14 +64,14 @@ def test_every_code_that_google_documents_is_in_the_table() -> None:
     assert set(MEANING) == set(ERRORS)
 
 
-@pytest.mark.parametrize(("code", "decision"), MEANING.items())
-def test_a_code_means_what_google_says(push: Callable[[str], Outcome], code: str, decision: PushDecision) -> None:
-    outcome = push(f"{code}-device")
+@pytest.mark.parametrize(("code", "meaning"), MEANING.items())
+def test_a_code_means_what_google_says(push: Callable[[str], Answered], code: str, meaning: type[Answered]) -> None:
+    answer = push(f"{code}-device")
 
-    assert (outcome.decision, outcome.reason) == (decision, code)
+    assert (type(answer), answer.reason) == (meaning, code)
 
 
-def test_a_delivered_push_is_known_by_the_name_that_fcm_gave_it(push: Callable[[str], Outcome], fcm: Fcm) -> None:
+def test_a_delivered_push_is_known_by_the_name_that_fcm_gave_it(push: Callable[[str], Answered], fcm: Fcm) -> None:
     outcome = push("device")
 
     assert outcome == Delivered(status=200, provider_id=fcm.received[0].push_id)
@@ -93,7 +92,7 @@ def test_not_found_without_unregistered_is_about_the_project() -> None:
     assert refusal(error(404, "NOT_FOUND")) == Misconfigured(status=404, reason="NOT_FOUND")
 
 
-def test_another_projects_token_is_in_doubt_and_an_iphones_stops_nobody_else(push: Callable[[str], Outcome]) -> None:
+def test_another_projects_token_is_in_doubt_and_an_iphones_stops_nobody_else(push: Callable[[str], Answered]) -> None:
     assert isinstance(push("SENDER_ID_MISMATCH-device"), TokenOrApp)
     iphone = push("THIRD_PARTY_AUTH_ERROR-device")
     assert isinstance(iphone, Misconfigured)
@@ -108,7 +107,7 @@ def test_an_access_token_that_is_not_accepted_is_a_rejected_credential() -> None
     ("code", "seconds"),
     [("QUOTA_EXCEEDED", 60), ("UNAVAILABLE", 10), ("INTERNAL", 10), ("UNAVAILABLE-AFTER45", 45)],
 )
-def test_a_retry_waits_as_long_as_google_asks(push: Callable[[str], Outcome], code: str, seconds: float) -> None:
+def test_a_retry_waits_as_long_as_google_asks(push: Callable[[str], Answered], code: str, seconds: float) -> None:
     outcome = push(f"{code}-device")
 
     assert isinstance(outcome, RetryLater)

@@ -15,7 +15,7 @@ from clarion.decisions import PushDecision, PushType
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import APNS_PERIOD, ApnsCredential, ApnsKey, apns_token
-from clarion.providers.outcomes import Outcome
+from clarion.providers.outcomes import Answered, Delivered, RetryLater
 from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Request, Transport
 from clarion.secrets import Secret
@@ -230,7 +230,7 @@ def test_whoever_pushes_whenever_is_delivered_at_once_with_a_token_of_an_hour_at
     workers = [credential() for _ in range(10)]
     for pause, worker in pushes:
         clock.advance(pause)
-        assert push(judge, workers[worker] if worker else credential()).decision is PushDecision.DELIVERED
+        assert isinstance(push(judge, workers[worker] if worker else credential()), Delivered)
 
     assert all(0 <= age < 3600 for age in judge.ages)
     assert len(judge.ages) <= 2 * len(pushes)
@@ -251,13 +251,13 @@ def test_clocks_that_are_seconds_off_delay_a_push_by_seconds_and_never_look_like
     for pause, worker in pushes:
         clock.advance(pause)
         outcome = push(judge, workers[worker])
-        if outcome.decision is PushDecision.RETRY:
+        if isinstance(outcome, RetryLater):
             clock.advance(20)
             outcome = push(judge, workers[worker])
-        assert outcome.decision is PushDecision.DELIVERED
+        assert isinstance(outcome, Delivered)
 
 
-def push(judge: Judge, credential: ApnsCredential) -> Outcome:
+def push(judge: Judge, credential: ApnsCredential) -> Answered:
     app = ApnsApp(credential, name="first", bundle_id="io.pcf.polkadotapp")
     one = ApnsPush(app=app, token="a1" * 32, body=b"{}", push_type=PushType.ALERT, push_id="")
     (outcome,) = send(cast("Transport", judge), [one])

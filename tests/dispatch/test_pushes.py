@@ -3,15 +3,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clarion.channels import Channel
 from clarion.decisions import PushType
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
-from dispatch import retries
 from dispatch.pushes import APNS_KEPT_SECONDS, Stale, build, obstacle, push_id, useful_until
 
 NOW = 1_800_000_000
@@ -138,20 +135,3 @@ def test_a_replayed_call_is_as_old_as_the_time_since_a_node_was_last_live(
     call = message(Channel.VOIP, replayed_since=replayed_since)
 
     assert obstacle(call, None, NOW) == Stale(reason="call")
-
-
-@given(attempt=st.integers(1, 1000), after=st.none() | st.floats(0, 10_000))
-def test_a_retry_never_comes_before_the_provider_wants_it_and_never_more_than_a_quarter_hour_later(
-    attempt: int, after: float | None
-) -> None:
-    delay = retries.delay(attempt, after)
-
-    assert (after or 0) <= delay <= (after or 0) + retries.CAP_SECONDS
-
-
-def test_retries_of_one_moment_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
-    delays = [retries.delay(4, None) for _ in range(200)]
-
-    assert min(delays) >= 8
-    assert max(delays) <= 16
-    assert max(delays) - min(delays) > 4

@@ -16,7 +16,7 @@ from aws_cdk.assertions import Template
 
 from clarion.channels import CALL_SECONDS
 from clarion.metrics import NAMESPACE
-from dispatch.retries import RETRY_SECONDS
+from dispatch.retries import CAP_SECONDS, RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD
 from local.emulator import Emulator, started
@@ -132,11 +132,14 @@ def rows(alarms: Mapping[str, Alarm]) -> Iterator[str]:
 
 
 def limit(alarm: Alarm) -> str:
-    """And for how long."""
+    """And for how long, of how long if less than that is enough."""
     what = f"`{alarm['MetricName']}`" if single(alarm) else alarm["Metrics"][0]["Label"]
     period = alarm.get("Period") or alarm["Metrics"][1]["MetricStat"]["Period"]
     comparison = "<" if "Less" in alarm["ComparisonOperator"] else "≥"
-    return f"{what} {comparison} {alarm['Threshold']:,g} | {alarm['EvaluationPeriods'] * period // 60} min"
+    looked_at = alarm["EvaluationPeriods"]
+    enough = alarm.get("DatapointsToAlarm", looked_at)
+    minutes = " of ".join(f"{periods * period // 60}" for periods in sorted({enough, looked_at}))
+    return f"{what} {comparison} {alarm['Threshold']:,g} | {minutes} min"
 
 
 def test_spending_is_measured_by_the_ledger(alarms: Mapping[str, Alarm]) -> None:
@@ -188,6 +191,13 @@ def test_one_push_that_waits_for_its_provider_alone_raises_no_alarm(alarms: Mapp
         attempts += 1
         at += RETRY_SECONDS * 2.0 ** (attempts - 1) / 2  # at the soonest
     assert attempts < alarms["pushes-delayed"]["Threshold"]
+
+
+def test_one_held_message_alone_keeps_its_alarm_on_from_each_attempt_to_the_next(alarms: Mapping[str, Alarm]) -> None:
+    alarm = alarms["provider-misconfigured"]
+    assert alarm["DatapointsToAlarm"] == 1
+    assert alarm["EvaluationPeriods"] * alarm["Period"] > CAP_SECONDS + PROD.apns.of_held.window_s
+    assert alarm["Period"] < CAP_SECONDS
 
 
 def test_every_node_that_is_to_be_followed_is_missed(template_with: Callable[..., Template]) -> None:

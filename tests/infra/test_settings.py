@@ -265,6 +265,16 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
         assert DirectPushSettings.model_fields.keys() == settings.direct_push.model_fields_set
 
 
+@pytest.mark.parametrize("channel", ["apns", "voip", "fcm"])
+def test_dispatch_gives_up_a_message_at_the_last_of_the_receives_that_its_queues_allow(
+    prod: Template, channel: str
+) -> None:
+    queues = [each["Properties"] for each in prod.find_resources("AWS::SQS::Queue").values()]
+    names = {f"clarion-prod-{channel}", f"clarion-prod-{channel}-held"}
+    allowed = {each["RedrivePolicy"]["maxReceiveCount"] for each in queues if each["QueueName"] in names}
+    assert allowed == {settings_of(prod, channel, DispatchSettings).max_receives}
+
+
 def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
     cap = MatchSettings.model_fields["subscription_cap"].default
     assert PROD.match.concurrency * BLOCK <= cap

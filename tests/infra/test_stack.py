@@ -9,8 +9,7 @@ from pynamodb.models import Model
 from api import openapi
 from api.app import app
 from clarion.tables import MODELS, table_name
-from dispatch.retries import ATTEMPTS
-from infra.environments import PROD
+from console.deployment import HOLDING
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:
@@ -144,13 +143,17 @@ def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: 
     )
 
 
+def test_the_command_line_knows_which_channels_hold_messages(prod: Template) -> None:
+    names = [queue["QueueName"].removeprefix("clarion-prod-") for queue in properties(prod, "AWS::SQS::Queue")]
+    assert {name for name in names if name.endswith("-held")} == {f"{channel}-held" for channel in HOLDING}
+
+
 def test_held_messages_take_little_of_the_function_that_they_share(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
     held = [source for source in sources if "Held" in str(source["EventSourceArn"])]
     assert len(held) == 2
     for source in held:
         assert source["ScalingConfig"]["MaximumConcurrency"] == 2
-    assert min(consumer.receives for consumer in (PROD.apns, PROD.fcm)) >= ATTEMPTS
 
 
 def test_a_message_of_cleanup_has_an_invocation_to_itself_and_time_to_come_back(prod: Template) -> None:

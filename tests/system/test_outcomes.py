@@ -197,7 +197,7 @@ def in_queues(system: System) -> dict[Channel, int]:
 
 
 def empty_queues(system: System) -> None:
-    """What waits for somebody to mend the configuration would be tried again beside the tests that follow."""
+    """What waits for somebody to fix the configuration would be tried again beside the tests that follow."""
     for channel in Channel:
         for name in push_queues(channel):
             system.client("sqs").purge_queue(QueueUrl=system.queue_urls[name])

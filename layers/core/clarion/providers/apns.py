@@ -14,7 +14,7 @@ from clarion.providers.outcomes import (
     CredentialRejected,
     CredentialTooNew,
     Delivered,
-    FirstOutcome,
+    FirstAnswer,
     Misconfigured,
     Refused,
     RetryLater,
@@ -113,7 +113,7 @@ class ApnsPush:
             headers.append(f"apns-collapse-id: {self.collapse_id}")
         return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.name)
 
-    def outcome(self, result: Result) -> FirstOutcome:
+    def outcome(self, result: Result) -> FirstAnswer:
         if isinstance(result, Fault):
             return RetryLater(status=None, reason=result.reason)
         if result.status == 200:
@@ -121,7 +121,7 @@ class ApnsPush:
         return refusal(result)
 
 
-def refusal(answer: Answer) -> FirstOutcome:
+def refusal(answer: Answer) -> FirstAnswer:
     """What an answer other than 200 means; one that Apple doesn't document never kills a token."""
     reason, timestamp = _read(answer)
     if (answer.status, reason) in TOKEN_GONE:
@@ -131,7 +131,7 @@ def refusal(answer: Answer) -> FirstOutcome:
     return _no_fault_of_the_token(answer, reason)
 
 
-def _no_fault_of_the_token(answer: Answer, reason: str) -> FirstOutcome:
+def _no_fault_of_the_token(answer: Answer, reason: str) -> FirstAnswer:
     status = answer.status
     told = (status, reason)
     if told in REJECTED:

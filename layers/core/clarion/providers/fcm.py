@@ -13,7 +13,7 @@ from clarion.providers.credentials import Credential, GoogleCredential
 from clarion.providers.outcomes import (
     CredentialRejected,
     Delivered,
-    FirstOutcome,
+    FirstAnswer,
     Misconfigured,
     Refused,
     RetryLater,
@@ -87,7 +87,7 @@ class FcmPush:
         headers = [f"authorization: Bearer {bearer}", "content-type: application/json"]
         return Request(self.app.send_url, headers, _json(body).encode(), self.app.name)
 
-    def outcome(self, result: Result) -> FirstOutcome:
+    def outcome(self, result: Result) -> FirstAnswer:
         if isinstance(result, Fault):
             return RetryLater(status=None, reason=result.reason)
         if result.status == 200:
@@ -100,7 +100,7 @@ class FcmPush:
         return replace(self, message=bare, ttl=0, validate_only=True)
 
 
-def refusal(answer: Answer) -> FirstOutcome:
+def refusal(answer: Answer) -> FirstAnswer:
     """What an answer other than 200 means; one that Google doesn't document never kills a token."""
     status = answer.status
     error = _FcmError.read(answer)
@@ -115,7 +115,7 @@ def refusal(answer: Answer) -> FirstOutcome:
     return _no_fault_of_the_token(status, error)
 
 
-def _no_fault_of_the_token(status: int, error: "_FcmError") -> FirstOutcome:
+def _no_fault_of_the_token(status: int, error: "_FcmError") -> FirstAnswer:
     if error.code == OF_AN_IPHONE:
         return Misconfigured(status=status, reason=error.code, whole_app=False)
     if status == 401:

@@ -1,4 +1,8 @@
-"""What a provider's answer means for us. An outcome never carries a token, a key or a payload."""
+"""What a provider's answer means for us. No outcome carries a token, a key or a payload.
+
+Some answers leave in doubt what is at fault. They are no outcomes, until another answer or the app's other pushes
+decide.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -47,18 +51,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrPayload:
-    """Either the token is malformed or our payload is; the answer to the token alone tells which."""
+    """Either the token is malformed, or our payload or project is; the answer to the token alone rules out the payload."""
 
-    decision: ClassVar = PushDecision.REFUSED
     status: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrApp:
-    """Either the token is another app's or our configuration is wrong; how the app's other pushes fare tells which."""
+    """Either the token is at fault or our configuration is; how the app's other pushes fare tells which."""
 
-    decision: ClassVar = PushDecision.TOKEN_GONE
     status: int
     reason: str
 
@@ -90,5 +92,6 @@ class CredentialTooNew:
     after: float | None = None
 
 
-type Outcome = Delivered | TokenGone | TokenOrPayload | TokenOrApp | RetryLater | Refused | Misconfigured
-type FirstOutcome = Outcome | CredentialRejected | CredentialTooNew
+type Outcome = Delivered | TokenGone | RetryLater | Refused | Misconfigured
+type Answered = Outcome | TokenOrPayload | TokenOrApp
+type FirstAnswer = Answered | CredentialRejected | CredentialTooNew

@@ -5,11 +5,11 @@ from typing import Protocol
 
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
+    Answered,
     CredentialRejected,
     CredentialTooNew,
-    FirstOutcome,
+    FirstAnswer,
     Misconfigured,
-    Outcome,
     RetryLater,
 )
 from clarion.providers.transport import Request, Result, Transport
@@ -23,11 +23,11 @@ class Push(Protocol):
 
     def request(self, bearer: str) -> Request: ...
 
-    def outcome(self, result: Result) -> FirstOutcome: ...
+    def outcome(self, result: Result) -> FirstAnswer: ...
 
 
-def send(transport: Transport, pushes: Sequence[Push]) -> list[Outcome]:
-    """The outcomes in the order of the pushes, after a second attempt at most.
+def send(transport: Transport, pushes: Sequence[Push]) -> list[Answered]:
+    """The answers in the order of the pushes, after a second attempt at most.
 
     A credential that is rejected twice is misconfigured; one that is too new may be taken later.
     """
@@ -44,7 +44,7 @@ def send(transport: Transport, pushes: Sequence[Push]) -> list[Outcome]:
     return [_final(outcome) for outcome in outcomes]
 
 
-def _attempt(transport: Transport, pushes: Sequence[Push]) -> list[FirstOutcome]:
+def _attempt(transport: Transport, pushes: Sequence[Push]) -> list[FirstAnswer]:
     bearers = {credential: credential.bearer() for credential in {push.credential for push in pushes}}
     ready = [(push, bearer) for push in pushes if isinstance(bearer := bearers[push.credential], str)]
     results = iter(transport.send(push.request(bearer) for push, bearer in ready))
@@ -58,12 +58,12 @@ def _change(credential: Credential, refusal: CredentialRejected | CredentialTooN
     return credential.renew() if isinstance(refusal, CredentialRejected) else credential.alternate()
 
 
-def _latter(first: CredentialRejected | CredentialTooNew, second: FirstOutcome) -> FirstOutcome:
+def _latter(first: CredentialRejected | CredentialTooNew, second: FirstAnswer) -> FirstAnswer:
     """The second, unless it says no more than that the credential shown instead of one too new is too old."""
     return first if isinstance(first, CredentialTooNew) and isinstance(second, CredentialRejected) else second
 
 
-def _final(outcome: FirstOutcome) -> Outcome:
+def _final(outcome: FirstAnswer) -> Answered:
     match outcome:
         case CredentialRejected(status=status, reason=reason):
             return Misconfigured(status=status, reason=reason)
