@@ -129,8 +129,7 @@ def remove(body: Removal) -> Response[str]:
 
 def _remove(room: Room, client_id: bytes, ids: Sequence[str], now: int) -> Unchanged | None:
     """Remove all of them, or say why none was removed. The clean-up erases their rules."""
-    room.cleanup.send(ids)
-    removed = subscriptions.remove(room.connection, ids, client_id)
+    removed = subscriptions.remove(room.connection, ids, client_id, request_cleanup=lambda: room.cleanup.send(ids))
     if isinstance(removed, Unchanged):
         return removed
     for row in removed:

@@ -1,7 +1,7 @@
 """Registering and removing subscriptions; a token belongs to one subscription, whose row and its own live together."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -72,16 +72,24 @@ def of_client(client_id: bytes) -> list[Subscription]:
     return sorted(Subscription.batch_get(ids, consistent_read=True), key=lambda row: row.subscription_id)
 
 
-def remove(connection: Connection, subscription_ids: Sequence[str], client_id: bytes) -> list[Subscription] | Unchanged:
+def remove(
+    connection: Connection,
+    subscription_ids: Sequence[str],
+    client_id: bytes,
+    *,
+    request_cleanup: Callable[[], None] = lambda: None,
+) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the client's.
 
-    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never
-    in force: the caller has requested a clean-up, or erases them.
+    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
+    `request_cleanup` is called once they are known to be the client's and before they go, or the caller erases them.
     """
     for attempt in range(ATTEMPTS):
         rows = list(Subscription.batch_get(list(set(subscription_ids)), consistent_read=True))
         if len(rows) < len(set(subscription_ids)) or any(row.client_id != client_id for row in rows):
             return Unchanged.NOT_FOUND
+        if attempt == 0:
+            request_cleanup()
         if _remove_rows(connection, rows):
             return rows
         time.sleep(back_off(attempt))
