@@ -86,7 +86,7 @@ class Room:
                 settings.limit,
                 claims,
                 Windows(clients.dynamodb, settings.limit),
-                Caps(clients.dynamodb, settings.cap),
+                Caps(clients.dynamodb, settings.cap, settings.concurrency),
                 clock,
             ),
             outbox=outbox,

@@ -8,7 +8,7 @@ import pytest
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushType
-from clarion.limiter import LATENESS, Admitted, Limit, Window
+from clarion.limiter import LATENESS, PAIR_LIMIT, Admitted, Window
 from clarion.messages import StatementMessage
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import Notification, Ruling
@@ -61,7 +61,7 @@ def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_win
 
 
 def test_a_sandbox_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
-    windows, elsewhere = (Windows(scene.clients.dynamodb, Limit()) for _ in range(2))
+    windows, elsewhere = (Windows(scene.clients.dynamodb, PAIR_LIMIT) for _ in range(2))
     pair, now = uuid4().bytes * 4, scene.clock()
     for turn in range(20):
         for room in (windows, elsewhere):
