@@ -72,7 +72,9 @@ def crowds(scene: Scene) -> Iterator[Dictionary]:
 
 
 def crowd(clients: Clients, sandboxes: int, batch: int, seed: int) -> Crowd:
-    return Crowd([Caps(clients.dynamodb, CAP, max(SANDBOXES, sandboxes)) for _ in range(sandboxes)], batch, random.Random(seed))
+    return Crowd(
+        [Caps(clients.dynamodb, CAP, max(SANDBOXES, sandboxes)) for _ in range(sandboxes)], batch, random.Random(seed)
+    )
 
 
 @pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
