@@ -267,4 +267,4 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
 
 def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
     cap = MatchSettings.model_fields["subscription_cap"].default
-    assert block_size(cap, PROD.match.concurrency) == MAX_MAX_BLOCK, block_size
+    assert block_size(cap, PROD.match.concurrency) == MAX_BLOCK

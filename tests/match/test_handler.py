@@ -2,13 +2,15 @@ import json
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from match.handler import handler
 from tests.match.scene import Scene, received
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its_stage(
