@@ -15,7 +15,7 @@ from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
 from infra.environments import PROD
 from ingest.settings import IngestSettings
-from match.caps import block_size
+from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
 
 SETTINGS: Mapping[str, type[Settings]] = {
