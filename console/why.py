@@ -1,6 +1,6 @@
 """`clarion why --statement HASH`: everything that became of one statement, with times."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from uuid import UUID
@@ -232,8 +232,14 @@ def _endings(trace: Trace) -> Iterator[str]:
     if own and not any(step.what != OBSERVED for step in own):
         yield f"{OBSERVED}: {UNDECIDED}"
     for _, some in groupby(trace.steps, key=lambda step: step.subscription_id):
-        last = list(some)[-1].what
+        last = _ending([step.what for step in some])
         if last == NotificationDecision.QUEUED:
             yield f"{last}: {UNTRIED}"
         elif last in MEANING:
             yield f"{last}: {MEANING[last]}"  # type: ignore[index] # the words are enough: the enums are of strings
+
+
+def _ending(steps: Sequence[str]) -> str:
+    """The last push, if there was any: the event of a decision may be dated after the push that came of it."""
+    pushes = [what for what in steps if what in set(PushDecision)]
+    return (pushes or steps)[-1]

@@ -43,7 +43,7 @@ _API = Api(
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
 # takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches". No more at once than a tenth of a
-# subscription's cap, which keeps its bounds so: docs/decisions/0010-caps.md.
+# subscription's cap, which keeps its bounds and its price: docs/decisions/0010-caps.md.
 _MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=30, receives=8)
 
 PROD = Environment(

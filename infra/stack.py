@@ -86,6 +86,7 @@ class ClarionStack(Stack):
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 "dead_letter_url": queues.statements.dead.queue_url,
                 "max_receives": str(self._environment.match.receives),
+                "concurrency": str(self._environment.match.concurrency),
             },
             feeds_itself=True,
         )

@@ -142,7 +142,7 @@ def _follow(attempts: Sequence[Attempt], limit: Limit) -> Iterator[bool]:
 
     What the live system never saw is judged by a second window, in which it would have been counted as well.
     """
-    lived = ideal = _counted_untold(attempts, limit)
+    lived = ideal = _counted_without_event(attempts, limit)
     for attempt in attempts:
         mark, at = attempt.mark, attempt.judged_at
         if attempt.found is None:
@@ -153,16 +153,19 @@ def _follow(attempts: Sequence[Attempt], limit: Limit) -> Iterator[bool]:
             _, passed = judge(lived, limit, mark, at)
             lived, ideal = (_count(window, limit, attempt) for window in (lived, ideal))
         elif attempt.found == _LIMITED:
-            after, passed = judge(lived, limit, mark, at)
+            lived_after, passes_lived = judge(lived, limit, mark, at)
+            ideal_after, passes_ideal = judge(ideal, limit, mark, at)
+            # The live system may have counted some whose events were lost.
+            passed = passes_lived and passes_ideal
             if not passed:
-                lived, (ideal, _) = after, judge(ideal, limit, mark, at)
+                lived, ideal = lived if passes_lived else lived_after, ideal_after
         else:
             passed = True
         yield passed
         lived, ideal = (_pruned(window, limit, attempt.at) for window in (lived, ideal))
 
 
-def _counted_untold(attempts: Sequence[Attempt], limit: Limit) -> Window:
+def _counted_without_event(attempts: Sequence[Attempt], limit: Limit) -> Window:
     """Who was counted by an attempt that came to no end, so that only its retry was told: some time before that."""
     queued = [attempt for attempt in attempts if attempt.found == _QUEUED]
     told = count(Window(), *(Admitted(one.judged_at, one.mark) for one in queued if one.counted))

@@ -8,14 +8,14 @@
 Only statements observed in the period are judged, by all events up to now. On a healthy period nothing differs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.limiter import LATENESS, SKEW, Limit
+from clarion.limiter import LATENESS, PAIR_LIMIT, SKEW, SUBSCRIPTION_CAP, Limit
 from pipeline.admit import contradictions
 from pipeline.differences import Difference
 from pipeline.lake import HOUR_MS, Kind, Lake, Period
@@ -35,15 +35,16 @@ _WHO = ("receipt", "subscription_id")
 class Terms:
     """What to judge by; spans are milliseconds.
 
-    `cap` is of a subscription, which may be sent up to twice as much. `grace` is how far from a change of rules, or from its expiry, a statement may rightly be decided either way:
-    longer than the live path waits for an index to catch up. `lookback` is how far back claims are looked for.
+    `cap` is a subscription's; up to twice as much is accepted. `grace`: so close to a change of rules, or to a
+    statement's expiry, either decision is right, since clocks differ and changes reach ingest late. `lookback` is how
+    far back claims are looked for.
     """
 
     grace: int = 15_000
     late: int = 60_000
     lookback: int = 24 * HOUR_MS
-    limit: Limit = field(default_factory=Limit)
-    cap: Limit = field(default_factory=lambda: Limit(count=300, window=60_000, cooldown=0))
+    limit: Limit = PAIR_LIMIT
+    cap: Limit = SUBSCRIPTION_CAP
 
 
 def reconcile(lake: Lake, period: Period, now: int, terms: Terms) -> DataFrame:

@@ -11,7 +11,7 @@
       queued
 
 A statement that the pair's window has counted already passes the cooldown, and is counted no more: it is a retry, or
-for another subscription of the same client. The latter may be full all the same, which its claim tells.
+for another subscription of the same client. Only a retry has a claim, by which it passes the cap as well.
 
 Every step may run twice, and rules the same: a claim lets its own receipt pass again, a window knows whom it has
 counted, and what it refused falls into the cooldown, whenever it comes again.
@@ -140,14 +140,11 @@ class Admission:
         at, known = asked.at, view.window.knows(asked.mark)
         if not known and view.window.refuses(at):
             return Ruling(NotificationDecision.RATE_LIMITED, view.seen.version, at, counted=False)
-        if not known and self._full(asked):
+        record = _record(asked.notification, now)
+        if self._full(asked) and not (known and self._claims.exists(record)):
             return Ruling(NotificationDecision.CAPPED, judged_at=at)
-        claim = self._claims.take(_record(asked.notification, now))
-        if claim is Claim.TAKEN:
-            return Ruling(NotificationDecision.DUPLICATE)
-        if known and claim is Claim.NEW and self._full(asked):
-            return Ruling(NotificationDecision.CAPPED, judged_at=at)
-        return claim
+        claim = self._claims.take(record)
+        return Ruling(NotificationDecision.DUPLICATE) if claim is Claim.TAKEN else claim
 
     def _full(self, asked: Asked) -> bool:
         return self._caps.full(asked.notification.subscription_id, asked.at)

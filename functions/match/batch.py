@@ -21,6 +21,9 @@ from match.settings import MatchSettings
 from match.source import Source
 from match.verdict import Rejected, Verified, judge
 
+RESERVE = 8_000
+"""Milliseconds kept for sending what was decided, and for the failed messages' delays. With less left, nothing begins."""
+_NO_TIME = Fault("no time left")
 PAGES = 8
 """How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
 
@@ -34,6 +37,8 @@ class Matcher:
     outbox: Outbox
     pool: Executor
     clock: Callable[[], int]
+    time_left: Callable[[], int] = lambda: RESERVE
+    """Milliseconds."""
 
     def decide(self, cases: Sequence[Case]) -> None:
         """Take every case to its end, as `Case` tells them. What is sent waits for no crowd's pages."""
@@ -46,12 +51,23 @@ class Matcher:
 
     def _finish(self, cases: Sequence[Case]) -> None:
         self._admit([case for case in cases if not case.fault])
-        self._post((case, self._letter(push)) for case in cases if not case.fault for push in case.pushes())
+        self._send([case for case in cases if not case.fault])
         self._post((case, letter) for case in cases if not case.fault for letter in case.onward)
+
+    def _send(self, cases: Sequence[Case]) -> None:
+        """If a queue takes only some of a case's pushes, the others come again without them, in a message of their own."""
+        letters = [{str(push.subscription_id): self._letter(push) for push in case.pushes()} for case in cases]
+        refused = self.outbox.post(dict.fromkeys(letter for mine in letters for letter in mine.values()))
+        for case, mine in zip(cases, letters, strict=True):
+            unsent = {name: refused[letter] for name, letter in mine.items() if letter in refused}
+            if unsent and len(unsent) == len(mine):
+                case.fault = next(iter(unsent.values()))
+            elif unsent:
+                case.onward.append(self._onward(case.without(unsent)))
 
     def _judge(self, cases: Sequence[Case]) -> None:
         now = self.clock()
-        for case, verdict in settle(self.pool, lambda case: judge(self.source.read(case.message), now), cases):
+        for case, verdict in self._settle(lambda case: judge(self.source.read(case.message), now), cases):
             if isinstance(verdict, Fault):
                 case.fault = verdict.reason
                 continue
@@ -62,7 +78,7 @@ class Matcher:
     def _in_turn(self, cases: Sequence[Case]) -> list[Case]:
         """All but the pages of a fan-out that another message has; statements come before pages."""
         going = [case for case in cases if not case.message.span]
-        for case, taken in settle(self.pool, self._take_page, [case for case in cases if case.message.span]):
+        for case, taken in self._settle(self._take_page, [case for case in cases if case.message.span]):
             if isinstance(taken, Fault):
                 case.fault = taken.reason
             elif taken:
@@ -89,12 +105,12 @@ class Matcher:
                 doubts.append((case, names))
         self._look_closer(doubts)
         for case, _ in pages:
-            if not (case.fault or case.message.span or case.message.look_id):
+            if not (case.fault or case.message.span or case.message.look_id or case.message.unsent):
                 wanted = case.matches or case.onward
                 case.decision = StatementDecision.MATCHED if wanted else StatementDecision.UNMATCHED
 
     def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
-        for (case, _), found in settle(self.pool, _in_force, doubts):
+        for (case, _), found in self._settle(_in_force, doubts):
             matches = found if isinstance(found, Fault) else sound(case.readable(found))
             if isinstance(matches, Fault):
                 case.fault = matches.reason
@@ -105,7 +121,7 @@ class Matcher:
         """What rules the batch has room for; the rest goes onward."""
         size = self.settings.fan_out_page
         questions = dict.fromkeys(question for case in cases for question in case.questions().values())
-        found = dict(settle(self.pool, partial(lookups.rules, page=size), questions))
+        found = dict(self._settle(partial(lookups.rules, page=size), questions))
         pages, room = [], PAGES * size
         for case in cases:
             wanted = sound({topic: found[question] for topic, question in case.questions().items()})
@@ -122,7 +138,7 @@ class Matcher:
 
     def _receivers(self, names: Iterable[str]) -> dict[str, Receiver | Fault]:
         receivers: dict[str, Receiver | Fault] = {}
-        for some, found in settle(self.pool, lookups.receivers, batched(names, lookups.BATCH_GET_KEYS, strict=False)):
+        for some, found in self._settle(lookups.receivers, batched(names, lookups.BATCH_GET_KEYS, strict=False)):
             receivers |= dict.fromkeys(some, found) if isinstance(found, Fault) else found
         return receivers
 
@@ -131,7 +147,7 @@ class Matcher:
         for case in cases:
             for notification in case.notifications():
                 of_pair[notification.pair].append((case, notification))
-        for asked, rulings in settle(self.pool, self._rule, of_pair.values()):
+        for asked, rulings in self._settle(self._rule, of_pair.values()):
             if isinstance(rulings, Fault):
                 for case, _ in asked:
                     case.fault = rulings.reason
@@ -141,6 +157,16 @@ class Matcher:
 
     def _rule(self, asked: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
         return self.admission.decide([notification for _, notification in asked])
+
+    def _settle[Task, Result](
+        self, work: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> list[tuple[Task, Result | Fault]]:
+        """`settle`, but what has not begun in time is a fault."""
+
+        def begin(task: Task) -> Result | Fault:
+            return work(task) if self.time_left() >= RESERVE else _NO_TIME
+
+        return settle(self.pool, begin, tasks)
 
     def _letter(self, push: PushMessage) -> Letter:
         return Letter(self.settings.push_queues[push.notify_type], push.to_json())

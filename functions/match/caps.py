@@ -1,11 +1,12 @@
 """How many pushes one subscription gets, however many senders it has: never fewer than the cap, and not twice as many.
 
-Each sandbox knows what it queued itself and publishes that by the ten, with the times the statements were observed;
+Each sandbox knows what it queued itself and publishes that in blocks, with the times the statements were observed;
 the others read it. What is known is never more than what was queued, so that no subscription is full too soon. It may
 be full too late, by what other sandboxes have queued and not published: docs/decisions/0010-caps.md has the bounds.
 
-A subscription that gets fewer than ten in a window costs no write, any other a tenth of one for each push. The fewer
-may still be queued, the more often a sandbox reads what others have published.
+A block is ten, or the cap divided by the number of sandboxes if that is less. A subscription that gets fewer than a
+block in a window costs no write, any other at most one for each block. The fewer may still be queued, the more often a
+sandbox reads what others have published.
 """
 
 from bisect import bisect_left, insort
@@ -22,33 +23,56 @@ from match.faults import Fault, attempt
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-BLOCK = 10
-"""How many make a write worth while."""
-SANDBOXES = 60
-"""So many may queue for one subscription side by side, each until its next reading, without filling it unawares."""
+MAX_BLOCK = 10
+"""A block of this many costs a tenth of a write unit for each push; a larger one would widen the cap's upper bound."""
 REMEMBERED_SUBSCRIPTIONS = 4_000
-"""At up to some 20 KB each, of those that are full."""
+"""At up to some 100 KB each, of those that are full."""
+_REMEMBERED_CAPS = 5
+"""How many times the cap is remembered of what was published for a subscription."""
 _LIFE = 2 * LATENESS // 1000
 """Seconds that a block is kept. What is judged later than `LATENESS` after its time is judged by another."""
 
 
+def block_size(cap: int, concurrency: int) -> int:
+    """So many that all sandboxes together hold back less than a whole cap."""
+    return max(1, min(MAX_BLOCK, cap // concurrency))
+
+
 @dataclass(slots=True)
 class _Known:
-    """The sorted times of what was queued for a subscription.
+    """The times of what was queued for a subscription; each list is sorted.
 
-    `own` was queued here and is not published yet; `published` was read, or published here since; `unchecked` was
-    queued here since the last reading.
+    `own` was queued here and is not published yet. `published` was read, or published here, by the row's part.
+    `unchecked` was queued here since the last reading around it. Of what was published for `forgotten_until` or before,
+    some is remembered no more.
     """
 
     own: list[int] = field(default_factory=list)
-    published: list[int] = field(default_factory=list)
+    published: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
     unchecked: list[int] = field(default_factory=list)
+    forgotten_until: int = 0
+
+    def forget(self, since: int, most: int) -> None:
+        """Keep nothing from before `since`, and the latest `most` of what was published, or a few less."""
+        self.own, self.unchecked = (times[bisect_left(times, since) :] for times in (self.own, self.unchecked))
+        surplus = sum(map(len, self.published.values())) - most
+        for part in sorted(self.published):
+            if surplus <= 0 and part >= limit_part(since):
+                return
+            times = self.published.pop(part)
+            surplus -= len(times)
+            self.forgotten_until = max(self.forgotten_until, times[-1])
 
 
 class Caps:
-    def __init__(self, dynamodb: "DynamoDBClient", cap: Limit) -> None:
+    """`concurrency` is how many sandboxes match in at once."""
+
+    def __init__(self, dynamodb: "DynamoDBClient", cap: Limit, concurrency: int) -> None:
         self._dynamodb = dynamodb
         self._cap = cap
+        self._block = block_size(cap.count, concurrency)
+        # So many may queue side by side, each until its next reading, without filling a subscription unawares.
+        self._sandboxes = 2 * concurrency
         self._known: dict[str, _Known] = {}
         self._touched: set[str] = set()
         self._lock = Lock()
@@ -69,9 +93,8 @@ class Caps:
             known = self._known.pop(subscription_id, None) or _Known()
             self._known[subscription_id] = known
             self._touched.add(subscription_id)
-            for times in (known.own, known.unchecked):
-                insort(times, at)
-                del times[: -self._cap.count - BLOCK]
+            insort(known.own, at)
+            insort(known.unchecked, at)
             if len(self._known) > REMEMBERED_SUBSCRIPTIONS:
                 del self._known[next(iter(self._known))]
 
@@ -84,31 +107,43 @@ class Caps:
             touched, self._touched = self._touched, set()
         for subscription_id in sorted(touched & self._known.keys()):
             known = self._known[subscription_id]
-            for block in [block for block in blocks(known.own, self._cap.window) if len(block) >= BLOCK]:
-                attempt(self._put, _row(subscription_id, block, now))
+            for block in [block for block in blocks(known.own, self._cap.window) if len(block) >= self._block]:
+                row = _row(subscription_id, block, now)
+                attempt(self._put, row)
                 known.own = [at for at in known.own if not block[0] <= at <= block[-1]]
-                known.published = sorted([*known.published, *block])
+                known.published[row.part] = tuple(block)
+            known.forget(now - LATENESS - self._cap.window, _REMEMBERED_CAPS * self._cap.count)
 
     def _fits(self, known: _Known, at: int) -> bool:
-        return fits(sorted([*known.own, *known.published]), self._cap, at)
+        return fits(sorted([*known.own, *self._published(known, at)]), self._cap, at)
 
     def _is_unsure(self, known: _Known, at: int) -> bool:
         """Whether so much was queued here since the last reading that, if others did the same, it may be full."""
-        free = self._cap.count - self._near(known.published, at)
-        return self._near(known.unchecked, at) >= max(1, free // SANDBOXES)
+        if at - self._cap.window < known.forgotten_until:
+            return True
+        free = self._cap.count - self._near(sorted(self._published(known, at)), at)
+        return self._near(known.unchecked, at) >= max(1, free // self._sandboxes)
 
     def _near(self, times: Sequence[int], at: int) -> int:
         return bisect_left(times, at + self._cap.window) - bisect_left(times, at - self._cap.window + 1)
 
+    def _around(self, at: int) -> tuple[bytes, bytes]:
+        """The first and the last part of a block that may hold a time within a window of `at`."""
+        return limit_part(at - self._cap.window), limit_part(at + 2 * self._cap.window)
+
+    def _published(self, known: _Known, at: int) -> list[int]:
+        first, last = self._around(at)
+        return [one for part, times in known.published.items() if first <= part <= last for one in times]
+
     def _read(self, known: _Known, subscription_id: str, at: int) -> None:
-        """A block may reach a window beyond the times that count. Without an answer, what is known has to do."""
-        within = RateLimit.part.between(limit_part(at - self._cap.window), limit_part(at + 2 * self._cap.window))
+        """Without an answer, what is known has to do."""
+        within = RateLimit.part.between(*self._around(at))
         rows = attempt(lambda name: list(RateLimit.query(_scope(name), within)), subscription_id)
         if isinstance(rows, Fault):
             return
         with self._lock:
-            known.published = sorted(at for row in rows for at in unpack_instants(row.admitted))
-            known.unchecked = []
+            known.published |= {row.part: unpack_instants(row.admitted) for row in rows}
+            known.unchecked = [one for one in known.unchecked if abs(one - at) >= self._cap.window]
 
     def _put(self, row: RateLimit) -> None:
         self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=row.serialize())

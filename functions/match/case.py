@@ -1,6 +1,6 @@
 """A statement in a batch, and what has been found out about it so far."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -56,17 +56,17 @@ class Case:
         return list(dict.fromkeys(self.verified.statement.topics))
 
     def questions(self) -> dict[bytes, Question]:
-        """What to ask the rules' index for each topic; a second look has no use for it."""
-        if self.message.look_id:
+        """What to ask the rules' index for each topic; who knows the subscriptions has no use for it."""
+        if self.message.look_id or self.message.unsent:
             return {}
         sender, span = self.verified.sender, self.message.span
         return {topic: Question(sender + topic, span) for topic in self.topics}
 
     def changed(self, page: Page) -> set[str]:
-        """Those of `page` whose rules for the statement were written lately."""
+        """Those of `page` that the index can't tell of, or need not: their rules were written lately, or matched before."""
         span = self.message.span or EVERYTHING
         until = span.until if page.ends_at is None else page.ends_at
-        return {name for name in self.message.changed if span.after < name <= until}
+        return {name for name in self.message.unsent or self.message.changed if span.after < name <= until}
 
     def readable[Value](self, found: Mapping[str, Value | Fault]) -> dict[str, Value | Fault]:
         """Go on without what can't be read of some subscriptions, but not without what AWS did not answer."""
@@ -94,6 +94,11 @@ class Case:
                 return
             self.decision = StatementDecision.MATCHED
         self.rulings.append((notification, ruling))
+
+    def without(self, unsent: Collection[str]) -> StatementMessage:
+        """Leave the pushes for these subscriptions to another message, which this returns."""
+        self.rulings = [one for one in self.rulings if one[0].subscription_id not in unsent]
+        return self.message.model_copy(update={"unsent": tuple(sorted(unsent))})
 
     def pushes(self) -> Iterator[PushMessage]:
         """What was queued; of a repetition, which is about the age of calls, the calls alone."""

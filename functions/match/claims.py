@@ -40,6 +40,14 @@ class Claims:
     def __init__(self, dynamodb: "DynamoDBClient") -> None:
         self._dynamodb = dynamodb
 
+    def exists(self, record: PushRecord) -> bool:
+        """Whether anybody holds the claim at `record.claimed_at`."""
+        try:
+            held = PushRecord.get(record.subscription_id, record.statement_hash, consistent_read=True)
+        except PushRecord.DoesNotExist:
+            return False
+        return held.ttl > record.claimed_at // 1000
+
     def take(self, record: PushRecord) -> Claim:
         """Claim it for `record.receipt` if it is free at `record.claimed_at`."""
         now = str(record.claimed_at // 1000)

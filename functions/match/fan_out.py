@@ -90,10 +90,13 @@ def successors(message: StatementMessage, page: Page) -> Iterator[StatementMessa
 
 
 def page_record(message: StatementMessage, verified: Verified, now: int) -> PushRecord:
-    """The claim of a message on its page, under a key that no subscription has. `now` is UNIX milliseconds."""
+    """The claim of a message on its page, under a key that no subscription has. `now` is UNIX milliseconds.
+
+    A page that is repeated after a change of rules may end elsewhere, so that its successor begins elsewhere.
+    """
     span = message.span or EVERYTHING
     return PushRecord(
-        f"page/{message.repeat_id or message.receipt}/{span.until}/{span.page}",
+        f"page/{message.repeat_id or message.receipt}/{span.after}/{span.until}/{span.page}",
         verified.hash,
         receipt=str(span.token),
         sender_pubkey=verified.sender,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 SERVICE = "match"
 WORKERS = 16
+_PATIENCE = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 2}, max_pool_connections=WORKERS)
+"""A connection that hangs must leave an invocation the time to end: else all that it has posted is posted again."""
+_TABLE_SECONDS = 3
+NO_LIMIT = 24 * 3_600_000
+"""Milliseconds that are left where nobody stops the work."""
 
 
 def now() -> int:
@@ -55,14 +60,14 @@ class Clients:
 
     @classmethod
     def make(cls, table_prefix: str) -> Self:
-        connection = tables.bind(table_prefix, pool=WORKERS)
+        connection = tables.bind(table_prefix, pool=WORKERS, seconds=_TABLE_SECONDS)
         # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
         session = connection.session
         return cls(
             dynamodb=cast("DynamoDBClient", connection.client),
-            sqs=cast("SQSClient", session.create_client("sqs", config=Config(max_pool_connections=WORKERS))),
-            firehose=cast("FirehoseClient", session.create_client("firehose")),
-            s3=cache(lambda: cast("S3Client", session.create_client("s3"))),
+            sqs=cast("SQSClient", session.create_client("sqs", config=_PATIENCE)),
+            firehose=cast("FirehoseClient", session.create_client("firehose", config=_PATIENCE)),
+            s3=cache(lambda: cast("S3Client", session.create_client("s3", config=_PATIENCE))),
             pool=ThreadPoolExecutor(WORKERS),
         )
 
@@ -86,7 +91,7 @@ class Room:
                 settings.limit,
                 claims,
                 Windows(clients.dynamodb, settings.limit),
-                Caps(clients.dynamodb, settings.cap),
+                Caps(clients.dynamodb, settings.cap, settings.concurrency),
                 clock,
             ),
             outbox=outbox,
@@ -101,16 +106,19 @@ class Room:
         )
         return cls(matcher, delays, DeadLetters(outbox, settings.dead_letter_url), report)
 
-    def take(self, records: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Decide on a batch of SQS records; returns the ids of the messages that are to come again."""
+    def take(self, records: Sequence[Mapping[str, Any]], time_left: Callable[[], int] = lambda: NO_LIMIT) -> list[str]:
+        """Decide on a batch of SQS records; returns the ids of the messages that are to come again.
+
+        `time_left` says how many milliseconds it may still take.
+        """
         cases, poisoned = _opened(records)
-        self.matcher.decide(cases)
+        replace(self.matcher, time_left=time_left).decide(cases)
         given_up = self._given_up(cases, records)
         buried = self.dead_letters.bury([*poisoned, *given_up])
-        self._tell(cases, poisoned, [dead for dead in given_up if dead.message_id in buried])
         failed = {case.message_id for case in cases if case.fault} | {dead.message_id for dead in poisoned}
         unfinished = [record for record in records if record["messageId"] in failed - buried]
         self.delays.postpone(map(_receipt, unfinished))
+        self._report(cases, poisoned, [dead for dead in given_up if dead.message_id in buried])
         return [record["messageId"] for record in unfinished]
 
     def _given_up(self, cases: Sequence[Case], records: Sequence[Mapping[str, Any]]) -> list[DeadLetter]:
@@ -123,7 +131,7 @@ class Room:
             if (fault := faults.get(name := record["messageId"])) and last and _receipt(record).receives >= last
         ]
 
-    def _tell(self, cases: Sequence[Case], poisoned: Sequence[DeadLetter], given_up: Sequence[DeadLetter]) -> None:
+    def _report(self, cases: Sequence[Case], poisoned: Sequence[DeadLetter], given_up: Sequence[DeadLetter]) -> None:
         at = self.matcher.clock()
         for case in cases:
             self.report.case(case, at)

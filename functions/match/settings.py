@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from clarion.channels import Channel
-from clarion.limiter import Limit
+from clarion.limiter import PAIR_LIMIT, SUBSCRIPTION_CAP, Limit
 from clarion.settings import Settings
 
 
@@ -13,6 +13,7 @@ class MatchSettings(Settings):
     A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
     `fan_out_page` is how many subscriptions one invocation matches with a statement. A subscription gets
     `subscription_cap` notifications in any `subscription_cap_seconds`, and at most about twice as many: `match.caps`.
+    `concurrency` is how many sandboxes match in at once.
     """
 
     table_prefix: str
@@ -23,13 +24,14 @@ class MatchSettings(Settings):
     events_stream: str
     oversize_bucket: str
     dead_letter_url: str | None = None
+    concurrency: int = Field(default=30, gt=0)
     max_receives: int | None = Field(default=None, gt=0)
     fan_out_page: int = Field(default=250, gt=0)
-    rate_limit: int = Field(default=30, gt=0)
-    rate_window_seconds: int = Field(default=60, gt=0)
-    rate_cooldown_seconds: int = Field(default=120, ge=0)
-    subscription_cap: int = Field(default=300, gt=0)
-    subscription_cap_seconds: int = Field(default=60, gt=0)
+    rate_limit: int = Field(default=PAIR_LIMIT.count, gt=0)
+    rate_window_seconds: int = Field(default=PAIR_LIMIT.window // 1000, gt=0)
+    rate_cooldown_seconds: int = Field(default=PAIR_LIMIT.cooldown // 1000, ge=0)
+    subscription_cap: int = Field(default=SUBSCRIPTION_CAP.count, gt=0)
+    subscription_cap_seconds: int = Field(default=SUBSCRIPTION_CAP.window // 1000, gt=0)
 
     @property
     def limit(self) -> Limit:

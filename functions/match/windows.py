@@ -9,6 +9,7 @@ milliseconds. Else a sandbox that remembers the row from before could take the n
 """
 
 from collections.abc import Collection
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +71,8 @@ class Windows:
         seen = _read(pair)
         if known:
             self._learn(stale=known.version < seen.version)
+            # The read is eventually consistent: it may show less than what this sandbox wrote.
+            seen = max(seen, known, key=attrgetter("version"))
         return self._remember(pair, seen)
 
     def pages(self, pair: bytes, since: int) -> set[Admitted]:

@@ -149,6 +149,14 @@ def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
     assert whats(why("--client", BOB.hex())) == [["observed", "matched", "queued", "delivered"]]
 
 
+def test_a_push_that_is_dated_before_its_decision_is_how_it_ended(why: Why, account: Account) -> None:
+    way, bobs = Way(), uuid4()
+    account.tell_lake(way.observed(), way.statement(MATCHED))
+    account.tell_lake(way.push(bobs, PushDecision.DELIVERED), way.notification(bobs, QUEUED))
+    [ending] = why()["summary"]
+    assert ending.startswith("delivered: ")
+
+
 def test_a_client_that_did_not_want_it_is_told_so(why: Why, account: Account) -> None:
     way = Way()
     account.tell_lake(way.observed(), way.statement(MATCHED), way.notification(uuid4(), QUEUED))

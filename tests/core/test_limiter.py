@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from clarion.limiter import (
     LATENESS,
-    ROOM,
+    MAX_PACKED_BYTES,
     SKEW,
     Admitted,
     Cooldown,
@@ -131,7 +131,7 @@ def test_packing_keeps_every_cooldown(cooldowns: list[Cooldown]) -> None:
 
 def test_the_table_item_of_a_full_window_fits_one_write_unit() -> None:
     numbers = {"paged_until": 8, "version": 8, "ttl": 7}
-    attributes = {"scope": 64, "part": 1, "admitted": ROOM, "cooldowns": 0, **numbers}
+    attributes = {"scope": 64, "part": 1, "admitted": MAX_PACKED_BYTES, "cooldowns": 0, **numbers}
     assert sum(len(name) + size for name, size in attributes.items()) <= 1024
 
 
@@ -232,7 +232,7 @@ def test_memory_is_bounded_and_nothing_is_forgotten_that_has_a_bearing(arrivals:
         kept, page = set_aside(row, forget(Window(own, after.cooldowns), LIMIT, now), LIMIT)
         row, pages = kept, pages | {*page}
         paged_until = max([paged_until, *(one.at for one in page)])
-        assert row.size <= ROOM + 31 * 14
+        assert row.size <= MAX_PACKED_BYTES + 31 * 14
     held = {*row.admitted, *pages}
     assert {one for one in whole.admitted if one.at >= forgotten(LIMIT, now)} <= held
 
@@ -246,7 +246,7 @@ def test_statements_that_come_in_order_never_need_a_page() -> None:
         assert passed
         row, page = set_aside(row, forget(after, LIMIT, at), LIMIT)
         paged_until = page[-1].at if page else paged_until
-        assert row.size <= ROOM
+        assert row.size <= MAX_PACKED_BYTES
     assert paged_until
 
 

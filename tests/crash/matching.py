@@ -14,7 +14,7 @@ import boto3
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, StatementDecision
-from clarion.limiter import ROOM, Admitted, mark_of, pack, unpack
+from clarion.limiter import MAX_PACKED_BYTES, Admitted, mark_of, pack, unpack
 from clarion.messages import PushMessage, StatementMessage
 from clarion.networks.statements.codec import Statement, encode
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
@@ -88,7 +88,7 @@ class Matching:
 
     def _fill(self, client_id: bytes, used: int) -> None:
         """Leave the pair's window no room: the next one admitted has it set a page aside."""
-        now, earlier = self._scene.clock(), range(ROOM // 14 - used + 2, 2, -1)
+        now, earlier = self._scene.clock(), range(MAX_PACKED_BYTES // 14 - used + 2, 2, -1)
         admitted = [Admitted(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
         admitted += [Admitted(now, bytes([200 + number] * 8)) for number in range(used)]
         pair = self._scene.sender.key + client_id

@@ -15,7 +15,7 @@ from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
 from infra.environments import PROD
 from ingest.settings import IngestSettings
-from match.caps import BLOCK
+from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
 
 SETTINGS: Mapping[str, type[Settings]] = {
@@ -277,4 +277,4 @@ def test_dispatch_gives_up_a_message_at_the_last_of_the_receives_that_its_queues
 
 def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
     cap = MatchSettings.model_fields["subscription_cap"].default
-    assert PROD.match.concurrency * BLOCK <= cap
+    assert block_size(cap, PROD.match.concurrency) == MAX_BLOCK

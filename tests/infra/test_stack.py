@@ -10,6 +10,7 @@ from api import openapi
 from api.app import app
 from clarion.tables import MODELS, table_name
 from console.deployment import HOLDING
+from infra.environments import PROD
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:

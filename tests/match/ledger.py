@@ -338,7 +338,7 @@ PATHS = (
     Path("ten of one sender for one client in a batch, each", ten_at_once, per=10, delivered=True),
     Path("300 in a batch, each of another pair", partial(large_batch, pairs=BATCH), per=BATCH, delivered=True),
     Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
-    Path("delivered to one, by more than 60 in an hour", busy_pair, per=30, delivered=True),
+    Path("delivered to one, by more than 60 in two hours", busy_pair, per=30, delivered=True),
     Path("delivered to two phones of one client, each", second_phone, per=2, delivered=True),
     Path("delivered to one, that gets 300 of 40 senders in a minute", hot_phone, per=BATCH, delivered=True),
     Path("delivered to one, 40 minutes late, ten in a batch, each", late_backlog, per=10, delivered=True),

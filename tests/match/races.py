@@ -15,7 +15,7 @@ from botocore.model import OperationModel
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushType
-from clarion.limiter import LATENESS, Limit, unpack
+from clarion.limiter import LATENESS, PAIR_LIMIT, Limit, unpack
 from match.admission import Admission, Notification
 from match.caps import Caps
 from match.claims import Claims
@@ -113,7 +113,7 @@ class Course:
 
     def _limit(self) -> Limit:
         if self._lot.random() < 0.2:
-            return Limit()
+            return PAIR_LIMIT
         return Limit(self._lot.randint(1, 6), self._lot.randint(1, 60_000), self._lot.randint(0, 120_000))
 
     def run(self, clients: Clients, *, lax: bool) -> Race:
@@ -151,7 +151,7 @@ class Course:
     def _sandbox(self, batches: Sequence[Sequence[Notification]], clients: Clients) -> Callable[[], None]:
         skew = self._lot.choice((0, 0, -CLOCKS_APART // 2, CLOCKS_APART // 2))
         claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb, self.limit)
-        caps = Caps(clients.dynamodb, Limit(count=10_000))
+        caps = Caps(clients.dynamodb, Limit(10_000, 60_000, 0), SANDBOXES)
         admission = Admission(self.limit, claims, windows, caps, lambda: self._now + skew)
 
         def work() -> None:

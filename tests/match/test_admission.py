@@ -6,9 +6,10 @@ from uuid import uuid4
 
 import pytest
 
+import match.windows
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushType
-from clarion.limiter import LATENESS, Admitted, Limit, Window
+from clarion.limiter import LATENESS, PAIR_LIMIT, Admitted, Window
 from clarion.messages import StatementMessage
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import Notification, Ruling
@@ -61,13 +62,22 @@ def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_win
 
 
 def test_a_sandbox_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
-    windows, elsewhere = (Windows(scene.clients.dynamodb, Limit()) for _ in range(2))
+    windows, elsewhere = (Windows(scene.clients.dynamodb, PAIR_LIMIT) for _ in range(2))
     pair, now = uuid4().bytes * 4, scene.clock()
     for turn in range(20):
         for room in (windows, elsewhere):
             seen = room.look(pair, [now])
             room.replace(pair, seen, Window((Admitted(now + turn, b"m" * 8),)), now)
     assert not windows.look(pair, [now]).remembered
+
+
+def test_a_stale_read_takes_no_sandbox_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, pair, now = Windows(scene.clients.dynamodb, PAIR_LIMIT), uuid4().bytes * 4, scene.clock()
+    before = windows.look(pair, [now])
+    _, written = windows.replace(pair, before, Window((Admitted(now, b"m" * 8),)), now)
+    monkeypatch.setattr(match.windows, "BREAK_EVEN", 0)
+    monkeypatch.setattr(match.windows, "_read", lambda _: before)
+    assert windows.look(pair, [now]) == written
 
 
 def test_a_claim_that_has_expired_is_free_although_it_is_still_there(scene: Scene) -> None:

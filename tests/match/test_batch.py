@@ -1,7 +1,10 @@
 """Statements in, push messages out, through the real tables and queues of one room."""
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,8 +19,9 @@ from clarion.messages import StatementMessage
 from clarion.metrics import Metric
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.payload import MAX_DATA_SIZE
-from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription, rule_key
-from tests.match.scene import OTHER, PAGE, TOPIC, Scene
+from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Rule, Subscription, rule_key
+from match.batch import RESERVE
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene, Sender, received
 
 
 def test_a_wanted_statement_becomes_one_push(scene: Scene) -> None:
@@ -326,3 +330,73 @@ def test_a_statement_that_fails_is_counted_once_in_each_invocation(
     assert scene.take(lost, *scene.observe_new(1), lost) == {0, 2}
     assert scene.take(lost) == {0}
     assert counted(Metric.STATEMENTS_FAILED, capsys) == [[2], [1]]
+
+
+# ---- faults that are not the statement's ------------------------------------------------------------------------------
+
+
+@contextmanager
+def refusing(scene: Scene, channel: Channel) -> Iterator[None]:
+    """The channel's queue takes nothing."""
+    events, url = scene.clients.sqs.meta.events, scene.settings.push_queues[channel]
+
+    def refuse(params: dict[str, Any], **_: object) -> Any:
+        if json.loads(params["body"])["QueueUrl"] == url:
+            return AWSResponse("", 403, HTTPHeaders(), None), {"Error": {"Code": "AccessDenied", "Message": ""}}
+        return None
+
+    events.register_first("before-call.sqs.SendMessageBatch", refuse)
+    try:
+        yield
+    finally:
+        events.unregister("before-call.sqs.SendMessageBatch", refuse)
+
+
+@pytest.mark.parametrize("look", [{}, {"look_id": uuid4()}], ids=["first look", "second look"])
+def test_only_the_pushes_that_their_queue_refused_come_again(scene: Scene, look: dict[str, Any]) -> None:
+    phone, tablet = scene.subscribe(), scene.subscribe(notify_type=Channel.FCM)
+    ids = (phone.subscription_id, tablet.subscription_id)
+    message = scene.observe_new(1)[0].model_copy(update={**look, "changed": ids if look else ()})
+    with refusing(scene, Channel.FCM):
+        assert scene.take(message) == set()
+        [again] = scene.again()
+        assert again.unsent == (tablet.subscription_id,)
+        assert [str(push.subscription_id) for push in scene.pushes()] == [phone.subscription_id]
+        assert scene.take(again) == {0}
+    assert scene.take(again) == set()
+    assert [str(push.subscription_id) for push in scene.pushes()] == [tablet.subscription_id]
+    assert scene.again() == []
+
+
+def test_a_page_whose_queue_refused_some_goes_on_and_repeats_only_those(scene: Scene) -> None:
+    phones = {scene.subscribe().subscription_id for _ in range(PAGE)}
+    tablets = {scene.subscribe(notify_type=Channel.FCM).subscription_id for _ in range(PAGE)}
+    with refusing(scene, Channel.FCM):
+        scene.take(*scene.observe_new(1))
+    while waiting := scene.again():
+        assert scene.take(*waiting) == set()
+    assert Counter(str(push.subscription_id) for push in scene.pushes()) == Counter(phones | tablets)
+
+
+def test_what_has_not_begun_when_time_runs_out_comes_again_and_the_rest_is_sent(scene: Scene) -> None:
+    senders = [replace(scene, sender=Sender()) for _ in range(4)]
+    for sender in senders:
+        sender.subscribe()
+    messages = [message for sender in senders for message in sender.observe_new(1)]
+    records = [received(str(number), message.to_json()) for number, message in enumerate(messages)]
+    claimed: list[str] = []
+
+    def claim(params: dict[str, Any], **_: object) -> None:
+        if params["TableName"] == PushRecord.Meta.table_name:
+            claimed.append(params["Item"]["receipt"]["S"])
+
+    events = scene.clients.dynamodb.meta.events
+    events.register_first("before-parameter-build.dynamodb.PutItem", claim)
+    try:
+        late = scene.room.take(records, lambda: RESERVE - (len(claimed) >= 2))
+    finally:
+        events.unregister("before-parameter-build.dynamodb.PutItem", claim)
+    assert len(claimed) == len(late) == 2
+    assert {str(push.receipt) for push in scene.pushes()} == {*claimed}
+    assert set(scene.room.take([record for record in records if record["messageId"] in late])) == set()
+    assert len(scene.pushes()) == 2

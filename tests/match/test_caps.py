@@ -2,7 +2,7 @@
 
 import random
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,15 +11,16 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
-from clarion.limiter import Limit, fits
+from clarion.limiter import SUBSCRIPTION_CAP, fits
 from clarion.tables import RateLimit
-from match.caps import BLOCK, Caps, blocks
+from match.caps import MAX_BLOCK, Caps, block_size, blocks
 from match.room import Clients
 from tests.match.dictionary import Dictionary
 from tests.match.meter import meter
 from tests.match.scene import NOW, Scene, Sender
 
-CAP = Limit(count=300, window=60_000, cooldown=0)
+CAP = SUBSCRIPTION_CAP
+SANDBOXES = 30
 SUBSCRIPTION = str(UUID(int=7))
 PACES = {"at once": 0, "for minutes": 150}
 """Milliseconds from one statement to the next."""
@@ -71,7 +72,9 @@ def crowds(scene: Scene) -> Iterator[Dictionary]:
 
 
 def crowd(clients: Clients, sandboxes: int, batch: int, seed: int) -> Crowd:
-    return Crowd([Caps(clients.dynamodb, CAP) for _ in range(sandboxes)], batch, random.Random(seed))
+    return Crowd(
+        [Caps(clients.dynamodb, CAP, max(SANDBOXES, sandboxes)) for _ in range(sandboxes)], batch, random.Random(seed)
+    )
 
 
 @pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
@@ -88,6 +91,40 @@ def test_never_fewer_than_the_cap_pass_and_not_twice_as_many(
     assert bill.writes <= 0.1 * len(some.passed)
 
 
+STREAMS: dict[str, Callable[[random.Random], int]] = {
+    "late and live": lambda lot: NOW - lot.choice((0, 600_000)) + lot.randrange(1_000),
+    "a backlog of minutes": lambda lot: NOW - lot.randrange(20 * CAP.window),
+}
+
+
+@pytest.mark.parametrize("sandboxes", [1, 10])
+@pytest.mark.parametrize("time", STREAMS.values(), ids=STREAMS)
+def test_late_statements_between_live_ones_make_no_room_in_either_window(
+    scene: Scene, crowds: Dictionary, time: Callable[[random.Random], int], sandboxes: int
+) -> None:
+    some = crowd(scene.clients, sandboxes, batch=10, seed=sandboxes)
+    times = [time(some.lot) for _ in range(10 * CAP.count)]
+    with meter.running() as bill:
+        some.feed(times)
+    assert some.too_soon == 0
+    assert some.fullest <= 2 * CAP.count
+    assert bill.writes <= 0.1 * len(some.passed)
+
+
+def test_what_was_forgotten_of_a_subscription_is_read_again(scene: Scene, crowds: Dictionary) -> None:
+    some = crowd(scene.clients, 1, batch=10, seed=1)
+    minutes = [NOW - number * CAP.window for number in range(20)]
+    some.feed([at for at in minutes for _ in range(CAP.count)])
+    passed = len(some.passed)
+    some.feed([at for at in reversed(minutes) for _ in range(20)])
+    assert len(some.passed) - passed <= 20, "less than what a sandbox may hold back"
+
+
+@pytest.mark.parametrize(("concurrency", "size"), [(2, 10), (30, 10), (50, 6), (1_000, 1)])
+def test_all_sandboxes_together_hold_back_less_than_a_cap(concurrency: int, size: int) -> None:
+    assert block_size(CAP.count, concurrency) == size
+
+
 def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: Scene, crowds: Dictionary) -> None:
     some = crowd(scene.clients, sandboxes=8, batch=10, seed=1)
     times = [NOW - 3_000_000 + number * 200 for number in range(600)]
@@ -97,10 +134,10 @@ def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: 
 
 
 def test_a_subscription_with_fewer_than_a_block_in_a_window_costs_nothing(scene: Scene, crowds: Dictionary) -> None:
-    caps = Caps(scene.clients.dynamodb, CAP)
+    caps = Caps(scene.clients.dynamodb, CAP, SANDBOXES)
     with meter.running() as bill:
         for number in range(100):
-            at = NOW + number * CAP.window // (BLOCK - 1) + number
+            at = NOW + number * CAP.window // (MAX_BLOCK - 1) + number
             assert not caps.full(SUBSCRIPTION, at)
             caps.add(SUBSCRIPTION, at)
             caps.publish(at)
@@ -118,10 +155,10 @@ def test_a_count_without_an_answer_holds_up_no_push_and_is_not_written_twice(sce
     def refuse(**_: object) -> Any:
         return AWSResponse("", 400, HTTPHeaders(), None), {"Error": {"Code": "ThrottlingException", "Message": ""}}
 
-    caps = Caps(scene.clients.dynamodb, CAP)
+    caps = Caps(scene.clients.dynamodb, CAP, SANDBOXES)
     scene.clients.dynamodb.meta.events.register_first("before-call.dynamodb", refuse)
     try:
-        for number in range(2 * BLOCK):
+        for number in range(2 * MAX_BLOCK):
             caps.add(SUBSCRIPTION, NOW + number)
         caps.publish(NOW)
         assert not caps.full(SUBSCRIPTION, NOW)
@@ -177,6 +214,20 @@ def test_the_second_phone_of_a_client_has_a_cap_of_its_own(capped: Scene) -> Non
     names = [str(push.subscription_id) for push in capped.pushes()]
     assert names.count(second) == 5
     assert names.count(first) == 20
+
+
+def test_a_capped_second_phone_stays_capped_when_it_is_tried_again(capped: Scene) -> None:
+    client_id = uuid4().bytes * 2
+    first, second = (capped.subscribe(client_id=client_id).subscription_id for _ in range(2))
+    others = [replace(capped, sender=Sender()) for _ in range(3)]
+    for other in others:
+        other.subscribe(subscription_id=second, client_id=client_id)
+        capped.take(*other.observe_new(10))
+    capped.pushes()
+    messages = capped.observe_new(1)
+    for _ in range(4):
+        capped.take(*messages)
+        assert [str(push.subscription_id) for push in capped.pushes()] == [first]
 
 
 def test_what_is_capped_eats_none_of_its_pairs_budget(capped: Scene) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clarion.decisions import PushType
 from clarion.messages import PushMessage, Span, StatementMessage
-from clarion.tables import PushRecord
+from clarion.tables import PushRecord, Rule
 from match.fan_out import Found, cut, successors
 from match.matching import Wish
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
@@ -159,3 +159,20 @@ def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> N
     for_crowd = [number for number, names in enumerate(done) if names & crowd]
     assert len(for_crowd) == len(crowd) + 1
     assert done.index({called.subscription_id}) < for_crowd[0]
+
+
+def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scene: Scene, crowd: set[str]) -> None:
+    """Its successors begin elsewhere, too: they are no surplus of those that were sent before."""
+    [message] = scene.observe_new(1)
+    scene.take(message)
+    first = scene.again()
+    removed = [str(push.subscription_id) for push in scene.pushes()]
+    key = scene.sender.key + TOPIC
+    earlier = [f"{name[:-1]}{digit}" for name in removed[:1] for digit in "0123456789abcdef" if digit != name[-1]]
+    late = {scene.subscribe(subscription_id=name).subscription_id for name in earlier}
+    scene.take(message)
+    assert scene.take(*first) == set()
+    work_off(scene)
+    wanting = {rule.subscription_id for rule in Rule.by_sender_topic.query(key)}
+    assert late < wanting
+    assert {str(push.subscription_id) for push in scene.pushes()} | {*removed} == wanting

@@ -1,11 +1,16 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from match.handler import handler
 from tests.match.scene import Scene, received
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its_stage(
@@ -18,8 +23,9 @@ def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its
         monkeypatch.setenv(name, value)
     scene.subscribe()
     [message] = scene.observe_new(1)
+    context = cast("LambdaContext", SimpleNamespace(get_remaining_time_in_millis=lambda: 30_000))
     records = [received("good", message.to_json()), received("bad", "not a message")]
-    assert handler({"Records": records}, None) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
+    assert handler({"Records": records}, context) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
     assert len(scene.pushes()) == 1
     (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
     assert (told["service"], told["stage"], told["notification_queued"]) == ("match", "blue", [1])

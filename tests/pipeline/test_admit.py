@@ -183,3 +183,12 @@ def test_putting_into_order_loses_nothing_and_follows_the_versions(rows: list[tu
     assert sorted(ordered) == sorted(attempts)
     near = [one.order for one in ordered if one.order is not None and one.at < 60_000]
     assert all(earlier <= later for earlier, later in pairwise(near))
+
+
+def test_a_refusal_is_right_if_the_lost_ones_that_it_followed_were_counted() -> None:
+    lost = [attempt(number, number * 1_000, None) for number in range(LIMIT.count)]
+    refused = [attempt(number, number * 1_000, "rate_limited", counted=True) for number in (8, 9)]
+    assert told([*lost, *refused]) == [(one.receipt, Difference.MISSING) for one in lost]
+    later = [attempt(number, number * HOUR, "queued") for number in (20, 21)]
+    few = [*lost[1:], *refused[:1], *later]
+    assert ("r8", Difference.WRONGLY_DROPPED) in told(few)

@@ -23,7 +23,7 @@ MARK_BYTES = 8
 _INSTANT_BYTES = 6
 _ADMISSION_BYTES = _INSTANT_BYTES + MARK_BYTES
 _COOLDOWN_BYTES = 2 * _INSTANT_BYTES
-ROOM = 870
+MAX_PACKED_BYTES = 870
 """Bytes of packed admissions and cooldowns that leave the table's item within its 1 KB write unit."""
 LATENESS = 60 * 60_000
 """Milliseconds. What is judged later than this after it was observed is judged as if observed so long ago."""
@@ -38,9 +38,15 @@ SKEW = 5_000
 class Limit:
     """Instants and spans are milliseconds."""
 
-    count: int = 30
-    window: int = 60_000
-    cooldown: int = 120_000
+    count: int
+    window: int
+    cooldown: int
+
+
+PAIR_LIMIT = Limit(30, 60_000, 120_000)
+"""The default for a (sender, client) pair."""
+SUBSCRIPTION_CAP = Limit(300, 60_000, 0)
+"""The default for a subscription, whoever sends it: `match.caps`."""
 
 
 class Admitted(NamedTuple):
@@ -154,7 +160,7 @@ def set_aside(seen: Window, after: Window, limit: Limit) -> tuple[Window, tuple[
     """
     early = seen.admitted[: -limit.count]
     page = tuple(admission for admission in early if admission in after.admitted)
-    if after.size <= ROOM or not page:
+    if after.size <= MAX_PACKED_BYTES or not page:
         return after, ()
     return replace(after, admitted=tuple(one for one in after.admitted if one not in page)), page
 

@@ -59,7 +59,8 @@ class StatementMessage(Message):
     more want it than one invocation can take.
 
     `changed` are subscriptions whose rules for this statement were written lately, so that an index may not show them
-    yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it.
+    yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it. One with `unsent` is for
+    those subscriptions alone: a queue took the statement's other pushes, but not theirs.
     `replayed_since` is set if a replay brought the statement: when that node was last live before it, and so the
     earliest that it can have appeared; 0 if that is unknown. If it proves younger, a second message with the same receipt
     and a `repeat_id` says so, which concerns calls alone.
@@ -74,6 +75,7 @@ class StatementMessage(Message):
     changed: tuple[str, ...] = ()
     look_id: UUID | None = None
     repeat_id: UUID | None = None
+    unsent: tuple[str, ...] = ()
     span: Span | None = None
 
     @model_validator(mode="after")

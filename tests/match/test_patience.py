@@ -1,0 +1,46 @@
+"""What a connection that hangs costs an invocation: not so much time that its messages come again."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+import pytest
+
+from clarion.decisions import StatementDecision
+from clarion.events import EventLog, StatementDecided
+from match.batch import RESERVE
+from match.faults import Fault, attempt
+from match.room import Clients
+from tests.match.scene import PREFIX, credentials
+
+CALLS: dict[str, Callable[[Clients], object]] = {
+    "sqs": lambda clients: clients.sqs.get_queue_url(QueueName="a-queue"),
+    "s3": lambda clients: clients.s3().get_object(Bucket="a-bucket", Key="a-key"),
+    "dynamodb": lambda clients: clients.dynamodb.get_item(TableName="a-table", Key={}),
+}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
+    """They reach a server that takes connections and says nothing."""
+    for name, value in credentials().items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        yield Clients.make(PREFIX)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_request_that_hangs_fails_in_time(clients: Clients, call: Callable[[Clients], object]) -> None:
+    began = time.monotonic()
+    assert isinstance(attempt(call, clients), Fault)
+    assert time.monotonic() - began < RESERVE / 1000
+
+
+def test_events_that_hang_are_lost_and_hold_up_no_answer(clients: Clients) -> None:
+    log = EventLog(clients.firehose, "a-stream")
+    log.add(StatementDecided(at=1, receipt=UUID(int=1), statement_hash=None, decision=StatementDecision.EXPIRED, observed_at=1))  # fmt: skip
+    began = time.monotonic()
+    assert log.flush() == 1
+    assert time.monotonic() - began < RESERVE / 1000
