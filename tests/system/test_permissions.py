@@ -69,6 +69,12 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "api", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
+    **{
+        Call(
+            channel, "sqs:ChangeMessageVisibility", f"{PROD.prefix}{channel}-held"
+        ): "CDK grants it to whatever a queue feeds; what is held is sent again with its delay"
+        for channel in ("apns", "fcm")
+    },
 }
 """The same, of one resource."""
 
