@@ -7,7 +7,7 @@ import pytest
 
 from clarion.channels import Channel
 from clarion.decisions import PushType
-from clarion.limiter import Limit
+from clarion.limiter import PAIR_LIMIT
 from clarion.messages import StatementMessage
 from clarion.tables import WINDOW_PART, RateLimit
 from tests.match.scene import PAGE, Scene
@@ -39,7 +39,7 @@ def test_a_repetition_queues_calls_again_and_alerts_never(scene: Scene, overtake
 
 def test_a_repetition_is_counted_once(scene: Scene) -> None:
     subscription = scene.subscribe(notify_type=Channel.VOIP)
-    limit = Limit()
+    limit = PAIR_LIMIT
     for _ in range(limit.count):
         scene.take(*observed_twice(scene))
     assert len(scene.pushes()) == 2 * limit.count
