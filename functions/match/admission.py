@@ -140,11 +140,17 @@ class Admission:
         at, known = asked.at, view.window.knows(asked.mark)
         if not known and view.window.refuses(at):
             return Ruling(NotificationDecision.RATE_LIMITED, view.seen.version, at, counted=False)
-        record = _record(asked.notification, now)
-        if self._full(asked) and not (known and self._claims.exists(record)):
+        claim = self._claim(asked, now, known=known)
+        if claim is None:
             return Ruling(NotificationDecision.CAPPED, judged_at=at)
-        claim = self._claims.take(record)
         return Ruling(NotificationDecision.DUPLICATE) if claim is Claim.TAKEN else claim
+
+    def _claim(self, asked: Asked, now: int, *, known: bool) -> Claim | None:
+        """None if the subscription is full, unless its claim says that it was not full the first time."""
+        record = _record(asked.notification, now)
+        if not self._full(asked):
+            return self._claims.take(record)
+        return self._claims.renew(record) if known else None
 
     def _full(self, asked: Asked) -> bool:
         return self._caps.full(asked.notification.subscription_id, asked.at)

@@ -8,17 +8,19 @@ One conditional put. Expiry is part of the condition, since DynamoDB removes wha
 """
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clarion.tables import PushRecord
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.type_defs import PutItemOutputTypeDef
 
 LONGEST = 30 * 24 * 3600
 """Seconds. A statement that never expires is pushed again if a node shows it as new after more than this."""
 SLACK = 3600
 """Seconds that a claim outlives its statement, for retries and clocks: from its expiry on no node shows it as new."""
+_HELD = "receipt = :receipt AND #ttl > :now"
 _FREE = "attribute_not_exists(receipt) OR #ttl <= :now OR receipt = :receipt"
 
 
@@ -40,27 +42,35 @@ class Claims:
     def __init__(self, dynamodb: "DynamoDBClient") -> None:
         self._dynamodb = dynamodb
 
-    def exists(self, record: PushRecord) -> bool:
-        """Whether anybody holds the claim at `record.claimed_at`."""
-        try:
-            held = PushRecord.get(record.subscription_id, record.statement_hash, consistent_read=True)
-        except PushRecord.DoesNotExist:
-            return False
-        return held.ttl > record.claimed_at // 1000
-
     def take(self, record: PushRecord) -> Claim:
         """Claim it for `record.receipt` if it is free at `record.claimed_at`."""
-        now = str(record.claimed_at // 1000)
         try:
-            answer = self._dynamodb.put_item(
-                TableName=PushRecord.Meta.table_name,
-                Item=record.serialize(),
-                ConditionExpression=_FREE,
-                ExpressionAttributeNames={"#ttl": "ttl"},
-                ExpressionAttributeValues={":now": {"N": now}, ":receipt": {"S": record.receipt}},
-                ReturnValues="ALL_OLD",
-            )
+            answer = self._put(record, _FREE)
         except self._dynamodb.exceptions.ConditionalCheckFailedException:
             return Claim.TAKEN
         before = answer.get("Attributes", {}).get("receipt")
         return Claim.HELD if before == {"S": record.receipt} else Claim.NEW
+
+    def renew(self, record: PushRecord) -> Claim | None:
+        """As `take`, but without claiming what is free: None then."""
+        try:
+            self._put(record, _HELD)
+        except self._dynamodb.exceptions.ConditionalCheckFailedException as refusal:
+            item: Any = refusal.response.get("Item")
+            taken = item and int(item["ttl"]["N"]) > record.claimed_at // 1000
+            return Claim.TAKEN if taken else None
+        return Claim.HELD
+
+    def _put(self, record: PushRecord, condition: str) -> "PutItemOutputTypeDef":
+        return self._dynamodb.put_item(
+            TableName=PushRecord.Meta.table_name,
+            Item=record.serialize(),
+            ConditionExpression=condition,
+            ExpressionAttributeNames={"#ttl": "ttl"},
+            ExpressionAttributeValues={
+                ":now": {"N": str(record.claimed_at // 1000)},
+                ":receipt": {"S": record.receipt},
+            },
+            ReturnValues="ALL_OLD",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )

@@ -151,7 +151,7 @@ def _there(item: Item | None) -> dict[str, Item]:
 
 def _holds(condition: str | None, there: Item | None, values: Item) -> bool:
     if condition is None or there is None:
-        return condition != "version = :seen"
+        return condition not in {"version = :seen", "receipt = :receipt AND #ttl > :now"}
     if ":receipt" in values:
         return there["receipt"] == values[":receipt"]
     return ":seen" in values and there["version"] == values[":seen"]
