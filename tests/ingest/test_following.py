@@ -101,7 +101,7 @@ async def test_what_arrived_while_the_connection_was_down_is_forwarded(
     assert received.statements() == [make_statement(1)]
 
 
-async def test_what_arrived_before_a_second_node_first_came_up_is_forwarded(
+async def test_what_a_second_node_holds_when_it_first_comes_up_is_old_and_what_it_replays_later_is_new(
     make_node: Callable[..., "FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
@@ -117,8 +117,12 @@ async def test_what_arrived_before_a_second_node_first_came_up_is_forwarded(
             await asyncio.sleep(0.01)
         late.standing = [make_statement(0), make_statement(1)]
         async with late:
+            while task.status()["seen"] != 2:
+                await asyncio.sleep(0.01)
+            late.standing.append(make_statement(2))
+            await late.hang_up()
             await received.holds(1)
-    assert received.statements() == [make_statement(1)]
+    assert received.statements() == [make_statement(2)]
 
 
 async def test_two_nodes_that_show_the_same_statement_make_one_message(
