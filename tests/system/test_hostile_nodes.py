@@ -85,7 +85,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
     expected = {reason.partition(",")[0] for reason in (*crowd.responses, *list(crowd.behaviours)[:6])}
     async with crowd.listening() as urls:
         nodes = ",".join([*urls, system.store.url])
-        first_start = {"state_prefix": "ingest/beside-hostile-nodes/", "second_look_bytes": "500000"}
+        first_start = {"state_prefix": "ingest/seen/beside-hostile-nodes/", "second_look_bytes": "500000"}
         await system.replace_ingest(ingesting(system.deployment, nodes, log=LOG, others=first_start))
         try:
             for number in range(ROUNDS):

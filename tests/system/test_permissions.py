@@ -21,7 +21,7 @@ from aws_cdk.assertions import Template
 
 from clarion.messages import CleanupMessage, StatementMessage
 from clarion.networks.statements import codec
-from clarion.tables import rule_key
+from clarion.tables import WINDOW_PART, RateLimit, rule_key, table_name
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
 from local.device import Device, topic_of
@@ -115,6 +115,7 @@ async def calls(system: System) -> set[Call]:
     await system.restart_ingest()
     await use_the_api(system)
     await use_match(system)
+    await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
     await use_cleanup(system, crowd)
     seen = asked(system)
@@ -159,15 +160,18 @@ async def use_the_api(system: System) -> None:
 
 
 async def use_match(system: System) -> None:
-    """With a statement that goes by way of S3, one whose rule is in doubt, and one that nobody wants."""
-    alice, bob = Device("Alice, of many words"), Device("Bob, who reads them")
-    subscription = await system.register(bob, "apns", "9f" * 32, (alice.public_key, TOPIC))
+    """With a statement that goes by way of S3, one whose rule is in doubt, one of a busy pair, and one of nobody's."""
+    alice, bob, busy = Device("Alice, of many words"), Device("Bob, who reads them"), Device("Alice, ever busy")
+    rules = [(each.public_key, TOPIC) for each in (alice, busy)]
+    subscription = await system.register(bob, "apns", "9f" * 32, *rules)
+    await asyncio.to_thread(set_aside_pages, system, busy.public_key + bob.public_key)
     large = alice.statement(TOPIC, data=bytes(LARGE))
     await system.store.inject(large)
     await system.push_of(large, WAIT_S)
     await asyncio.to_thread(claim_rules, system, [subscription], alice.public_key, DOUBTFUL)
     raws = [
         alice.statement(DOUBTFUL, data=b"by a rule that is not in force yet"),
+        busy.statement(TOPIC, data=b"one of very many"),
         Device("nobody's friend").statement(TOPIC, data=b"for nobody"),
     ]
     for raw in raws:
@@ -177,6 +181,20 @@ async def use_match(system: System) -> None:
     async for events in system.lake.growing(WAIT_S):
         if hashes <= {event.get("statement_hash") for event in events}:
             return
+
+
+def set_aside_pages(system: System, pair: bytes) -> None:
+    """As if the pair's window had had no space for what was admitted until just now."""
+    window = RateLimit(pair, WINDOW_PART, admitted=b"", paged_until=now() + 3_600_000, version=1, ttl=2**31)
+    name = table_name(system.deployment.outputs.table_prefix, RateLimit)
+    system.client("dynamodb").put_item(TableName=name, Item=window.serialize())
+
+
+async def use_dead_letters(system: System) -> None:
+    """With a message that FCM's function can't read."""
+    send = system.client("sqs").send_message
+    await asyncio.to_thread(send, QueueUrl=system.queue_urls["fcm"], MessageBody="{}")
+    await until_asked(system, Call("fcm", "sqs:SendMessage", f"{PROD.prefix}fcm-dead"), WAIT_S)
 
 
 async def use_the_fan_out(system: System) -> list[str]:
