@@ -59,10 +59,10 @@ STATEMENTS = {
 EXAMPLE_PUSH = {
     "receipt": "00000000-0000-4000-8000-000000000001",
     "observed_at": 1_800_000_000_000,
-    "statement_hash": bytes(32),
+    "envelope_id": bytes(32),
     "subscription_id": "00000000-0000-4000-8000-000000000002",
     "client_id": bytes(32),
-    "notify_type": Channel.APNS,
+    "channel": Channel.APNS,
     "sender_pubkey": bytes(32),
     "topic": bytes(32),
     "data": bytes(200),

@@ -29,7 +29,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, decode, encode
 from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord, rule_key
@@ -330,7 +330,7 @@ async def leader_killed(aws: Aws, folder: Path) -> str:
     return figures
 
 
-def handled_twice(messages: Sequence[StatementMessage]) -> int:
+def handled_twice(messages: Sequence[EnvelopeMessage]) -> int:
     """How often match would push what it has pushed, for a subscription that wants all: by what gets through its claim.
 
     What came only once need not be among `messages`.
@@ -342,10 +342,10 @@ def handled_twice(messages: Sequence[StatementMessage]) -> int:
             BillingMode="PAY_PER_REQUEST",
             KeySchema=[
                 {"AttributeName": "subscription_id", "KeyType": "HASH"},
-                {"AttributeName": "statement_hash", "KeyType": "RANGE"},
+                {"AttributeName": "envelope_id", "KeyType": "RANGE"},
             ],
             AttributeDefinitions=[
-                {"AttributeName": "statement_hash", "AttributeType": "B"},
+                {"AttributeName": "envelope_id", "AttributeType": "B"},
                 {"AttributeName": "subscription_id", "AttributeType": "S"},
             ],
         )
@@ -354,7 +354,7 @@ def handled_twice(messages: Sequence[StatementMessage]) -> int:
     return passed - len({message.statement for message in messages})
 
 
-def claim(message: StatementMessage) -> PushRecord:
+def claim(message: EnvelopeMessage) -> PushRecord:
     statement = decode(message.statement or b"")
     now = time.time_ns() // 1_000_000
     return PushRecord(

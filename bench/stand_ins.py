@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
-from clarion.events import StatementObserved
-from clarion.messages import StatementMessage
+from clarion.events import EnvelopeObserved
+from clarion.messages import EnvelopeMessage
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -63,7 +63,7 @@ class Queue:
     """SQS's SendMessageBatch. Senders are told apart by the URL that they know their queue by."""
 
     def __init__(self) -> None:
-        self.messages: list[StatementMessage] = []
+        self.messages: list[EnvelopeMessage] = []
         """In the order in which they came, repeated ones too."""
         self.received: Counter[bytes] = Counter()
         self.latencies: list[int] = []
@@ -91,14 +91,14 @@ class Queue:
             return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
         taken, failed = entries[:count], entries[count:]
         for entry in taken:
-            self._keep(request["QueueUrl"], StatementMessage.model_validate_json(entry["MessageBody"]))
+            self._keep(request["QueueUrl"], EnvelopeMessage.model_validate_json(entry["MessageBody"]))
         answer = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": _md5(entry)} for entry in taken]
         return "200 OK", {
             "Successful": answer,
             "Failed": [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in failed],
         }
 
-    def _keep(self, sender: str, message: StatementMessage) -> None:
+    def _keep(self, sender: str, message: EnvelopeMessage) -> None:
         statement = message.statement or b""
         self.messages.append(message)
         self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
@@ -129,7 +129,7 @@ class Stream:
         if count is None:
             return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
         for line in b"".join(records[:count]).splitlines():
-            self.told.add(StatementObserved.model_validate_json(line).statement or b"")
+            self.told.add(EnvelopeObserved.model_validate_json(line).statement or b"")
         refused = {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down."}
         return "200 OK", {
             "FailedPutCount": len(records) - count,

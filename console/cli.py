@@ -122,7 +122,7 @@ def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
 
 @clarion.command("why")
 @_options(
-    click.option("--statement", "statement_hash", type=Hex(), required=True, help="Its hash, with or without 0x."),
+    click.option("--statement", "envelope_id", type=Hex(), required=True, help="Its hash, with or without 0x."),
     _client,
     click.option("--since", type=Ago(), default="24h", show_default=True, help="Look so far back: 30m, 24h, 7d."),
     click.option("--from", "start", type=Instant(), help="Look back to this time (UTC) instead."),
@@ -130,7 +130,7 @@ def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
 )
 def _why(
     *,
-    statement_hash: bytes,
+    envelope_id: bytes,
     client: bytes | None,
     since: timedelta,
     start: datetime | None,
@@ -143,7 +143,7 @@ def _why(
     begin = start or until - since
     if begin >= until:
         raise click.UsageError("--from lies after --to")
-    found = why.ask(deployment.find(stage), statement_hash, client, begin, until)
+    found = why.ask(deployment.find(stage), envelope_id, client, begin, until)
     show(found, as_json=as_json)
     return Exit.WELL if found.traces else Exit.UNWELL
 

@@ -8,7 +8,7 @@ import click
 
 from clarion import tables
 from clarion.channels import Channel
-from clarion.decisions import Environment, PushType, SubscriptionStatus
+from clarion.decisions import Environment, Wanted, SubscriptionStatus
 from clarion.tables import GENERATION_BYTES, Rule, Subscription, split_rule_key
 from console.deployment import Deployment
 from console.output import Report, progress
@@ -20,7 +20,7 @@ ATTEMPTS = 5
 READ = [
     "subscription_id",
     "client_id",
-    "notify_type",
+    "channel",
     "app",
     "environment",
     "status",
@@ -31,17 +31,17 @@ READ = [
 
 
 class Line(Report):
-    """A rule in force; or a subscription that has none, without `sender_pubkey` and `topic`."""
+    """A rule in force; or a subscription that has none, without `sender` and `topic`."""
 
     client_id: str
     subscription_id: str
-    notify_type: Channel
+    channel: Channel
     status: SubscriptionStatus
     app: str | None
     environment: Environment | None
-    sender_pubkey: str | None = None
+    sender: str | None = None
     topic: str | None = None
-    push_type: PushType | None = None
+    wanted: Wanted | None = None
 
 
 def export(here: Deployment, client: bytes | None) -> None:
@@ -91,7 +91,7 @@ def _bare(row: Subscription) -> Line:
     return Line(
         client_id=row.client_id.hex(),
         subscription_id=row.subscription_id,
-        notify_type=Channel(row.notify_type),
+        channel=Channel(row.channel),
         status=SubscriptionStatus(row.status),
         app=row.app,
         environment=Environment(row.environment) if row.environment else None,
@@ -100,5 +100,5 @@ def _bare(row: Subscription) -> Line:
 
 def _with(bare: Line, rule: Rule) -> Line:
     _, sender, topic = split_rule_key(rule.rule_key)
-    push_type = PushType(rule.push_type) if rule.push_type else None
-    return bare.model_copy(update={"sender_pubkey": sender.hex(), "topic": topic.hex(), "push_type": push_type})
+    wanted = Wanted(rule.wanted) if rule.wanted else None
+    return bare.model_copy(update={"sender": sender.hex(), "topic": topic.hex(), "wanted": wanted})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
 from clarion.metrics import NAMESPACE, Metric, decided, dimensions
 from console.output import Report
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from console.deployment import Deployment
 
 FUNNEL = {
-    "statements received, by every ingest task": Metric.STATEMENTS_RECEIVED.value,
-    "statements forwarded": Metric.STATEMENTS_FORWARDED.value,
-    "statements matched": decided(StatementDecision.MATCHED),
+    "statements received, by every ingest task": Metric.ENVELOPES_RECEIVED.value,
+    "statements forwarded": Metric.ENVELOPES_FORWARDED.value,
+    "statements matched": decided(EnvelopeDecision.MATCHED),
     "notifications queued": decided(NotificationDecision.QUEUED),
     "pushes delivered": decided(PushDecision.DELIVERED),
 }
 DECISIONS = {
-    "statement": {str(word): decided(word) for word in StatementDecision},
+    "statement": {str(word): decided(word) for word in EnvelopeDecision},
     "notification": {str(word): decided(word) for word in NotificationDecision},
     "push": {str(word): decided(word) for word in PushDecision},
 }

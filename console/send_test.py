@@ -69,7 +69,7 @@ class Tested(Report):
     stage: str
     channel: Channel
     receipt: UUID
-    statement_hash: str
+    envelope_id: str
     decision: PushDecision | None = None
     attempt: int | None = None
     latency_ms: int | None = None
@@ -78,7 +78,7 @@ class Tested(Report):
     provider_id: str | None = None
 
     def __rich__(self) -> Group:
-        later = Text(f"Later: clarion why --statement 0x{self.statement_hash}", "dim")
+        later = Text(f"Later: clarion why --statement 0x{self.envelope_id}", "dim")
         if self.decision is None:
             return Group(
                 "Sent; nothing was heard of it in time. Is the channel far behind? See `clarion status`.", later
@@ -118,7 +118,7 @@ def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: 
         stage=here.stage,
         channel=device.channel,
         receipt=message.receipt,
-        statement_hash=message.statement_hash.hex(),
+        envelope_id=message.envelope_id.hex(),
         **outcome,
     )
 
@@ -129,7 +129,7 @@ def _subscribed(device: Device, now: datetime) -> Iterator[UUID]:
     row = Subscription(
         str(name),
         client_id=NOBODY,
-        notify_type=device.channel.value,
+        channel=device.channel.value,
         token=device.token,
         app=device.app,
         environment=device.environment.value,
@@ -152,11 +152,11 @@ def _message(device: Device, subscription_id: UUID, now: datetime, wait: int) ->
     return PushMessage(
         receipt=receipt,
         observed_at=int(now.timestamp() * 1000),
-        statement_hash=codec.digest(b"clarion send-test " + receipt.bytes),
+        envelope_id=codec.digest(b"clarion send-test " + receipt.bytes),
         subscription_id=subscription_id,
         client_id=NOBODY,
-        notify_type=device.channel,
-        sender_pubkey=NOBODY,
+        channel=device.channel,
+        sender=NOBODY,
         topic=bytes(32),
         expires_at=int((now + timedelta(seconds=wait)).timestamp()),
     )
@@ -172,7 +172,7 @@ def _outcome(lake: Lake, message: PushMessage, wait: int, shown: Progress, poll:
         time.sleep(poll)
         for file in _fresh(lake, sent_at, seen):
             seen.add(file.key)
-            tried = [one for one in scan(lake, file, message.statement_hash).told if isinstance(one, PushTried)]
+            tried = [one for one in scan(lake, file, message.envelope_id).told if isinstance(one, PushTried)]
             last = max([*tried, *([last] if last else [])], key=lambda one: one.attempt, default=None)
     return last
 

@@ -10,15 +10,15 @@ from uuid import UUID
 from pydantic import Field, TypeAdapter, ValidationError
 
 from clarion.decisions import NotificationDecision
-from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
 from clarion.networks.statements import codec
 from console.lake import READERS, File, Lake, hours_back
 from console.output import Progress
 
-type Told = StatementObserved | StatementDecided | NotificationDecided | PushTried
+type Told = EnvelopeObserved | EnvelopeDecided | NotificationDecided | PushTried
 
 _LINE: TypeAdapter[Told] = TypeAdapter(
-    Annotated[StatementObserved | StatementDecided | NotificationDecided | PushTried, Field(discriminator="event")]
+    Annotated[EnvelopeObserved | EnvelopeDecided | NotificationDecided | PushTried, Field(discriminator="event")]
 )
 _OBSERVED = b'"event":"observed"'
 CLOCKS = timedelta(minutes=5)
@@ -29,12 +29,12 @@ CLOCKS = timedelta(minutes=5)
 class Tracks:
     """All that was `told` of a statement, each thing once, in the order of its time; `unreadable` lines are of a newer Clarion."""
 
-    statement_hash: bytes
+    envelope_id: bytes
     files: int = 0
     unreadable: int = 0
     back_to: datetime | None = None
     _told: dict[tuple[object, ...], Told] = field(default_factory=dict)
-    _oversized: dict[UUID, StatementObserved] = field(default_factory=dict)
+    _oversized: dict[UUID, EnvelopeObserved] = field(default_factory=dict)
 
     @property
     def told(self) -> list[Told]:
@@ -64,7 +64,7 @@ class Tracks:
         self.files += 1
         self.unreadable += found.unreadable
         for one in found.told:
-            if isinstance(one, StatementObserved) and one.statement is None:
+            if isinstance(one, EnvelopeObserved) and one.statement is None:
                 self._oversized.setdefault(one.receipt, one)
                 continue
             known = self._told.setdefault(_key(one), one)
@@ -83,13 +83,13 @@ class Found(NamedTuple):
     unreadable: int
 
 
-def follow(lake: Lake, statement_hash: bytes, since: datetime, until: datetime, shown: Progress) -> Tracks:
+def follow(lake: Lake, envelope_id: bytes, since: datetime, until: datetime, shown: Progress) -> Tracks:
     """From `until` back to `since` at most; times of arrival."""
-    tracks = Tracks(statement_hash)
+    tracks = Tracks(envelope_id)
     with ThreadPoolExecutor(READERS) as readers:
         for hour in hours_back(since, until):
             files = lake.files(hour)
-            found = readers.map(lambda file: scan(lake, file, statement_hash), files)
+            found = readers.map(lambda file: scan(lake, file, envelope_id), files)
             for done, one in enumerate(found, 1):
                 tracks.add(one)
                 shown.at(f"{hour:%Y-%m-%d %H}h", done, len(files))
@@ -99,38 +99,38 @@ def follow(lake: Lake, statement_hash: bytes, since: datetime, until: datetime, 
     return tracks
 
 
-def scan(lake: Lake, file: File, statement_hash: bytes) -> Found:
+def scan(lake: Lake, file: File, envelope_id: bytes) -> Found:
     found: list[Told] = []
     unreadable = 0
-    for line in _candidates(lake.lines(file), statement_hash):
+    for line in _candidates(lake.lines(file), envelope_id):
         try:
             told = _LINE.validate_json(line)
         except ValidationError:
             unreadable += 1
             continue
-        if _concerns(told, statement_hash):
+        if _concerns(told, envelope_id):
             found.append(told)
     return Found(found, unreadable)
 
 
-def _candidates(lines: Iterable[bytes], statement_hash: bytes) -> Iterator[bytes]:
+def _candidates(lines: Iterable[bytes], envelope_id: bytes) -> Iterator[bytes]:
     """Cheaply: most lines are of other statements."""
-    digits = statement_hash.hex().encode()
+    digits = envelope_id.hex().encode()
     return (line for line in lines if digits in line or _OBSERVED in line)
 
 
-def _concerns(told: Told, statement_hash: bytes) -> bool:
-    if isinstance(told, StatementObserved):
-        return told.statement is None or codec.digest(told.statement) == statement_hash
-    return told.statement_hash == statement_hash
+def _concerns(told: Told, envelope_id: bytes) -> bool:
+    if isinstance(told, EnvelopeObserved):
+        return told.statement is None or codec.digest(told.statement) == envelope_id
+    return told.envelope_id == envelope_id
 
 
 def _key(told: Told) -> tuple[object, ...]:
     """Two lines with the same key tell the same thing: queues and the stream deliver at least once."""
     match told:
-        case StatementObserved():
+        case EnvelopeObserved():
             return told.event, told.receipt
-        case StatementDecided():
+        case EnvelopeDecided():
             return told.event, told.receipt, told.decision
         case NotificationDecided():
             return told.event, told.receipt, told.subscription_id, told.decision
@@ -140,7 +140,7 @@ def _key(told: Told) -> tuple[object, ...]:
 
 def observed_at(told: Told) -> int | None:
     match told:
-        case StatementObserved() | StatementDecided():
+        case EnvelopeObserved() | EnvelopeDecided():
             return told.observed_at
         case PushTried():
             return told.at - told.latency_ms

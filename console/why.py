@@ -12,23 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
-from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
+from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
 from console.deployment import Deployment
 from console.lake import READERS, Lake
 from console.output import Report, ago, clock, progress, table
 from console.tracks import Told, Tracks, follow, observed_at
 
 OBSERVED = "observed"
-WIDTHS = (23, 7, len(StatementDecision.UNSUPPORTED_PROOF))
+WIDTHS = (23, 7, len(EnvelopeDecision.UNSUPPORTED_PROOF))
 """Of the columns, so that one table stands below the other."""
 
 MEANING = {
-    StatementDecision.MALFORMED: "its bytes are no canonical statement, so it was dropped",
-    StatementDecision.UNSUPPORTED_PROOF: "it is signed in a way that Clarion does not verify, so it was dropped",
-    StatementDecision.EXPIRED: "it had expired when it was decided, so it was dropped",
-    StatementDecision.BAD_SIGNATURE: "its signature does not verify, so it was dropped",
-    StatementDecision.UNMATCHED: "no active subscription had a rule for its sender and one of its topics",
+    EnvelopeDecision.MALFORMED: "its bytes are no canonical statement, so it was dropped",
+    EnvelopeDecision.UNSUPPORTED_PROOF: "it is signed in a way that Clarion does not verify, so it was dropped",
+    EnvelopeDecision.EXPIRED: "it had expired when it was decided, so it was dropped",
+    EnvelopeDecision.BAD_SIGNATURE: "its signature does not verify, so it was dropped",
+    EnvelopeDecision.UNMATCHED: "no active subscription had a rule for its sender and one of its topics",
     NotificationDecision.RATE_LIMITED: "the sender had reached this receiver too often within a minute",
     NotificationDecision.CAPPED: "this subscription had been sent too much within a minute, by all senders together",
     NotificationDecision.DUPLICATE: "another receipt had claimed it for this subscription before",
@@ -59,7 +59,7 @@ class Step(Report):
     what: str
     subscription_id: UUID | None = None
     client_id: str | None = None
-    notify_type: Channel | None = None
+    channel: Channel | None = None
     topic: str | None = None
     attempt: int | None = None
     status: int | None = None
@@ -82,11 +82,11 @@ class Trace(Report):
     """What came of one observation: the statement's own steps, then those of each subscription."""
 
     receipt: UUID
-    sender_pubkey: str | None
+    sender: str | None
     steps: list[Step]
 
     def shown(self) -> Iterator[Text | Table]:
-        sender = f", sender {self.sender_pubkey}" if self.sender_pubkey else ""
+        sender = f", sender {self.sender}" if self.sender else ""
         yield Text(f"Receipt {self.receipt}{sender}", "bold")
         for subscription_id, some in groupby(self.steps, key=lambda step: step.subscription_id):
             steps = list(some)
@@ -105,9 +105,9 @@ def _table(steps: Iterable[Step]) -> Table:
 
 
 class Why(Report):
-    """`statement_hash` is absent if the lake doesn't know it: then it may be anything, such as one of Apple's tokens."""
+    """`envelope_id` is absent if the lake doesn't know it: then it may be anything, such as one of Apple's tokens."""
 
-    statement_hash: str | None
+    envelope_id: str | None
     since: datetime
     until: datetime
     files: int
@@ -115,19 +115,19 @@ class Why(Report):
     summary: list[str]
 
     def __rich__(self) -> Group:
-        head = Text(f"Statement 0x{self.statement_hash}" if self.statement_hash else "No trace", "bold")
+        head = Text(f"Statement 0x{self.envelope_id}" if self.envelope_id else "No trace", "bold")
         traces = [part for trace in self.traces for part in (*trace.shown(), "")]
         searched = f"Searched {self.files:,} files of the lake, {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC."
         return Group(head, "", *traces, *self.summary, Text(searched, "dim"))
 
 
-def ask(here: Deployment, statement_hash: bytes, client: bytes | None, since: datetime, until: datetime) -> Why:
+def ask(here: Deployment, envelope_id: bytes, client: bytes | None, since: datetime, until: datetime) -> Why:
     s3 = boto3.client("s3", config=Config(max_pool_connections=READERS))
     with progress("reading the lake") as shown:
-        tracks = follow(Lake(s3, here.lake), statement_hash, since, until, shown)
+        tracks = follow(Lake(s3, here.lake), envelope_id, since, until, shown)
     traces = list(_traces(tracks.told, client))
     return Why(
-        statement_hash=statement_hash.hex() if traces else None,
+        envelope_id=envelope_id.hex() if traces else None,
         since=max(since, tracks.back_to) if tracks.back_to else since,
         until=until,
         files=tracks.files,
@@ -146,9 +146,9 @@ def _traces(told: Iterable[Told], client: bytes | None) -> Iterator[Trace]:
         began = min((at for one in mine if (at := observed_at(one)) is not None), default=mine[0].at)
         wanted = [one for one in mine if client is None or _client(one, clients) in {None, client}]
         steps = sorted((_step(one, began, clients) for one in wanted), key=_place)
-        senders = (one.sender_pubkey for one in mine if isinstance(one, StatementDecided | NotificationDecided))
+        senders = (one.sender for one in mine if isinstance(one, EnvelopeDecided | NotificationDecided))
         sender = next((sender for sender in senders if sender), None)
-        yield Trace(receipt=receipt, sender_pubkey=sender.hex() if sender else None, steps=steps)
+        yield Trace(receipt=receipt, sender=sender.hex() if sender else None, steps=steps)
 
 
 def _client(told: Told, clients: dict[UUID, bytes]) -> bytes | None:
@@ -160,10 +160,10 @@ def _client(told: Told, clients: dict[UUID, bytes]) -> bytes | None:
 
 def _step(told: Told, began: int, clients: dict[UUID, bytes]) -> Step:
     match told:
-        case StatementObserved():
+        case EnvelopeObserved():
             # The line is written when the statement is passed on; what counts is when it was seen.
             return Step(at=_instant(told.observed_at), after_ms=told.observed_at - began, what=OBSERVED)
-        case StatementDecided():
+        case EnvelopeDecided():
             return Step(at=_instant(told.at), after_ms=told.at - began, what=told.decision, reason=told.reason)
         case NotificationDecided():
             return Step(
@@ -172,7 +172,7 @@ def _step(told: Told, began: int, clients: dict[UUID, bytes]) -> Step:
                 what=told.decision,
                 subscription_id=told.subscription_id,
                 client_id=told.client_id.hex(),
-                notify_type=told.notify_type,
+                channel=told.channel,
                 topic=told.topic.hex(),
             )
         case PushTried():
@@ -183,7 +183,7 @@ def _step(told: Told, began: int, clients: dict[UUID, bytes]) -> Step:
                 what=told.decision,
                 subscription_id=told.subscription_id,
                 client_id=client.hex() if client else None,
-                notify_type=told.notify_type,
+                channel=told.channel,
                 attempt=told.attempt,
                 status=told.status,
                 reason=told.reason,
@@ -202,7 +202,7 @@ def _instant(milliseconds: int) -> datetime:
 
 def _receiver(steps: list[Step]) -> str:
     client = next((step.client_id for step in steps if step.client_id), None)
-    return f"{steps[0].notify_type} subscription {steps[0].subscription_id}" + (
+    return f"{steps[0].channel} subscription {steps[0].subscription_id}" + (
         f" of client {client}" if client else ""
     )
 
@@ -210,7 +210,7 @@ def _receiver(steps: list[Step]) -> str:
 def _style(what: str) -> str:
     if what == PushDecision.DELIVERED:
         return "green"
-    calm = {OBSERVED, StatementDecision.MATCHED, NotificationDecision.QUEUED, PushDecision.RETRY}
+    calm = {OBSERVED, EnvelopeDecision.MATCHED, NotificationDecision.QUEUED, PushDecision.RETRY}
     return "" if what in calm else "red"
 
 

@@ -13,7 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from clarion.decisions import PushDecision, StatementDecision
+from clarion.decisions import PushDecision, EnvelopeDecision
 from clarion.metrics import Metric, decided
 from infra.config import Environment
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
@@ -161,9 +161,9 @@ def _on_decisions(environment: Environment) -> Iterator[Watch]:
     match, dispatch = (partial(counted, environment.stage, room) for room in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
     gone, delayed, stale = map(decided, (PushDecision.TOKEN_GONE, PushDecision.RETRY, PushDecision.STALE))
-    yield Watch("statements-failing", match(Metric.STATEMENTS_FAILED), limits.failed_statements, 2)
+    yield Watch("statements-failing", match(Metric.ENVELOPES_FAILED), limits.failed_statements, 2)
     yield Watch("receivers-unreadable", match(Metric.RECEIVERS_UNREADABLE), 1)
-    yield Watch("signatures-failing", match(decided(StatementDecision.BAD_SIGNATURE)), limits.bad_signatures)
+    yield Watch("signatures-failing", match(decided(EnvelopeDecision.BAD_SIGNATURE)), limits.bad_signatures)
     # A held message is tried, and counted, every quarter of an hour.
     yield Watch("provider-misconfigured", dispatch(misconfigured), 1, 4, any_of=True)
     yield Watch("pushes-refused", dispatch(refused), limits.refused_pushes)

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from clarion.issuers import JwksIssuer
-from clarion.networks.statements.payload import Title
+from clarion.settings import Title
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""

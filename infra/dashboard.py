@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
 from clarion.metrics import Decision, Metric, decided
 from infra.alarms import CONSUMERS, Alarms, writes_per_push
 from infra.config import Environment
@@ -42,9 +42,9 @@ class Dashboard(Construct):
 
 def _funnel(environment: Environment) -> cloudwatch.IWidget:
     steps = {
-        Metric.STATEMENTS_RECEIVED: "ingest",
-        Metric.STATEMENTS_FORWARDED: "ingest",
-        decided(StatementDecision.MATCHED): "match",
+        Metric.ENVELOPES_RECEIVED: "ingest",
+        Metric.ENVELOPES_FORWARDED: "ingest",
+        decided(EnvelopeDecision.MATCHED): "match",
         decided(NotificationDecision.QUEUED): "match",
         decided(PushDecision.DELIVERED): "dispatch",
     }
@@ -59,14 +59,14 @@ def _decisions(environment: Environment, title: str, room: str, *decisions: Deci
 
 
 def _statements(environment: Environment) -> cloudwatch.GraphWidget:
-    faults = (Metric.STATEMENTS_FAILED, Metric.RECEIVERS_UNREADABLE)
-    names = (*map(decided, StatementDecision), *faults)
+    faults = (Metric.ENVELOPES_FAILED, Metric.RECEIVERS_UNREADABLE)
+    names = (*map(decided, EnvelopeDecision), *faults)
     return _graph("Statements", *(counted(environment.stage, "match", name) for name in names))
 
 
 def _ingest(environment: Environment) -> cloudwatch.GraphWidget:
     told = partial(counted, environment.stage, "ingest")
-    statements = (Metric.STATEMENTS_RECEIVED, Metric.STATEMENTS_FORWARDED, Metric.STATEMENTS_SKIPPED)
+    statements = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
     counts = (*statements, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
     gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (told(name, statistic=MAXIMUM) for name in gauges)

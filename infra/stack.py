@@ -79,7 +79,7 @@ class ClarionStack(Stack):
             {
                 **self._common,
                 **self._environment.matching.as_settings(),
-                "statements_queue_url": queues.statements.queue.queue_url,
+                "envelopes_queue_url": queues.statements.queue.queue_url,
                 "apns_queue_url": queues.apns.queue.queue_url,
                 "voip_queue_url": queues.voip.queue.queue_url,
                 "fcm_queue_url": queues.fcm.queue.queue_url,
@@ -286,7 +286,7 @@ class ClarionStack(Stack):
                 **ingest.following.as_settings(),
                 "stage": self._environment.stage,
                 "node_urls": ",".join(str(url) for url in ingest.node_urls),
-                "statements_queue_url": self.queues.statements.queue.queue_url,
+                "envelopes_queue_url": self.queues.statements.queue.queue_url,
                 "oversize_bucket": self.lake.oversize.bucket_name,
                 **self._common,
             },

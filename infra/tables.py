@@ -10,7 +10,7 @@ from infra.retention import removal
 type Key = tuple[str, dynamodb.AttributeType]
 
 TEXT, BYTES = dynamodb.AttributeType.STRING, dynamodb.AttributeType.BINARY
-BY_CLIENT, BY_SENDER_TOPIC = "by_client", "by_sender_topic"
+BY_CLIENT, BY_SENDER_TOPIC = "by_client", "by_key"
 
 
 class Tables(Construct):
@@ -23,7 +23,7 @@ class Tables(Construct):
         self.rules = self._table(
             "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
         )
-        self.push_records = self._table("push_records", ("subscription_id", TEXT), ("statement_hash", BYTES), ttl="ttl")
+        self.push_records = self._table("push_records", ("subscription_id", TEXT), ("envelope_id", BYTES), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("scope", BYTES), ("part", BYTES), ttl="ttl")
         self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
         self.leases = self._table("leases", ("name", TEXT))

@@ -13,14 +13,14 @@ from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
 from local.provider import Push
 from local.story import STORY, Cast, Scene, Told, Unexpected
 from local.system import System, running
 
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
-_ORDER = {str(word): place for place, word in enumerate((*StatementDecision, *NotificationDecision, *PushDecision), 1)}
+_ORDER = {str(word): place for place, word in enumerate((*EnvelopeDecision, *NotificationDecision, *PushDecision), 1)}
 _PLAIN_WIDTH = 110
 """Columns where the output is no terminal."""
 

@@ -92,7 +92,7 @@ class Outputs:
 
     api_id: str
     table_prefix: str
-    statements_queue_url: str
+    envelopes_queue_url: str
     apns_queue_url: str
     voip_queue_url: str
     fcm_queue_url: str

@@ -51,7 +51,7 @@ def trails(events: Iterable[Told]) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for event in sorted(events, key=lambda event: int(event["at"])):
         if digits := _hash_of(event):
-            known = (event.get(name) for name in ("notify_type", "decision", "attempt", "status", "reason", "receipt"))
+            known = (event.get(name) for name in ("channel", "decision", "attempt", "status", "reason", "receipt"))
             found[digits].append(" ".join(map(str, (event["at"], event["event"], *filter(None, known)))))
     return found
 
@@ -59,7 +59,7 @@ def trails(events: Iterable[Told]) -> dict[str, list[str]]:
 def _hash_of(event: Told) -> str | None:
     if event["event"] == "observed" and "statement" in event:
         return codec.digest(urlsafe_b64decode(event["statement"])).hex()
-    return event.get("statement_hash")
+    return event.get("envelope_id")
 
 
 def _lines(content: bytes) -> list[Told]:

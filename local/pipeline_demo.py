@@ -71,7 +71,7 @@ async def _live(system: System) -> tuple[str, str]:
 
 def _queues(deployment: Deployment) -> dict[str, str]:
     outputs = deployment.outputs
-    names = ("statements_queue_url", "apns_queue_url", "voip_queue_url", "fcm_queue_url")
+    names = ("envelopes_queue_url", "apns_queue_url", "voip_queue_url", "fcm_queue_url")
     return {**deployment.emulator.variables, **{f"CLARION_{name.upper()}": getattr(outputs, name) for name in names}}
 
 

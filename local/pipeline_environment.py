@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from clarion.events import StatementObserved
+from clarion.events import EnvelopeObserved
 from infra.archives import ROOT
 from infra.config import Platform
 from infra.spark_bundle import ENTRY, PYTHONPATH, code_archive, packages_archive
@@ -79,7 +79,7 @@ def _python() -> str:
 def _write_lake() -> None:
     at = int(NOON.timestamp() * 1000)
     statement = Device("alice").statement(topic_of("a topic"), data=b"hello")
-    observed = StatementObserved(at=at, receipt=uuid4(), observed_at=at, statement=statement)
+    observed = EnvelopeObserved(at=at, receipt=uuid4(), observed_at=at, statement=statement)
     hour = FOLDER / "lake" / "events" / f"day={NOON:%Y-%m-%d}" / f"hour={NOON:%H}"
     hour.mkdir(parents=True)
     (hour / "stream.jsonl").write_text(f"{observed.model_dump_json()}\n")

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from clarion.decisions import StatementDecision
-from clarion.messages import StatementMessage
+from clarion.decisions import EnvelopeDecision
+from clarion.messages import EnvelopeMessage
 from clarion.metrics import decided
 from clarion.networks.statements import codec
 from local.device import Device, forge, topic_of
@@ -107,7 +107,7 @@ async def forgery(system: System, cast: Cast) -> Told:
 
 async def stranger(system: System, cast: Cast) -> Told:
     """No rule names Mallory, so ingest lets her statement go after a second look: nothing is spent on it further on."""
-    unmatched, pushes = decided(StatementDecision.UNMATCHED), system.apns.received.count
+    unmatched, pushes = decided(EnvelopeDecision.UNMATCHED), system.apns.received.count
     before = system.counted_by_ingest(unmatched)
     await system.store.inject(cast.mallory.statement(CHAT, data=b"buy now"))
     async with asyncio.timeout(PATIENCE):
@@ -131,7 +131,7 @@ async def duplicate(system: System, cast: Cast) -> Told:
     first = await _published(system, system.apns.received, [raw], pushes=1)
     _expect(first.decisions, _pushed(1), "decisions on the first sight")
     count = system.apns.received.count
-    again = StatementMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+    again = EnvelopeMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
     await system.hand_to_match(again)
     decisions = await _decisions(system, [raw], pushes=1, notifications=2)
     _expect(decisions["duplicate"], 1, "duplicates")
@@ -200,7 +200,7 @@ async def _decisions(
     hashes = {codec.decode(raw).hash.hex() for raw in raws}
     kinds: Counter[str] = Counter()
     async for events in system.lake.growing(PATIENCE):
-        mine = [event for event in events if event.get("statement_hash") in hashes]
+        mine = [event for event in events if event.get("envelope_id") in hashes]
         kinds = Counter(event["event"] for event in mine)
         enough_notifications = notifications is None or kinds["notification"] >= notifications
         if kinds["statement"] >= len(hashes) and kinds["push"] >= pushes and enough_notifications:

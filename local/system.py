@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import httpx
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.settings import PREFIX
 from infra.config import Stubs
@@ -88,7 +88,7 @@ class System:
     @property
     def queue_urls(self) -> dict[str, str]:
         """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
-        base = self.deployment.outputs.statements_queue_url.removesuffix("statements")
+        base = self.deployment.outputs.envelopes_queue_url.removesuffix("statements")
         return {name: f"{base}{name}" for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
@@ -128,9 +128,9 @@ class System:
                         return push
                 await journal.until(journal.count + 1)
 
-    async def hand_to_match(self, message: StatementMessage) -> None:
+    async def hand_to_match(self, message: EnvelopeMessage) -> None:
         """Past ingest, as a second ingest task would."""
-        queue = self.deployment.outputs.statements_queue_url
+        queue = self.deployment.outputs.envelopes_queue_url
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
 
 
@@ -208,7 +208,7 @@ def ingesting(
     settings = {
         "stage": EMULATOR.stage,
         "node_urls": node_urls,
-        "statements_queue_url": outputs.statements_queue_url,
+        "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
         "table_prefix": outputs.table_prefix,

@@ -28,12 +28,12 @@ _QUEUED, _LIMITED, _CAPPED = map(
 CONTRADICTIONS = StructType([
     StructField("receipt", StringType()),
     StructField("subscription_id", StringType()),
-    StructField("statement_hash", BinaryType()),
-    StructField("sender_pubkey", BinaryType()),
+    StructField("envelope_id", BinaryType()),
+    StructField("sender", BinaryType()),
     StructField("client_id", BinaryType()),
     StructField("topic", BinaryType()),
-    StructField("notify_type", StringType()),
-    StructField("push_type", StringType()),
+    StructField("channel", StringType()),
+    StructField("wanted", StringType()),
     StructField("at", LongType()),
     StructField("found", StringType()),
     StructField("difference", StringType()),
@@ -57,12 +57,12 @@ class Attempt(NamedTuple):
 
     receipt: str
     subscription_id: str
-    statement_hash: bytes
-    sender_pubkey: bytes
+    envelope_id: bytes
+    sender: bytes
     client_id: bytes
     topic: bytes
-    notify_type: str
-    push_type: str | None
+    channel: str
+    wanted: str | None
     observed_at: int
     at: int
     order: int | None
@@ -78,11 +78,11 @@ class Attempt(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, str]:
-        return self.statement_hash, self.subscription_id
+        return self.envelope_id, self.subscription_id
 
     @property
     def mark(self) -> bytes:
-        return mark_of(self.statement_hash)
+        return mark_of(self.envelope_id)
 
 
 type Verdict = tuple[Difference, str]
@@ -91,7 +91,7 @@ type Verdict = tuple[Difference, str]
 def contradictions(attempts: DataFrame, limit: Limit) -> DataFrame:
     """Those of `attempts` (columns of `Attempt`) where the replay says otherwise than the live system did."""
     columns = attempts.select(*Attempt._fields)
-    by_pair = columns.repartition("sender_pubkey", "client_id").sortWithinPartitions("sender_pubkey", "client_id", "at")
+    by_pair = columns.repartition("sender", "client_id").sortWithinPartitions("sender", "client_id", "at")
     return by_pair.mapInArrow(partial(_replay_batches, limit=limit), CONTRADICTIONS)
 
 
@@ -213,7 +213,7 @@ def _judge_queued(attempt: Attempt, first: str | None, *, passes: bool) -> Verdi
 
 def _replay_batches(batches: Iterable[pa.RecordBatch], limit: Limit) -> Iterator[pa.RecordBatch]:
     attempts = (Attempt(*row) for batch in batches for row in _rows(batch))
-    for _, of_pair in groupby(attempts, key=attrgetter("sender_pubkey", "client_id")):
+    for _, of_pair in groupby(attempts, key=attrgetter("sender", "client_id")):
         found = [_row(attempt, verdict) for attempt, verdict in replay(list(of_pair), limit)]
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=_ARROW)

@@ -45,7 +45,7 @@ def held_rules(changes: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 def as_lines(rules: DataFrame) -> DataFrame:
     """The lake's kind `rules`, from a row for each rule."""
-    together = F.collect_list(F.struct(*PAIR, "push_type")).alias("rules")
+    together = F.collect_list(F.struct(*PAIR, "wanted")).alias("rules")
     return rules.groupBy(*_EVENT).agg(together)
 
 

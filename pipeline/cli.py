@@ -33,7 +33,7 @@ from pipeline.session import session
 
 
 class ReplaySettings(Settings):
-    statements_queue_url: str
+    envelopes_queue_url: str
     apns_queue_url: str
     voip_queue_url: str
     fcm_queue_url: str
@@ -42,7 +42,7 @@ class ReplaySettings(Settings):
     def queues(self) -> dict[str, str]:
         """By the routes of a plan."""
         return {
-            replay.STATEMENTS: self.statements_queue_url,
+            replay.STATEMENTS: self.envelopes_queue_url,
             "apns": self.apns_queue_url,
             "voip": self.voip_queue_url,
             "fcm": self.fcm_queue_url,

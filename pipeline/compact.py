@@ -14,7 +14,7 @@ from pyspark.storagelevel import StorageLevel
 
 from pipeline.lake import PARTITIONS, RAW, SCHEMAS, UNREADABLE, VERSION, Kind, Lake, Period, write_hours
 
-_RULES = "array<struct<sender_pubkey: string, topic: string, push_type: string>>"
+_RULES = "array<struct<sender: string, topic: string, wanted: string>>"
 
 
 @dataclass(frozen=True)
@@ -91,5 +91,5 @@ def _get(name: str, kind: str) -> Column:
 
 
 def _rule(rule: Column) -> Column:
-    keys = [F.unhex(rule[name]).alias(name) for name in ("sender_pubkey", "topic")]
-    return F.struct(*keys, rule["push_type"].alias("push_type"))
+    keys = [F.unhex(rule[name]).alias(name) for name in ("sender", "topic")]
+    return F.struct(*keys, rule["wanted"].alias("wanted"))

@@ -59,7 +59,7 @@ def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
 
 _TEXT, _LONG, _INT, _BYTES, _FLAG = StringType(), LongType(), IntegerType(), BinaryType(), BooleanType()
 _RULE = StructType(
-    [StructField("sender_pubkey", _BYTES), StructField("topic", _BYTES), StructField("push_type", _TEXT)]
+    [StructField("sender", _BYTES), StructField("topic", _BYTES), StructField("wanted", _TEXT)]
 )
 
 SCHEMAS: dict[Kind, StructType] = {
@@ -73,21 +73,21 @@ SCHEMAS: dict[Kind, StructType] = {
     Kind.STATEMENT: StructType([
         _field("at", _LONG),
         _field("receipt", _TEXT),
-        _field("statement_hash", _BYTES, needed=False),
+        _field("envelope_id", _BYTES, needed=False),
         _field("decision", _TEXT),
         _field("observed_at", _LONG),
-        _field("sender_pubkey", _BYTES, needed=False),
+        _field("sender", _BYTES, needed=False),
         _field("reason", _TEXT, needed=False),
     ]),
     Kind.NOTIFICATION: StructType([
         _field("at", _LONG),
         _field("receipt", _TEXT),
-        _field("statement_hash", _BYTES),
+        _field("envelope_id", _BYTES),
         _field("decision", _TEXT),
         _field("subscription_id", _TEXT),
         _field("client_id", _BYTES),
-        _field("notify_type", _TEXT),
-        _field("sender_pubkey", _BYTES),
+        _field("channel", _TEXT),
+        _field("sender", _BYTES),
         _field("topic", _BYTES),
         _field("order", _LONG, needed=False),
         _field("judged_at", _LONG, needed=False),
@@ -96,10 +96,10 @@ SCHEMAS: dict[Kind, StructType] = {
     Kind.PUSH: StructType([
         _field("at", _LONG),
         _field("receipt", _TEXT),
-        _field("statement_hash", _BYTES),
+        _field("envelope_id", _BYTES),
         _field("decision", _TEXT),
         _field("subscription_id", _TEXT),
-        _field("notify_type", _TEXT),
+        _field("channel", _TEXT),
         _field("attempt", _INT),
         _field("latency_ms", _LONG),
         _field("status", _INT, needed=False),
@@ -110,7 +110,7 @@ SCHEMAS: dict[Kind, StructType] = {
         _field("at", _LONG),
         _field("subscription_id", _TEXT),
         _field("client_id", _BYTES),
-        _field("notify_type", _TEXT),
+        _field("channel", _TEXT),
         _field("status", _TEXT),
         _field("status_reason", _TEXT, needed=False),
         _field("generation", _LONG),

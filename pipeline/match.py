@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from pipeline.rules import PAIR
 
 HOT_RULES = 100_000
@@ -16,16 +16,16 @@ BROADCAST_KEYS = 200_000
 def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
     """One row for each receipt and subscription that some rule may have matched.
 
-    `statements` have `receipt, statement_hash, sender_pubkey, topics, first_at, last_at`: between these two times the
+    `statements` have `receipt, envelope_id, sender, topics, first_at, last_at`: between these two times the
     live path took its decisions. `rules` are as `in_force` gives them. `certain` says that a rule was in force all
     that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
-    index lags behind its table and clocks differ. `topic` is the first that matched; `push_type` is that of a call if
+    index lags behind its table and clocks differ. `topic` is the first that matched; `wanted` is that of a call if
     any matching rule makes it one.
     """
     exploded = statements.select(
         "receipt",
-        "statement_hash",
-        "sender_pubkey",
+        "envelope_id",
+        "sender",
         "first_at",
         "last_at",
         F.posexplode("topics").alias("place", "topic"),
@@ -34,8 +34,8 @@ def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules:
     overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
     matched = left.join(right, on=[*PAIR, "salt"], how="inner").where(overlap)
-    first = F.min_by(F.struct("topic", "push_type"), F.struct(~throughout, "place"))
-    call = F.max(F.when(F.col("push_type") == PushType.VOIP, F.col("push_type")))
+    first = F.min_by(F.struct("topic", "wanted"), F.struct(~throughout, "place"))
+    call = F.max(F.when(F.col("wanted") == Wanted.CALL, F.col("wanted")))
     return (
         matched.groupBy("receipt", "subscription_id")
         .agg(
@@ -49,13 +49,13 @@ def wanted(statements: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules:
             "subscription_id",
             *_SAME,
             "rule.topic",
-            F.coalesce("call", "rule.push_type").alias("push_type"),
+            F.coalesce("call", "rule.wanted").alias("wanted"),
             "certain",
         )
     )
 
 
-_SAME = ("statement_hash", "sender_pubkey", "client_id", "notify_type")
+_SAME = ("envelope_id", "sender", "client_id", "channel")
 
 
 def salted(statements: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[DataFrame, DataFrame]:
@@ -73,7 +73,7 @@ def salted(statements: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[Dat
 
 def named(rules: DataFrame, statements: DataFrame) -> DataFrame:
     """The rules that name a (sender, topic) of some statement: of all rules there are, usually few."""
-    topics = statements.select("sender_pubkey", F.explode("topics").alias("topic"))
+    topics = statements.select("sender", F.explode("topics").alias("topic"))
     keys = topics.distinct().persist()
     few = keys.count() <= BROADCAST_KEYS
     return rules.join(F.broadcast(keys) if few else keys, on=list(PAIR), how="leftsemi")

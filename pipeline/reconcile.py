@@ -24,8 +24,8 @@ from pipeline.rules import in_force, rule_changes
 from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
-    "difference", "evidence", "receipt", "subscription_id", "statement_hash", "sender_pubkey", "client_id", "topic",
-    "notify_type", "push_type", "at",
+    "difference", "evidence", "receipt", "subscription_id", "envelope_id", "sender", "client_id", "topic",
+    "channel", "wanted", "at",
 )  # fmt: skip
 _FINAL = (PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED)
 _WHO = ("receipt", "subscription_id")
@@ -98,8 +98,8 @@ def decisions(notified: DataFrame, statements: DataFrame, start: int, terms: Ter
     receipts = statements.select("receipt", F.lit(True).alias("judged"))
     marked = notified.join(receipts, on="receipt", how="left")
     recent = F.col("at") >= start - SKEW - terms.limit.window - max(terms.limit.cooldown, terms.cap.window)
-    hashes = statements.select("statement_hash").distinct().withColumn("known", F.lit(True))
-    near = marked.join(hashes, on="statement_hash", how="left").where(F.col("judged") | recent | F.col("known"))
+    hashes = statements.select("envelope_id").distinct().withColumn("known", F.lit(True))
+    near = marked.join(hashes, on="envelope_id", how="left").where(F.col("judged") | recent | F.col("known"))
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
     whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")
@@ -134,11 +134,11 @@ def attempts(asked: DataFrame, found: DataFrame, statements: DataFrame, terms: T
     seen = statements.select("receipt", "observed_at", "flaw", "expires_at", "told", "first_at", "last_at")
     known = both.join(seen, on="receipt", how="left")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
-    either = ("statement_hash", "sender_pubkey", "client_id", "topic", "notify_type")
+    either = ("envelope_id", "sender", "client_id", "topic", "channel")
     return known.select(
         *_WHO,
         *(F.coalesce(f"fact.{name}", f"wish.{name}").alias(name) for name in either),
-        "wish.push_type",
+        "wish.wanted",
         F.coalesce("observed_at", "fact.at").alias("observed_at"),
         F.coalesce("fact.at", "last_at").alias("at"),
         "fact.order",
@@ -204,12 +204,12 @@ def unknowable(statements: DataFrame) -> DataFrame:
     """What was never decided and can't be any more: for whom, and whether for anybody, went with its bytes."""
     gone = statements.where((F.col("flaw") == GONE) & F.col("told").isNull())
     evidence = F.concat(F.lit("never decided, and nothing is left at "), "location")
-    nobody = [F.lit(None).cast("string").alias(name) for name in ("subscription_id", "notify_type", "push_type")]
+    nobody = [F.lit(None).cast("string").alias(name) for name in ("subscription_id", "channel", "wanted")]
     nothing = [F.lit(None).cast("binary").alias(name) for name in ("client_id", "topic")]
     known = gone.select(
         "receipt",
-        "statement_hash",
-        "sender_pubkey",
+        "envelope_id",
+        "sender",
         F.col("last_at").alias("at"),
         *nobody,
         *nothing,

@@ -22,8 +22,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, PushType
-from clarion.messages import PushMessage, StatementMessage
+from clarion.decisions import NotificationDecision, Wanted
+from clarion.messages import PushMessage, EnvelopeMessage
 from clarion.networks.statements.codec import decode
 from clarion.networks.statements.payload import MAX_DATA_SIZE
 from pipeline.differences import REPAIRABLE
@@ -86,7 +86,7 @@ def plan(lake: Lake, differences: DataFrame, period: Period, now: int, *, dry_ru
     return Planned(run, notifications - expired, messages, expired, known)
 
 
-_CARRIED = ("statement_hash", "sender_pubkey", "client_id", "topic", "notify_type", "push_type")
+_CARRIED = ("envelope_id", "sender", "client_id", "topic", "channel", "wanted")
 
 
 def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
@@ -113,18 +113,18 @@ def _built(row: Mapping[str, object], raw: bytes | None) -> dict[str, object]:
     if not row["begun"]:
         # As ingest sent it: what was too large for a message still is.
         place = {"statement": raw} if row["location"] is None else {"location": row["location"]}
-        message = StatementMessage(receipt=UUID(receipt), observed_at=at, **place)
+        message = EnvelopeMessage(receipt=UUID(receipt), observed_at=at, **place)
         return who | {"route": STATEMENTS, "message": message.to_json() if row["first"] else None}
     push = _push(row, statement.data, at, statement.expires_at)
-    return who | {"route": str(push.notify_type), "message": push.to_json()}
+    return who | {"route": str(push.channel), "message": push.to_json()}
 
 
 def _push(row: Mapping[str, object], data: bytes | None, observed_at: int, expires_at: int) -> PushMessage:
     truncated = data is not None and len(data) > MAX_DATA_SIZE
-    same = {name: row[name] for name in (*_WHO, *_CARRIED) if name != "push_type"}
+    same = {name: row[name] for name in (*_WHO, *_CARRIED) if name != "wanted"}
     return PushMessage.model_validate(
         same
-        | {"observed_at": observed_at, "expires_at": expires_at, "push_type": row["push_type"] or PushType.ALERT}
+        | {"observed_at": observed_at, "expires_at": expires_at, "wanted": row["wanted"] or Wanted.ALERT}
         | {"data": None if truncated else data, "truncated": truncated}
     )
 

@@ -71,9 +71,9 @@ def funnel(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFra
     queued = told.where(F.col("decision") == NotificationDecision.QUEUED)
     parts = (
         _staged(statements, "statements", F.lit("all")),
-        _staged(told, "wanted", F.col("notify_type")),
-        _staged(queued, "queued", F.col("notify_type")),
-        _staged(delivered, "delivered", F.col("notify_type")),
+        _staged(told, "wanted", F.col("channel")),
+        _staged(queued, "queued", F.col("channel")),
+        _staged(delivered, "delivered", F.col("channel")),
     )
     return (
         reduce(DataFrame.unionByName, parts)
@@ -87,7 +87,7 @@ def latency(pushes: DataFrame, *by: str) -> DataFrame:
     """`p50, p90, p99, count` in milliseconds from observed to delivered, by `channel` and `by`."""
     delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
     values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
-    dated = delivered.select(_hour(), F.col("notify_type").alias("channel"), "latency_ms")
+    dated = delivered.select(_hour(), F.col("channel").alias("channel"), "latency_ms")
     return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")
 
 
@@ -105,7 +105,7 @@ def drops(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFram
 def dead_tokens(pushes: DataFrame) -> DataFrame:
     """`hour, channel, subscriptions` whose token turned out to be dead."""
     gone = pushes.where(F.col("decision") == PushDecision.TOKEN_GONE)
-    dated = gone.select(_hour(), F.col("notify_type").alias("channel"), "subscription_id")
+    dated = gone.select(_hour(), F.col("channel").alias("channel"), "subscription_id")
     counted = dated.groupBy("hour", "channel").agg(F.countDistinct("subscription_id").alias("subscriptions"))
     return counted.orderBy("hour", "channel")
 
@@ -113,11 +113,11 @@ def dead_tokens(pushes: DataFrame) -> DataFrame:
 def senders(told: DataFrame) -> DataFrame:
     """`sender, notifications, receivers, rate_limited`: the heaviest and the most limited, by key (hex)."""
     limited = F.count_if(F.col("decision") == NotificationDecision.RATE_LIMITED).alias("rate_limited")
-    counted = told.groupBy("sender_pubkey").agg(
+    counted = told.groupBy("sender").agg(
         F.count("*").alias("notifications"), F.approx_count_distinct("client_id").alias("receivers"), limited
     )
     named = counted.select(
-        F.lower(F.hex("sender_pubkey")).alias("sender"), "notifications", "receivers", "rate_limited"
+        F.lower(F.hex("sender")).alias("sender"), "notifications", "receivers", "rate_limited"
     )
     heaviest = named.orderBy(F.desc("notifications")).limit(TOP)
     most_limited = named.where(F.col("rate_limited") > 0).orderBy(F.desc("rate_limited")).limit(TOP)

@@ -10,11 +10,11 @@ from clarion.decisions import SubscriptionStatus
 
 REMOVED = "removed"
 FOREVER = (1 << 63) - 1
-PAIR = ("sender_pubkey", "topic")
+PAIR = ("sender", "topic")
 
 
 def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """`subscription_id, client_id, notify_type, sender_pubkey, topic, push_type, since, until`.
+    """`subscription_id, client_id, channel, sender, topic, wanted, since, until`.
 
     A row says that the rule was in force from `since` up to but without `until`, in UNIX milliseconds. `rules` are
     as `rule_changes` gives them, `subscriptions` are of the lake's kind.
@@ -23,9 +23,9 @@ def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
     spans = both.select(
         "subscription_id",
         "client_id",
-        "notify_type",
+        "channel",
         *PAIR,
-        "push_type",
+        "wanted",
         F.greatest("rule_since", "subscription_since").alias("since"),
         F.least("rule_until", "subscription_until").alias("until"),
     )
@@ -44,7 +44,7 @@ def rule_spans(changes: DataFrame) -> DataFrame:
     until = F.lead("at", 1, FOREVER).over(same_rule)
     spans = changes.withColumn("rule_until", until).where(F.col("change") == "added")
     return spans.select(
-        "subscription_id", "generation", *PAIR, "push_type", F.col("at").alias("rule_since"), "rule_until"
+        "subscription_id", "generation", *PAIR, "wanted", F.col("at").alias("rule_since"), "rule_until"
     )
 
 
@@ -56,7 +56,7 @@ def subscription_spans(changes: DataFrame) -> DataFrame:
         "subscription_id",
         "generation",
         "client_id",
-        "notify_type",
+        "channel",
         F.col("at").alias("subscription_since"),
         "subscription_until",
     )

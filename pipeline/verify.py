@@ -16,7 +16,7 @@ from pyarrow import dataset
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
-from clarion.decisions import StatementDecision
+from clarion.decisions import EnvelopeDecision
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
 from clarion.networks.statements.signature import verify
 from pipeline.lake import Period, filesystem
@@ -29,8 +29,8 @@ VERIFIED = StructType([
     StructField("receipt", StringType()),
     StructField("observed_at", LongType()),
     StructField("location", StringType()),
-    StructField("statement_hash", BinaryType()),
-    StructField("sender_pubkey", BinaryType()),
+    StructField("envelope_id", BinaryType()),
+    StructField("sender", BinaryType()),
     StructField("topics", ArrayType(BinaryType())),
     StructField("expires_at", LongType()),
     StructField("flaw", StringType()),
@@ -53,8 +53,8 @@ class Facts(NamedTuple):
     `topics` are distinct, in order. `flaw` is the decision that the bytes alone lead to, or None.
     """
 
-    statement_hash: list[bytes | None]
-    sender_pubkey: list[bytes | None]
+    envelope_id: list[bytes | None]
+    sender: list[bytes | None]
     topics: list[tuple[bytes, ...]]
     expires_at: list[int | None]
     flaw: list[str | None]
@@ -94,10 +94,10 @@ def _distinct(topics: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 def _flaw(raw: bytes | None, statement: Statement | None) -> str | None:
     if statement is None:
-        return GONE if raw is None else StatementDecision.MALFORMED
+        return GONE if raw is None else EnvelopeDecision.MALFORMED
     if statement.proof is None or statement.proof.kind is not ProofKind.SR25519:
-        return StatementDecision.UNSUPPORTED_PROOF
-    return None if verify(statement) else StatementDecision.BAD_SIGNATURE
+        return EnvelopeDecision.UNSUPPORTED_PROOF
+    return None if verify(statement) else EnvelopeDecision.BAD_SIGNATURE
 
 
 def _verify_files(
@@ -145,8 +145,8 @@ def _verify_rows(rows: pa.RecordBatch, oversize: str | None) -> pa.RecordBatch:
     topics = pa.ListArray.from_arrays(ends, pa.array(chain.from_iterable(found.topics), pa.binary()))
     columns = [
         *(rows.column(name) for name in _CARRIED),
-        pa.array(found.statement_hash, pa.binary()),
-        pa.array(found.sender_pubkey, pa.binary()),
+        pa.array(found.envelope_id, pa.binary()),
+        pa.array(found.sender, pa.binary()),
         topics,
         pa.array(found.expires_at, pa.int64()),
         pa.array(found.flaw, pa.string()),

@@ -35,10 +35,10 @@ def message() -> PushMessage:
     return PushMessage(
         receipt=UUID(int=1),
         observed_at=int(NOW * 1000),
-        statement_hash=uuid4().bytes + uuid4().bytes,
+        envelope_id=uuid4().bytes + uuid4().bytes,
         subscription_id=uuid4(),
         client_id=bytes(32),
-        notify_type=Channel.APNS,
+        channel=Channel.APNS,
         sender_pubkey=bytes(range(32)),
         topic=bytes(range(32, 64)),
         data=bytes(250),

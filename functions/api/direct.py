@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from api.settings import DirectPushSettings
 from api.shapes import Platform
-from clarion.decisions import Environment, PushType
-from clarion.networks.statements.payload import FcmMessage
+from clarion.decisions import Environment, Wanted
+from clarion.networks import FcmMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
@@ -96,7 +96,7 @@ class DirectPush:
             app=app,
             token=message.token,
             body=_apns_body(message, app.title),
-            push_type=PushType.VOIP if message.voip else PushType.ALERT,
+            push_type=Wanted.CALL if message.voip else Wanted.ALERT,
             push_id=str(uuid4()),
             expiration=0 if message.voip else int(self._clock()) + ALERT_TTL_SECONDS,
             topic=message.bundle_id,

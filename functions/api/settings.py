@@ -10,7 +10,7 @@ from api.shapes import MOST_RULES
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
-from clarion.networks.statements.payload import TITLE, Title
+from clarion.settings import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.settings import Origin, Settings
 

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from clarion.channels import Channel
-from clarion.decisions import Environment, PushType, SubscriptionStatus
+from clarion.decisions import Environment, Wanted, SubscriptionStatus
 from clarion.rulesets import RuleSet
 from clarion.tables import KEY_BYTES
 
@@ -191,7 +191,7 @@ class NewRule(Body):
 
     sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
     topic: Key
-    notify_type: PushType | None = Field(
+    notify_type: Wanted | None = Field(
         default=None,
         validation_alias=AliasChoices("notify_type", "notifyType"),
         description="how an Android phone is to present the push; iOS subscriptions pass it over",
@@ -241,10 +241,10 @@ class Removed(BaseModel):
 class RuleShape(BaseModel):
     sender_pubkey: Key
     topic: Key
-    notify_type: PushType | None = None
+    notify_type: Wanted | None = None
 
     @classmethod
-    def of(cls, pair: bytes, push_type: PushType | None) -> Self:
+    def of(cls, pair: bytes, push_type: Wanted | None) -> Self:
         return cls(sender_pubkey=pair[:KEY_BYTES], topic=pair[KEY_BYTES:], notify_type=push_type)
 
 

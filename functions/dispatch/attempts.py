@@ -91,10 +91,10 @@ def tried(attempt: Attempt, now: int) -> PushTried:
     return PushTried(
         at=now,
         receipt=message.receipt,
-        statement_hash=message.statement_hash,
+        envelope_id=message.envelope_id,
         decision=verdict.decision,
         subscription_id=message.subscription_id,
-        notify_type=message.notify_type,
+        channel=message.channel,
         attempt=attempt.delivery.attempt,
         latency_ms=max(0, now - message.observed_at),
         status=verdict.status,

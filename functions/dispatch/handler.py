@@ -56,7 +56,7 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
 
 def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
     secrets = boto3.client("secretsmanager", config=SECRETS_IN_TIME)
-    if CHANNELS[settings.notify_type].provider is Provider.FCM:
+    if CHANNELS[settings.channel].provider is Provider.FCM:
         return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
     urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
     return apns_apps(settings.all_apps, secrets, urls)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from clarion.channels import CALL_SECONDS, is_call
-from clarion.decisions import PushDecision, PushType, SubscriptionStatus
+from clarion.decisions import PushDecision, Wanted, SubscriptionStatus
 from clarion.messages import PushMessage
 from clarion.networks.statements import payload
 from clarion.providers.apns import ApnsApp, ApnsPush
@@ -65,16 +65,16 @@ def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
         app=app,
         token=token,
         body=body,
-        push_type=PushType.VOIP if call else PushType.ALERT,
+        wanted=Wanted.CALL if call else Wanted.ALERT,
         push_id=push_id(message),
-        collapse_id=message.statement_hash.hex(),
+        collapse_id=message.envelope_id.hex(),
         expiration=0 if call else min(message.expires_at, int(now) + APNS_KEPT_SECONDS),
     )
 
 
 def push_id(message: PushMessage) -> str:
     """Names the notification of one statement for one subscription, also when it is repeated: a UUID, version 8."""
-    name = sha256(message.subscription_id.bytes + message.statement_hash).hexdigest()
+    name = sha256(message.subscription_id.bytes + message.envelope_id).hexdigest()
     return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
 
 
@@ -84,4 +84,4 @@ def _appeared_at(message: PushMessage) -> int:
 
 
 def _is_call(message: PushMessage) -> bool:
-    return is_call(message.notify_type, wanted_as_call=message.push_type is PushType.VOIP)
+    return is_call(message.channel, wanted_as_call=message.wanted is Wanted.CALL)

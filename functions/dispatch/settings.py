@@ -4,7 +4,7 @@ from pydantic import Field, Json, model_validator
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
-from clarion.networks.statements.payload import TITLE, Title
+from clarion.settings import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
 from clarion.settings import Origin, Settings
@@ -21,7 +21,7 @@ class DispatchSettings(Settings):
 
     table_prefix: str
     queue_url: str
-    notify_type: Channel
+    channel: Channel
     events_stream: str
     cleanup_queue_url: str
     provider_secret_id: str

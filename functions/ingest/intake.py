@@ -18,7 +18,7 @@ from collections.abc import Callable
 from random import random
 from uuid import uuid4
 
-from clarion.decisions import StatementDecision
+from clarion.decisions import EnvelopeDecision
 from clarion.metrics import Metric, decided
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
 from clarion.networks.statements.signature import verify
@@ -76,7 +76,7 @@ class Intake:
         `replay` is what these statements are a part of; None if they are live.
         """
         observed_at = self._clock()
-        self._counts[Metric.STATEMENTS_RECEIVED] += len(shown.statements) + shown.unreadable
+        self._counts[Metric.ENVELOPES_RECEIVED] += len(shown.statements) + shown.unreadable
         if shown.unreadable:
             self._count_malformed(source, shown.unreadable)
         for statement in shown.statements:
@@ -101,7 +101,7 @@ class Intake:
                     self._forward_candidate(unmatched)
                 await self._give_way(turn, node)
         for unmatched in self._second_look.due(node, known_until):
-            self._let_go(unmatched.fingerprint, StatementDecision.UNMATCHED)
+            self._let_go(unmatched.fingerprint, EnvelopeDecision.UNMATCHED)
             if turn.is_over:
                 await turn.give_way()
 
@@ -123,7 +123,7 @@ class Intake:
         fingerprint = of_statement(statement)
         since = replay.since if replay else None
         if self._seen.refresh(fingerprint):
-            self._counts[Metric.STATEMENTS_SKIPPED] += 1
+            self._counts[Metric.ENVELOPES_SKIPPED] += 1
             if observation := self._replayed.show_again(fingerprint, since, observed_at):
                 self._forward_again(statement, fingerprint, observation, source.number)
             return
@@ -133,10 +133,10 @@ class Intake:
             self._count_malformed(source, 1)
             return
         if replay and replay.record_and_check(fingerprint):
-            self._counts[Metric.STATEMENTS_REPLAYED] += 1
+            self._counts[Metric.ENVELOPES_REPLAYED] += 1
         elif decoded.proof is None or decoded.proof.kind is not ProofKind.SR25519:
             self._seen.add(fingerprint, source.number)
-            self._let_go(fingerprint, StatementDecision.UNSUPPORTED_PROOF)
+            self._let_go(fingerprint, EnvelopeDecision.UNSUPPORTED_PROOF)
         elif self._remember(fingerprint, decoded, source.number):
             pairs = self._candidates.pairs(decoded.proof.signer, decoded.topics)
             if since is not None:
@@ -177,7 +177,7 @@ class Intake:
         if verify(decoded):
             return True
         self._forgers.add(node)
-        self._counts[decided(StatementDecision.BAD_SIGNATURE)] += 1
+        self._counts[decided(EnvelopeDecision.BAD_SIGNATURE)] += 1
         return False
 
     def _forward_genuine(self, unmatched: Unmatched) -> None:
@@ -227,10 +227,10 @@ class Intake:
         )
         self._outbox.add(letter)
 
-    def _let_go(self, fingerprint: Fingerprint, decision: StatementDecision) -> None:
+    def _let_go(self, fingerprint: Fingerprint, decision: EnvelopeDecision) -> None:
         self._counts[decided(decision)] += 1
         self._seen.handled(fingerprint)
 
     def _count_malformed(self, source: Source, count: int) -> None:
-        self._counts[decided(StatementDecision.MALFORMED)] += count
+        self._counts[decided(EnvelopeDecision.MALFORMED)] += count
         source.count_malformed(count)

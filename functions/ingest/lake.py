@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clarion.events import EventStream, StatementObserved, calls
+from clarion.events import EventStream, EnvelopeObserved, calls
 from ingest.letter import Letter
 
 
@@ -17,4 +17,4 @@ class Lake:
 
 
 def _line(letter: Letter) -> bytes:
-    return StatementObserved.of(letter.message, letter.observed_at).to_line()
+    return EnvelopeObserved.of(letter.message, letter.observed_at).to_line()

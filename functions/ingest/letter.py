@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import batched
 from uuid import UUID, uuid4
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from ingest.fingerprints import Fingerprint
 
 MOST_BYTES = 1_024_000
@@ -60,9 +60,9 @@ class Letter:
         return f"statements/{self.receipt}"
 
     @property
-    def message(self) -> StatementMessage:
+    def message(self) -> EnvelopeMessage:
         location, statement = (self.location, None) if self.oversize else (None, self.statement)
-        return StatementMessage(
+        return EnvelopeMessage(
             receipt=self.receipt,
             observed_at=self.observed_at,
             statement=statement,

@@ -59,7 +59,7 @@ class IngestSettings(Settings):
     """
 
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1, max_length=OWNERS - 1)]
-    statements_queue_url: str
+    envelopes_queue_url: str
     oversize_bucket: str
     events_stream: str
     table_prefix: str = ""

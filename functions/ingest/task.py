@@ -142,7 +142,7 @@ class Task:
         """Of its own, so that no slow request elsewhere can cost the lease."""
         archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
         self._record = Record(self._seen, archive, self._leadership, self._knows_all)
-        self._queue = StatementsQueue(clients.sqs, settings.statements_queue_url, clients.s3, settings.oversize_bucket)
+        self._queue = StatementsQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket)
         self._lake = Lake(EventStream(clients.firehose, settings.events_stream))
         rules = table_name(settings.table_prefix, Rule)
         self._rule_feed = RuleFeed(clients.dynamodb, clients.streams, rules, self._candidates)
@@ -280,7 +280,7 @@ class Task:
             return
         if letter.repeat_id:
             return
-        self.counts[Metric.STATEMENTS_FORWARDED] += 1
+        self.counts[Metric.ENVELOPES_FORWARDED] += 1
         self._untold.add(letter)
         self._forwarded[letter.node].add(letter)
 
@@ -339,10 +339,10 @@ class Task:
             Metric.NODES_CONNECTED: len(sessions) if self._leadership.held else 0,
             Metric.REPLAY_REMAINING: sum(session.remaining for session in sessions),
             Metric.INGEST_LAG: self._lag_ms() if self._leadership.held else 0,
-            Metric.STATEMENTS_HELD: len(self._outbox) + len(self._untold) + len(self._second_look),
+            Metric.ENVELOPES_HELD: len(self._outbox) + len(self._untold) + len(self._second_look),
             Metric.LEADERS: int(self._leadership.held),
-            Metric.SEEN_STATEMENTS: self._seen.size,
-            Metric.KNOWN_PAIRS: len(self._candidates),
+            Metric.SEEN_ENVELOPES: self._seen.size,
+            Metric.KNOWN_KEYS: len(self._candidates),
             Metric.RULES_BEHIND: now_ms() - self._candidates.fresh_as_of,
         }
 

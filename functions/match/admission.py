@@ -35,7 +35,7 @@ class Notification(NamedTuple):
 
     receipt: UUID
     observed_at: int
-    statement_hash: bytes
+    envelope_id: bytes
     sender: bytes
     expires_at: int
     match: Match
@@ -52,7 +52,7 @@ class Notification(NamedTuple):
 
     @property
     def mark(self) -> bytes:
-        return mark_of(self.statement_hash)
+        return mark_of(self.envelope_id)
 
     @property
     def subscription_id(self) -> str:
@@ -187,9 +187,9 @@ def _decision(*, passed: bool) -> NotificationDecision:
 def _record(notification: Notification, now: int) -> PushRecord:
     return PushRecord(
         notification.subscription_id,
-        notification.statement_hash,
+        notification.envelope_id,
         receipt=notification.claimant,
-        sender_pubkey=notification.sender,
+        sender=notification.sender,
         topic=notification.match.topic,
         claimed_at=now,
         ttl=lasts_until(notification.expires_at, now // 1000),

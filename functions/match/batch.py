@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import batched
 
-from clarion.decisions import StatementDecision
-from clarion.messages import PushMessage, StatementMessage
+from clarion.decisions import EnvelopeDecision
+from clarion.messages import PushMessage, EnvelopeMessage
 from match import fan_out, lookups
 from match.admission import Admission, Notification, Ruling
 from match.case import Case
@@ -107,7 +107,7 @@ class Matcher:
         for case, _ in pages:
             if not (case.fault or case.message.span or case.message.look_id or case.message.unsent):
                 wanted = case.matches or case.onward
-                case.decision = StatementDecision.MATCHED if wanted else StatementDecision.UNMATCHED
+                case.decision = EnvelopeDecision.MATCHED if wanted else EnvelopeDecision.UNMATCHED
 
     def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
         for (case, _), found in self._settle(_in_force, doubts):
@@ -169,10 +169,10 @@ class Matcher:
         return settle(self.pool, begin, tasks)
 
     def _letter(self, push: PushMessage) -> Letter:
-        return Letter(self.settings.push_queues[push.notify_type], push.to_json())
+        return Letter(self.settings.push_queues[push.channel], push.to_json())
 
-    def _onward(self, message: StatementMessage) -> Letter:
-        return Letter(self.settings.statements_queue_url, message.to_json())
+    def _onward(self, message: EnvelopeMessage) -> Letter:
+        return Letter(self.settings.envelopes_queue_url, message.to_json())
 
     def _post(self, letters: Iterable[tuple[Case, Letter]]) -> None:
         senders: dict[Letter, list[Case]] = defaultdict(list)

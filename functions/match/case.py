@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from clarion.channels import is_call
-from clarion.decisions import NotificationDecision, PushType, StatementDecision
-from clarion.messages import PushMessage, StatementMessage
+from clarion.decisions import NotificationDecision, Wanted, EnvelopeDecision
+from clarion.messages import PushMessage, EnvelopeMessage
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.payload import MAX_DATA_SIZE
 from match.admission import Notification, Ruling
@@ -27,9 +27,9 @@ class Case:
     """
 
     message_id: str
-    message: StatementMessage
+    message: EnvelopeMessage
     verdict: Verified | Rejected | None = None
-    decision: StatementDecision | None = None
+    decision: EnvelopeDecision | None = None
     matches: Sequence[Match] = ()
     rulings: list[tuple[Notification, Ruling]] = field(default_factory=list)
     onward: list[Letter] = field(default_factory=list)
@@ -75,12 +75,12 @@ class Case:
         return {name: value for name, value in found.items() if name not in flaws}
 
     def notifications(self) -> Iterator[Notification]:
-        statement, statement_hash, sender = self.verified
+        statement, envelope_id, sender = self.verified
         for match in self.matches:
             yield Notification(
                 self.message.receipt,
                 self.message.observed_at,
-                statement_hash,
+                envelope_id,
                 sender,
                 statement.expires_at,
                 match,
@@ -92,10 +92,10 @@ class Case:
         if self.message.look_id:
             if ruling.decision is NotificationDecision.DUPLICATE:
                 return
-            self.decision = StatementDecision.MATCHED
+            self.decision = EnvelopeDecision.MATCHED
         self.rulings.append((notification, ruling))
 
-    def without(self, unsent: Collection[str]) -> StatementMessage:
+    def without(self, unsent: Collection[str]) -> EnvelopeMessage:
         """Leave the pushes for these subscriptions to another message, which this returns."""
         self.rulings = [one for one in self.rulings if one[0].subscription_id not in unsent]
         return self.message.model_copy(update={"unsent": tuple(sorted(unsent))})
@@ -111,16 +111,16 @@ class Case:
     def _push(self, notification: Notification) -> PushMessage:
         data = self.verified.statement.data
         truncated = data is not None and len(data) > MAX_DATA_SIZE
-        receiver, topic, push_type = notification.match
+        receiver, topic, wanted = notification.match
         return PushMessage(
             receipt=notification.receipt,
             observed_at=self.message.observed_at,
-            statement_hash=notification.statement_hash,
+            envelope_id=notification.envelope_id,
             subscription_id=UUID(receiver.subscription_id),
             client_id=receiver.client_id,
-            notify_type=receiver.notify_type,
-            push_type=push_type,
-            sender_pubkey=notification.sender,
+            channel=receiver.channel,
+            wanted=wanted,
+            sender=notification.sender,
             topic=topic,
             data=None if truncated else data,
             truncated=truncated,
@@ -130,5 +130,5 @@ class Case:
 
 
 def _is_call(notification: Notification) -> bool:
-    receiver, _, push_type = notification.match
-    return is_call(receiver.notify_type, wanted_as_call=push_type is PushType.VOIP)
+    receiver, _, wanted = notification.match
+    return is_call(receiver.channel, wanted_as_call=wanted is Wanted.CALL)

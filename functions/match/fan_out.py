@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from clarion.messages import Span, StatementMessage
+from clarion.messages import Span, EnvelopeMessage
 from clarion.tables import PushRecord
 from match.claims import lasts_until
 from match.faults import Unreadable
@@ -77,7 +77,7 @@ def cut(found: Mapping[bytes, Found], span: Span | None, room: int) -> Page:
     return page.until(ends_at, wide=known_to is not None)
 
 
-def successors(message: StatementMessage, page: Page) -> Iterator[StatementMessage]:
+def successors(message: EnvelopeMessage, page: Page) -> Iterator[EnvelopeMessage]:
     """The messages that take what comes after `page`: of a leg its next page, at the first look maybe legs."""
     if page.ends_at is None:
         return
@@ -89,7 +89,7 @@ def successors(message: StatementMessage, page: Page) -> Iterator[StatementMessa
         yield message.model_copy(update={"span": rest})
 
 
-def page_record(message: StatementMessage, verified: Verified, now: int) -> PushRecord:
+def page_record(message: EnvelopeMessage, verified: Verified, now: int) -> PushRecord:
     """The claim of a message on its page, under a key that no subscription has. `now` is UNIX milliseconds.
 
     A page that is repeated after a change of rules may end elsewhere, so that its successor begins elsewhere.
@@ -99,7 +99,7 @@ def page_record(message: StatementMessage, verified: Verified, now: int) -> Push
         f"page/{message.repeat_id or message.receipt}/{span.after}/{span.until}/{span.page}",
         verified.hash,
         receipt=str(span.token),
-        sender_pubkey=verified.sender,
+        sender=verified.sender,
         topic=b"",
         claimed_at=now,
         ttl=lasts_until(verified.statement.expires_at, now // 1000),

@@ -6,15 +6,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from clarion.channels import Channel
-from clarion.decisions import PushType, SubscriptionStatus
+from clarion.decisions import Wanted, SubscriptionStatus
 from clarion.messages import Span
-from clarion.tables import KEY_BYTES, BySenderTopic, Rule, Subscription, rule_key, split_rule_key
+from clarion.tables import KEY_BYTES, ByKey, Rule, Subscription, rule_key, split_rule_key
 from match.fan_out import Found
 from match.faults import Unreadable, asunder, legible
 from match.matching import Match, Receiver, Wish, match
 
 BATCH_GET_KEYS = 100
-_WITHOUT_TOKEN = ["subscription_id", "client_id", "notify_type", "status", "generation"]
+_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "status", "generation"]
 
 
 class Question(NamedTuple):
@@ -27,10 +27,10 @@ class Question(NamedTuple):
 def rules(question: Question, page: int) -> Found:
     """About a page of rules, of whatever generation."""
     span = question.span
-    within = BySenderTopic.subscription_id.between(f"{span.after} ", span.until) if span else None
+    within = ByKey.subscription_id.between(f"{span.after} ", span.until) if span else None
     wishes: list[Wish] = []
     unreadable: dict[str, Unreadable] = {}
-    for rule in Rule.by_sender_topic.query(question.sender_topic, within, page_size=page + 1):
+    for rule in Rule.by_key.query(question.sender_topic, within, page_size=page + 1):
         wish = legible(_wish, rule)
         if isinstance(wish, Unreadable):
             unreadable[rule.subscription_id] = wish
@@ -89,7 +89,7 @@ def _receivers(subscription_ids: Sequence[str]) -> dict[str, Receiver | Unreadab
 
 def _wish(rule: Rule) -> Wish:
     generation, _, _ = split_rule_key(rule.rule_key)
-    return Wish(rule.subscription_id, generation, PushType(rule.push_type or PushType.ALERT))
+    return Wish(rule.subscription_id, generation, Wanted(rule.wanted or Wanted.ALERT))
 
 
 def _receiver(row: Subscription) -> Receiver:
@@ -100,7 +100,7 @@ def _receiver(row: Subscription) -> Receiver:
     return Receiver(
         row.subscription_id,
         row.client_id,
-        Channel(row.notify_type),
+        Channel(row.channel),
         row.status == SubscriptionStatus.ACTIVE,
         int(row.generation),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 
 
 class Wish(NamedTuple):
@@ -12,7 +12,7 @@ class Wish(NamedTuple):
 
     subscription_id: str
     generation: int
-    push_type: PushType
+    wanted: Wanted
 
 
 class Receiver(NamedTuple):
@@ -20,7 +20,7 @@ class Receiver(NamedTuple):
 
     subscription_id: str
     client_id: bytes
-    notify_type: Channel
+    channel: Channel
     active: bool
     generation: int
 
@@ -28,7 +28,7 @@ class Receiver(NamedTuple):
 class Match(NamedTuple):
     receiver: Receiver
     topic: bytes
-    push_type: PushType
+    wanted: Wanted
 
 
 def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver]) -> list[Match]:
@@ -39,9 +39,9 @@ def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiv
     found: dict[str, Match] = {}
     for topic, of_topic in wishes.items():
         for wish, receiver in _in_force(of_topic, receivers):
-            first = found.setdefault(wish.subscription_id, Match(receiver, topic, wish.push_type))
-            if wish.push_type is PushType.VOIP:
-                found[wish.subscription_id] = first._replace(push_type=PushType.VOIP)
+            first = found.setdefault(wish.subscription_id, Match(receiver, topic, wish.wanted))
+            if wish.wanted is Wanted.CALL:
+                found[wish.subscription_id] = first._replace(wanted=Wanted.CALL)
     return list(found.values())
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-from clarion.decisions import StatementDecision
-from clarion.events import EventLog, NotificationDecided, StatementDecided
+from clarion.decisions import EnvelopeDecision
+from clarion.events import EventLog, NotificationDecided, EnvelopeDecided
 from clarion.metrics import Metric, decided
 from match.admission import Notification, Ruling
 from match.case import Case
@@ -30,13 +30,13 @@ class Report:
 
     def given_up(self, dead: DeadLetter) -> None:
         """A statement that failed at its last attempt, too, and is among the dead letters."""
-        self._counts[Metric.STATEMENTS_GIVEN_UP] += 1
+        self._counts[Metric.ENVELOPES_GIVEN_UP] += 1
         self._logger.error("statement given up", extra={"message_id": dead.message_id, "reason": dead.reason})
 
     def case(self, case: Case, at: int) -> None:
         receipt = str(case.message.receipt)
         if case.fault:
-            self._counts[Metric.STATEMENTS_FAILED] += 1
+            self._counts[Metric.ENVELOPES_FAILED] += 1
             self._logger.warning("statement failed", extra={"receipt": receipt, "reason": case.fault})
             return
         self._left_out(case)
@@ -66,15 +66,15 @@ class Report:
         self._metrics.flush_metrics()
 
 
-def _statement_event(case: Case, decision: StatementDecision, at: int) -> StatementDecided:
+def _statement_event(case: Case, decision: EnvelopeDecision, at: int) -> EnvelopeDecided:
     statement = case.statement
-    return StatementDecided(
+    return EnvelopeDecided(
         at=at,
         receipt=case.message.receipt,
-        statement_hash=statement.hash if statement else None,
+        envelope_id=statement.hash if statement else None,
         decision=decision,
         observed_at=case.message.observed_at,
-        sender_pubkey=statement.signer if statement else None,
+        sender=statement.signer if statement else None,
         reason=case.reason,
     )
 
@@ -84,12 +84,12 @@ def _notification_event(notification: Notification, ruling: Ruling, at: int) -> 
     return NotificationDecided(
         at=at,
         receipt=notification.receipt,
-        statement_hash=notification.statement_hash,
+        envelope_id=notification.envelope_id,
         decision=ruling.decision,
         subscription_id=UUID(receiver.subscription_id),
         client_id=receiver.client_id,
-        notify_type=receiver.notify_type,
-        sender_pubkey=notification.sender,
+        channel=receiver.channel,
+        sender=notification.sender,
         topic=notification.match.topic,
         order=ruling.order,
         judged_at=ruling.judged_at,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clarion import tables
 from clarion.events import EventLog
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.metrics import metrics_of
 from match.admission import Admission
 from match.batch import Matcher
@@ -98,7 +98,7 @@ class Room:
             pool=clients.pool,
             clock=clock,
         )
-        delays = Delays(clients.sqs, settings.statements_queue_url, clients.pool)
+        delays = Delays(clients.sqs, settings.envelopes_queue_url, clients.pool)
         report = Report(
             events=EventLog(clients.firehose, settings.events_stream),
             metrics=metrics_of(SERVICE, settings.stage),
@@ -149,7 +149,7 @@ def _opened(records: Sequence[Mapping[str, Any]]) -> tuple[list[Case], list[Dead
     for record in records:
         message_id, body = record["messageId"], record["body"]
         try:
-            cases.append(Case(message_id, StatementMessage.model_validate_json(body)))
+            cases.append(Case(message_id, EnvelopeMessage.model_validate_json(body)))
         except ValidationError as flaw:
             poisoned.append(DeadLetter(message_id, body, _reason(flaw)))
     return cases, poisoned

@@ -17,7 +17,7 @@ class MatchSettings(Settings):
     """
 
     table_prefix: str
-    statements_queue_url: str
+    envelopes_queue_url: str
     apns_queue_url: str
     voip_queue_url: str
     fcm_queue_url: str

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -16,7 +16,7 @@ class Source:
         self._s3 = s3
         self._bucket = bucket
 
-    def read(self, message: StatementMessage) -> bytes:
+    def read(self, message: EnvelopeMessage) -> bytes:
         if message.location is None:
             return message.statement or b""
         return self._s3().get_object(Bucket=self._bucket, Key=message.location)["Body"].read()

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from clarion.decisions import StatementDecision
+from clarion.decisions import EnvelopeDecision
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, Statement, decode
 from clarion.networks.statements.signature import verify
 
@@ -18,7 +18,7 @@ class Verified(NamedTuple):
 class Rejected(NamedTuple):
     """A statement that goes no further; without one if it could not be decoded."""
 
-    decision: StatementDecision
+    decision: EnvelopeDecision
     reason: str | None = None
     statement: Statement | None = None
 
@@ -28,12 +28,12 @@ def judge(raw: bytes, now: int) -> Verified | Rejected:
     try:
         statement = decode(raw)
     except MalformedStatement as flaw:
-        return Rejected(StatementDecision.MALFORMED, str(flaw))
+        return Rejected(EnvelopeDecision.MALFORMED, str(flaw))
     proof = statement.proof
     if statement.expires_at * 1000 <= now:
-        return Rejected(StatementDecision.EXPIRED, statement=statement)
+        return Rejected(EnvelopeDecision.EXPIRED, statement=statement)
     if proof is None or proof.kind is not ProofKind.SR25519:
-        return Rejected(StatementDecision.UNSUPPORTED_PROOF, statement=statement)
+        return Rejected(EnvelopeDecision.UNSUPPORTED_PROOF, statement=statement)
     if not verify(statement):
-        return Rejected(StatementDecision.BAD_SIGNATURE, statement=statement)
+        return Rejected(EnvelopeDecision.BAD_SIGNATURE, statement=statement)
     return Verified(statement, statement.hash, proof.signer)

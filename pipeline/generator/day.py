@@ -5,7 +5,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, StatementDecision
+from clarion.decisions import NotificationDecision, EnvelopeDecision
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.plan import Plan
 from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns
@@ -98,8 +98,8 @@ def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
 
 
 def _rule_as_json(rule: Column) -> Column:
-    keys = [F.lower(F.hex(rule[name])).alias(name) for name in ("sender_pubkey", "topic")]
-    return F.struct(*keys, rule["push_type"].alias("push_type"))
+    keys = [F.lower(F.hex(rule[name])).alias(name) for name in ("sender", "topic")]
+    return F.struct(*keys, rule["wanted"].alias("wanted"))
 
 
 def _observed(shown: DataFrame) -> DataFrame:
@@ -118,7 +118,7 @@ def _as_told() -> Column:
 
 
 def _told(notified: DataFrame) -> DataFrame:
-    told = F.when(_fault("mistold"), StatementDecision.BAD_SIGNATURE).otherwise(StatementDecision.MATCHED)
+    told = F.when(_fault("mistold"), EnvelopeDecision.BAD_SIGNATURE).otherwise(EnvelopeDecision.MATCHED)
     return notified.groupBy("receipt").agg(F.min(told).alias("decision"))
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
 from pipeline.generator.people import topic_key
 from pipeline.generator.plan import Plan
 
@@ -19,10 +19,10 @@ LIMIT, WINDOW_MS, COOLDOWN_MS = 30, 60_000, 120_000
 _GONE_AFTER_MS = 400
 _DECIDED = "sender long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
 _FATES = {
-    "malformed": StatementDecision.MALFORMED,
-    "foreign": StatementDecision.UNSUPPORTED_PROOF,
-    "expired": StatementDecision.EXPIRED,
-    "forged": StatementDecision.BAD_SIGNATURE,
+    "malformed": EnvelopeDecision.MALFORMED,
+    "foreign": EnvelopeDecision.UNSUPPORTED_PROOF,
+    "expired": EnvelopeDecision.EXPIRED,
+    "forged": EnvelopeDecision.BAD_SIGNATURE,
 }
 
 
@@ -39,7 +39,7 @@ def wants(shown: DataFrame, rules: DataFrame, people: DataFrame) -> DataFrame:
     of_rules = shown.join(rules, on=["sender", "topic"], how="inner")
     return of_rules.join(people.drop("flips_at"), on="sub", how="inner").select(
         "m", "copy", "receipt", "sender", "topic", "kind", "flood", "shown_twice", "outage", "observed_at", "decided_at",
-        "statement_hash", "sender_pubkey", "sub", "client", "subscription_id", "client_id", "notify_type", "dies_at",
+        "envelope_id", "sender", "sub", "client", "subscription_id", "client_id", "channel", "dies_at",
         "since", "until", "flips_at",
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ def _crowded(times: list[int], at: int) -> bool:
 
 def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
     """The lake's kind `statement`; `told` are receipts with a `decision` that prevails over what the statement is."""
-    fate = F.lit(str(StatementDecision.UNMATCHED))
+    fate = F.lit(str(EnvelopeDecision.UNMATCHED))
     for kind, decision in _FATES.items():
         fate = F.when(F.col("kind") == kind, decision).otherwise(fate)
     fate = F.coalesce("decision", fate)
@@ -124,10 +124,10 @@ def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
         .select(
             F.col("decided_at").alias("at"),
             "receipt",
-            F.when(known, F.col("statement_hash")).alias("statement_hash"),
+            F.when(known, F.col("envelope_id")).alias("envelope_id"),
             fate.alias("decision"),
             "observed_at",
-            F.when(known, F.col("sender_pubkey")).alias("sender_pubkey"),
+            F.when(known, F.col("sender")).alias("sender"),
             F.lit(None).cast("string").alias("reason"),
         )
     )
@@ -138,12 +138,12 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
     return notified.select(
         F.col("decided_at").alias("at"),
         "receipt",
-        "statement_hash",
+        "envelope_id",
         "decision",
         "subscription_id",
         "client_id",
-        "notify_type",
-        "sender_pubkey",
+        "channel",
+        "sender",
         topic_key(plan).alias("topic"),
         "order",
         F.col("observed_at").alias("judged_at"),
@@ -171,8 +171,8 @@ def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
     )
     tried = queued.withColumn("attempt", F.explode(F.when(gone, F.array(F.lit(1))).otherwise(steps)))
     outcomes = tried.select(
-        (F.col("decided_at") + took).alias("at"), "receipt", "statement_hash", decision.alias("decision"),
-        "subscription_id", "notify_type", "attempt",
+        (F.col("decided_at") + took).alias("at"), "receipt", "envelope_id", decision.alias("decision"),
+        "subscription_id", "channel", "attempt",
         (F.col("decided_at") - F.col("observed_at") + took).alias("latency_ms"),
         plan.uuid("push", *who).alias("name"),
     )  # fmt: skip

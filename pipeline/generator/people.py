@@ -15,7 +15,7 @@ _FLIP_LEAD = 500
 
 
 def subscriptions(spark: SparkSession, plan: Plan) -> DataFrame:
-    """`sub, client, subscription_id, client_id, notify_type, dies_at, flips_at`.
+    """`sub, client, subscription_id, client_id, channel, dies_at, flips_at`.
 
     Every other client has an iPhone with two subscriptions. Some tokens die and some rule sets are replaced during
     the day; never those of the clients that are flooded.
@@ -33,7 +33,7 @@ def subscriptions(spark: SparkSession, plan: Plan) -> DataFrame:
         "client",
         plan.uuid("subscription", "sub").alias("subscription_id"),
         plan.key("client", "client").alias("client_id"),
-        kind.alias("notify_type"),
+        kind.alias("channel"),
         F.when(dies, plan.moment(0.2 + 0.5 * plan.chance("dies_at", "sub"))).alias("dies_at"),
         F.when(flips, plan.moment(0.3 + 0.3 * plan.chance("flips_at", "sub"))).alias("flips_at"),
     )
@@ -58,7 +58,7 @@ def rules(people: DataFrame, plan: Plan) -> DataFrame:
 
 def subscription_changes(people: DataFrame, deaths: DataFrame, plan: Plan) -> DataFrame:
     """The lake's kind `subscription`; `deaths` are `sub, invalid_at`."""
-    same = ("subscription_id", "client_id", "notify_type")
+    same = ("subscription_id", "client_id", "channel")
     created = people.select(*_change(F.lit(plan.start - 2 * _DAY), SubscriptionStatus.ACTIVE, 1, 0), *same)
     flipped = people.where(F.col("flips_at").isNotNull()).select(
         *_change(F.col("flips_at"), SubscriptionStatus.ACTIVE, 2, 2), *same
@@ -82,7 +82,7 @@ def rule_changes(people: DataFrame, chosen: DataFrame, senders: DataFrame, plan:
     kept = named.where(F.col("until").isNull() & replaced).select(
         "*", *_rule_change("added", F.col("flips_at") - _FLIP_LEAD, 2, 2)
     )
-    rule = F.struct("sender_pubkey", topic_key(plan).alias("topic"), F.lit(None).cast("string").alias("push_type"))
+    rule = F.struct("sender", topic_key(plan).alias("topic"), F.lit(None).cast("string").alias("wanted"))
     changes = added.unionByName(removed).unionByName(kept)
     return changes.groupBy("at", "change", "subscription_id", "generation", "revision").agg(
         F.collect_list(rule).alias("rules")

@@ -25,12 +25,12 @@ _STEP_MS = 150
 _MONTH = 30 * 24 * 3600
 OF_FLOODS = 1 << 40
 """Where the numbers of flooding statements begin."""
-_SIGNED = "m long, statement binary, statement_hash binary, sender_pubkey binary"
+_SIGNED = "m long, statement binary, envelope_id binary, sender binary"
 _ARROW = pa.schema([
     ("m", pa.int64()),
     ("statement", pa.binary()),
-    ("statement_hash", pa.binary()),
-    ("sender_pubkey", pa.binary()),
+    ("envelope_id", pa.binary()),
+    ("sender", pa.binary()),
 ])  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 
 
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
-    """The drafts with `statement, statement_hash, sender_pubkey`. Other bytes at each evaluation: write them down."""
+    """The drafts with `statement, envelope_id, sender`. Other bytes at each evaluation: write them down."""
     words = drafted.select("m", "sender", "kind", "observed_at", topic_key(plan).alias("topic"))
     spread = words.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
     return drafted.join(spread, on="m", how="inner")
@@ -50,17 +50,17 @@ def observations(made: DataFrame, plan: Plan) -> DataFrame:
     """A row for each time that a statement was shown, with its `receipt`, `copy` and `observed_at`."""
     times = F.when(F.col("again_at").isNull(), F.array("observed_at")).otherwise(F.array("observed_at", "again_at"))
     shown = made.select(
-        "m", "sender", "topic", "kind", "flood", "statement", "statement_hash", "sender_pubkey",
+        "m", "sender", "topic", "kind", "flood", "statement", "envelope_id", "sender",
         F.col("again_at").isNotNull().alias("shown_twice"), F.posexplode(times).alias("copy", "observed_at"),
     )  # fmt: skip
     return shown.withColumn("receipt", plan.uuid("receipt", "m", "copy"))
 
 
 def senders(spark: SparkSession, plan: Plan) -> DataFrame:
-    """`sender, sender_pubkey`."""
+    """`sender, sender`."""
     count = plan.senders + plan.floods
     numbers = spark.range(count).select(F.col("id").alias("sender"))
-    return numbers.mapInArrow(partial(_key_batches, seed=plan.seed), "sender long, sender_pubkey binary")
+    return numbers.mapInArrow(partial(_key_batches, seed=plan.seed), "sender long, sender binary")
 
 
 def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -117,7 +117,7 @@ def _made(draft: dict[str, object], seed: int) -> dict[str, object]:
         case _:
             raise TypeError(f"no draft: {draft}")
     raw = statement.encoded + b"!" * (kind == "malformed")
-    return {"m": m, "statement": raw, "statement_hash": statement.hash, "sender_pubkey": statement.signer}
+    return {"m": m, "statement": raw, "envelope_id": statement.hash, "sender": statement.signer}
 
 
 def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Statement:
@@ -145,5 +145,5 @@ def _key_batches(batches: Iterable[pa.RecordBatch], seed: int) -> Iterator[pa.Re
     for batch in batches:
         publics = [keypair(seed, sender)[0] for sender in batch.column("sender").to_pylist()]
         yield pa.RecordBatch.from_arrays(
-            [batch.column("sender"), pa.array(publics, pa.binary())], names=["sender", "sender_pubkey"]
+            [batch.column("sender"), pa.array(publics, pa.binary())], names=["sender", "sender"]
         )

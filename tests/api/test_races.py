@@ -161,7 +161,7 @@ def seen_by_the_matcher(sid: str) -> Blocks | None:
 
 
 def in_force(sid: str, generation: float, pair: bytes) -> bool:
-    found = Rule.by_sender_topic.query(pair, Rule.subscription_id == sid)
+    found = Rule.by_key.query(pair, Rule.subscription_id == sid)
     return any(split_rule_key(rule.rule_key)[0] == generation for rule in found)
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
 
 A, B = "ab" * 32, "cd" * 32
@@ -109,7 +109,7 @@ def test_a_rule_whose_notify_type_a_post_changes_is_reported_as_added_only(clien
     client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1) | {"notify_type": "voip"}]})
     [event] = emitted.events
     assert isinstance(event, RulesChanged)
-    voip = RuleRef(sender_pubkey=bytes.fromhex(A), topic=bytes.fromhex(T1), push_type=PushType.VOIP)
+    voip = RuleRef(sender_pubkey=bytes.fromhex(A), topic=bytes.fromhex(T1), push_type=Wanted.CALL)
     assert (event.change, event.rules) == ("added", (voip,))
 
 

@@ -76,7 +76,7 @@ def stored(sid: str) -> int:
 
 
 def in_index(rules: RuleSet) -> int:
-    return sum(1 for pair in rules for _ in Rule.by_sender_topic.query(pair))
+    return sum(1 for pair in rules for _ in Rule.by_key.query(pair))
 
 
 def replace(requests: Requests, sid: str, rules: RuleSet) -> None:

@@ -57,8 +57,8 @@ def test_without_a_command_it_helps(clarion: Clarion) -> None:
 def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deployment whose every subscription holds a token, and whose dispatch answers nothing."""
     monkeypatch.setattr(send_test, "POLL_SECONDS", 0.1)
-    for notify_type, token in (("apns", APPLE), ("voip", APPLE), ("fcm", GOOGLE)):
-        row = Subscription(str(uuid4()), client_id=b"c" * 32, notify_type=notify_type, token=token, status="active")
+    for channel, token in (("apns", APPLE), ("voip", APPLE), ("fcm", GOOGLE)):
+        row = Subscription(str(uuid4()), client_id=b"c" * 32, channel=channel, token=token, status="active")
         row.generation, row.rule_count, row.created_at, row.updated_at = 0, 0, 1, 1
         row.save()
 

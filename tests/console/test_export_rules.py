@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from clarion.tables import Rule, Subscription, rule_key
 from console import export_rules
 from tests.console.account import Account, Clarion
@@ -18,7 +18,7 @@ TOKEN = "f00d" * 16
 def subscribe(client: bytes, *rules: tuple[bytes, bytes], generation: int = 3, **changes: Any) -> str:
     name = str(uuid4())
     attributes: dict[str, Any] = {
-        "notify_type": "fcm",
+        "channel": "fcm",
         "token": TOKEN,
         "status": "active",
         "rule_count": len(rules),
@@ -30,8 +30,8 @@ def subscribe(client: bytes, *rules: tuple[bytes, bytes], generation: int = 3, *
     return name
 
 
-def allow(name: str, generation: int, sender: bytes, topic: bytes, push_type: str | None = None) -> None:
-    Rule(name, rule_key(generation, sender, topic), sender_topic=sender + topic, push_type=push_type).save()
+def allow(name: str, generation: int, sender: bytes, topic: bytes, wanted: str | None = None) -> None:
+    Rule(name, rule_key(generation, sender, topic), sender_topic=sender + topic, wanted=wanted).save()
 
 
 def lines(out: str) -> list[dict[str, Any]]:
@@ -40,14 +40,14 @@ def lines(out: str) -> list[dict[str, Any]]:
 
 def test_each_rule_is_a_line_with_its_subscription(clarion: Clarion, account: Account) -> None:
     name = subscribe(BOB, (ALICE, CHAT), app="second", environment="sandbox")
-    allow(name, 3, ALICE, CALLS, PushType.VOIP)
+    allow(name, 3, ALICE, CALLS, Wanted.CALL)
     Subscription(name).update([Subscription.rule_count.set(2)])
 
     ended = clarion("export-rules")
 
-    both = {"client_id": BOB.hex(), "subscription_id": name, "notify_type": "fcm", "status": "active"}
-    both |= {"app": "second", "environment": "sandbox", "sender_pubkey": ALICE.hex()}
-    assert lines(ended.out) == [both | {"topic": CHAT.hex()}, both | {"topic": CALLS.hex(), "push_type": "voip"}]
+    both = {"client_id": BOB.hex(), "subscription_id": name, "channel": "fcm", "status": "active"}
+    both |= {"app": "second", "environment": "sandbox", "sender": ALICE.hex()}
+    assert lines(ended.out) == [both | {"topic": CHAT.hex()}, both | {"topic": CALLS.hex(), "wanted": "voip"}]
     assert "1 subscriptions, 2 rules" in ended.err
 
 
@@ -100,7 +100,7 @@ def test_a_token_is_not_even_read(account: Account) -> None:
 def test_many_subscriptions_are_all_told(clarion: Clarion, account: Account, count: int) -> None:
     with Subscription.batch_write() as batch:
         for number in range(count):
-            row = Subscription(str(uuid4()), client_id=number.to_bytes(32), notify_type="apns", token=TOKEN)
+            row = Subscription(str(uuid4()), client_id=number.to_bytes(32), channel="apns", token=TOKEN)
             row.status, row.generation, row.rule_count, row.created_at, row.updated_at = "active", 0, 0, 1, 1
             batch.save(row)
 

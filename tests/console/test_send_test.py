@@ -46,10 +46,10 @@ def _tried(message: PushMessage, decision: PushDecision, attempt: int) -> PushTr
     return PushTried(
         at=message.observed_at + 70,
         receipt=message.receipt,
-        statement_hash=message.statement_hash,
+        envelope_id=message.envelope_id,
         decision=decision,
         subscription_id=message.subscription_id,
-        notify_type=message.notify_type,
+        channel=message.channel,
         attempt=attempt,
         latency_ms=70,
         status=200 if decision is PushDecision.DELIVERED else 400,

@@ -30,13 +30,13 @@ def measure(account: Account, name: str, room: str, *values: float) -> None:
 
 
 def test_the_funnel_is_that_of_the_dashboard(account: Account) -> None:
-    measure(account, "statements_received", "ingest", 60, 40)
-    measure(account, "statement_matched", "match", 7)
+    measure(account, "envelopes_received", "ingest", 60, 40)
+    measure(account, "envelope_matched", "match", 7)
     measure(account, "push_delivered", "dispatch", 5)
 
     found = look(account.here, 60, 0)
 
-    assert found.measures.counts == {"statements_received": 100, "statement_matched": 7, "push_delivered": 5}
+    assert found.measures.counts == {"envelopes_received": 100, "envelope_matched": 7, "push_delivered": 5}
 
 
 def test_gauges_are_the_latest(account: Account) -> None:

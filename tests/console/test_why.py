@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
-from clarion.events import NotificationDecided, PushTried, StatementDecided, StatementObserved
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
+from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
 from clarion.networks.statements import codec
 from console.lake import hours_back
 from local.device import Device, topic_of
@@ -36,30 +36,30 @@ class Way:
         self.at += 100
         return self.at
 
-    def observed(self, **content: Any) -> StatementObserved:
+    def observed(self, **content: Any) -> EnvelopeObserved:
         content = content or {"statement": RAW}
-        return StatementObserved(at=self._next(), receipt=self.receipt, observed_at=self.began, **content)
+        return EnvelopeObserved(at=self._next(), receipt=self.receipt, observed_at=self.began, **content)
 
-    def statement(self, decision: StatementDecision, reason: str | None = None) -> StatementDecided:
-        known = {"receipt": self.receipt, "statement_hash": HASH, "observed_at": self.began, "sender_pubkey": ALICE}
-        return StatementDecided(at=self._next(), decision=decision, reason=reason, **known)
+    def statement(self, decision: EnvelopeDecision, reason: str | None = None) -> EnvelopeDecided:
+        known = {"receipt": self.receipt, "envelope_id": HASH, "observed_at": self.began, "sender": ALICE}
+        return EnvelopeDecided(at=self._next(), decision=decision, reason=reason, **known)
 
     def notification(self, to: UUID, decision: NotificationDecision, client: bytes = BOB) -> NotificationDecided:
-        known = {"receipt": self.receipt, "statement_hash": HASH, "sender_pubkey": ALICE, "topic": CHAT}
+        known = {"receipt": self.receipt, "envelope_id": HASH, "sender": ALICE, "topic": CHAT}
         channel = Channel.APNS
         return NotificationDecided(
-            at=self._next(), decision=decision, subscription_id=to, client_id=client, notify_type=channel, **known
+            at=self._next(), decision=decision, subscription_id=to, client_id=client, channel=channel, **known
         )
 
     def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **told: Any) -> PushTried:
         at = self._next()
-        known = {"receipt": self.receipt, "statement_hash": HASH, "notify_type": Channel.APNS}
+        known = {"receipt": self.receipt, "envelope_id": HASH, "channel": Channel.APNS}
         return PushTried(
             at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **told
         )
 
 
-MATCHED, QUEUED = StatementDecision.MATCHED, NotificationDecision.QUEUED
+MATCHED, QUEUED = EnvelopeDecision.MATCHED, NotificationDecision.QUEUED
 
 
 type Why = Callable[..., Any]
@@ -90,7 +90,7 @@ def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, acc
 
     (trace,) = why()["traces"]
 
-    assert (trace["receipt"], trace["sender_pubkey"]) == (str(way.receipt), ALICE.hex())
+    assert (trace["receipt"], trace["sender"]) == (str(way.receipt), ALICE.hex())
     told = [
         (step["what"], step["after_ms"], step["attempt"], step["status"], step["reason"]) for step in trace["steps"]
     ]
@@ -132,7 +132,7 @@ def test_bytes_that_are_no_statement_are_found_by_their_hash(clarion: Clarion, a
 def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:
     way = Way()
     account.tell_lake(way.observed(location="statements/1"), Way().observed(location="statements/2"))
-    account.tell_lake(way.statement(StatementDecision.BAD_SIGNATURE))
+    account.tell_lake(way.statement(EnvelopeDecision.BAD_SIGNATURE))
 
     assert whats(why()) == [["observed", "bad_signature"]]
 
@@ -185,7 +185,7 @@ def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
 def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Why, account: Account) -> None:
     early = datetime.now(UTC) - timedelta(hours=3)
     way = Way(early)
-    account.tell_lake(way.observed(), way.statement(StatementDecision.EXPIRED), arrived=early)
+    account.tell_lake(way.observed(), way.statement(EnvelopeDecision.EXPIRED), arrived=early)
     for hours in (4, 5, 20):
         account.tell_lake(Way().observed(statement=b"x"), arrived=early - timedelta(hours=hours))
 
@@ -225,13 +225,13 @@ def test_how_far_back_is_the_operators_choice(why: Why, account: Account, words:
     early = datetime.now(UTC) - timedelta(days=2)
     if words[:2] == ("--from", "2026-11-01"):
         words = (*words, "--to", "2026-11-02")
-    account.tell_lake(Way(early).statement(StatementDecision.EXPIRED), arrived=early)
+    account.tell_lake(Way(early).statement(EnvelopeDecision.EXPIRED), arrived=early)
 
     assert bool(why(*words)["traces"]) is found
 
 
 def test_lines_of_a_newer_clarion_are_counted(why: Why, account: Account) -> None:
-    account.tell_lake(b'{"version":2,"event":"statement","statement_hash":"%s"}' % HASH.hex().encode())
+    account.tell_lake(b'{"version":2,"event":"statement","envelope_id":"%s"}' % HASH.hex().encode())
 
     assert why()["summary"][-1].startswith("1 lines could not be read")
 

@@ -32,7 +32,7 @@ def tried(connection: Connection) -> Subscription:
     subscription = Subscription(
         "a-subscription",
         client_id=b"c" * 32,
-        notify_type="apns",
+        channel="apns",
         token="a1" * 32,
         status="active",
         generation=1,

@@ -16,8 +16,8 @@ from pynamodb.attributes import Attribute, BinaryAttribute, NumberAttribute
 from pynamodb.models import Model
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
-from clarion.messages import Message, PushMessage, Span, StatementMessage
+from clarion.decisions import Wanted
+from clarion.messages import Message, PushMessage, Span, EnvelopeMessage
 from clarion.tables import MODELS, Subscription
 from tests import previous
 
@@ -25,21 +25,21 @@ RECEIPT, SUBSCRIPTION, TOKEN = UUID(int=1), UUID(int=2), UUID(int=3)
 LEG = Span(after="4", until="8", page=2, token=TOKEN)
 
 WRITTEN: Mapping[str, Message] = {
-    "a statement": StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
-    "a large statement": StatementMessage(receipt=RECEIPT, observed_at=1, location="statements/1"),
-    "a second look": StatementMessage(
+    "a statement": EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
+    "a large statement": EnvelopeMessage(receipt=RECEIPT, observed_at=1, location="statements/1"),
+    "a second look": EnvelopeMessage(
         receipt=RECEIPT, observed_at=1, statement=b"\xff", changed=(str(SUBSCRIPTION),), look_id=TOKEN, replayed_since=0
     ),
-    "a page": StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\xff", span=LEG),
+    "a page": EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\xff", span=LEG),
     "a push": PushMessage(
         receipt=RECEIPT,
         observed_at=1,
-        statement_hash=b"\x01" * 32,
+        envelope_id=b"\x01" * 32,
         subscription_id=SUBSCRIPTION,
         client_id=b"\x02" * 32,
-        notify_type=Channel.FCM,
-        push_type=PushType.VOIP,
-        sender_pubkey=b"\x03" * 32,
+        channel=Channel.FCM,
+        wanted=Wanted.CALL,
+        sender=b"\x03" * 32,
         topic=b"\x04" * 32,
         data=b"\x05",
         truncated=True,
@@ -50,7 +50,7 @@ WRITTEN: Mapping[str, Message] = {
 FIRST_VERSION = {
     "a statement": (
         '{"version":1,"receipt":"00000000-0000-0000-0000-000000000001","observed_at":1,"statement":"AP8="}',
-        StatementMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
+        EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
     ),
     "a push": (
         json.dumps(
@@ -58,11 +58,11 @@ FIRST_VERSION = {
                 "version": 1,
                 "receipt": str(RECEIPT),
                 "observed_at": 1,
-                "statement_hash": "01",
+                "envelope_id": "01",
                 "subscription_id": str(SUBSCRIPTION),
                 "client_id": "02",
-                "notify_type": "apns",
-                "sender_pubkey": "03",
+                "channel": "apns",
+                "sender": "03",
                 "topic": "04",
                 "data": "05",
                 "expires_at": 9,
@@ -71,11 +71,11 @@ FIRST_VERSION = {
         PushMessage(
             receipt=RECEIPT,
             observed_at=1,
-            statement_hash=b"\x01",
+            envelope_id=b"\x01",
             subscription_id=SUBSCRIPTION,
             client_id=b"\x02",
-            notify_type=Channel.APNS,
-            sender_pubkey=b"\x03",
+            channel=Channel.APNS,
+            sender=b"\x03",
             topic=b"\x04",
             data=b"\x05",
             expires_at=9,
@@ -195,7 +195,7 @@ def test_a_row_of_the_first_version_is_understood() -> None:
     row = {
         "subscription_id": {"S": str(SUBSCRIPTION)},
         "client_id": {"B": b"\x02"},
-        "notify_type": {"S": "apns"},
+        "channel": {"S": "apns"},
         "token": {"S": "a1" * 32},
         "status": {"S": "active"},
         "generation": {"N": "3"},

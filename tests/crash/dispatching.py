@@ -90,7 +90,7 @@ class Dispatching:
     def _push_to(self, trouble: Trouble) -> Subscription:
         token = troubled_token(trouble, next(_devices))
         now = int(NOW * 1000)
-        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, notify_type="apns", token=token, status="active")
+        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, channel="apns", token=token, status="active")
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
         Token(token_hash(Channel.APNS, token), subscription_id=row.subscription_id, client_id=row.client_id).save()
@@ -98,11 +98,11 @@ class Dispatching:
             PushMessage(
                 receipt=uuid4(),
                 observed_at=now,
-                statement_hash=uuid4().bytes * 2,
+                envelope_id=uuid4().bytes * 2,
                 subscription_id=row.subscription_id,
                 client_id=row.client_id,
-                notify_type=Channel.APNS,
-                sender_pubkey=bytes(32),
+                channel=Channel.APNS,
+                sender=bytes(32),
                 topic=bytes(32),
                 data=b"sealed",
                 expires_at=int(NOW) + 3600,

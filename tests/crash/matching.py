@@ -13,9 +13,9 @@ from uuid import uuid4
 import boto3
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, StatementDecision
+from clarion.decisions import NotificationDecision, EnvelopeDecision
 from clarion.limiter import MAX_PACKED_BYTES, Admitted, mark_of, pack, unpack
-from clarion.messages import PushMessage, StatementMessage
+from clarion.messages import PushMessage, EnvelopeMessage
 from clarion.networks.statements.codec import Statement, encode
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
 from match.room import Clients
@@ -54,17 +54,17 @@ class Matching:
         self._dead = list[str]()
         self._wanted: dict[bytes, set[str]] = defaultdict(set)
         self._receipts: dict[bytes, list[str]] = defaultdict(list)
-        self._statement_decisions: dict[str, StatementDecision] = {}
+        self._statement_decisions: dict[str, EnvelopeDecision] = {}
         self._lay_out()
 
     def _lay_out(self) -> None:
         scene = self._scene
         busy, fresh = uuid4().bytes * 2, uuid4().bytes * 2
         self._busy = [
-            scene.subscribe(client_id=busy, notify_type=Channel.APNS, subscription_id=_name("9")),
-            scene.subscribe(client_id=busy, notify_type=Channel.VOIP, subscription_id=_name("9")),
+            scene.subscribe(client_id=busy, channel=Channel.APNS, subscription_id=_name("9")),
+            scene.subscribe(client_id=busy, channel=Channel.VOIP, subscription_id=_name("9")),
         ]
-        self._fresh = [scene.subscribe(client_id=fresh, notify_type=Channel.FCM, subscription_id=_name("9"))]
+        self._fresh = [scene.subscribe(client_id=fresh, channel=Channel.FCM, subscription_id=_name("9"))]
         self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
         self._unseen = self._subscribe_unseen()
         self._fill(busy, LIMIT - 1)
@@ -75,9 +75,9 @@ class Matching:
         self._send(first, told)
         both = scene.sender.states(TOPIC, OTHER)
         self._send(both, [*told, *self._crowd, self._unseen], changed=(self._unseen.subscription_id,))
-        self._send(Sender().states(TOPIC), [], StatementDecision.UNMATCHED)
-        self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], StatementDecision.BAD_SIGNATURE)
-        self._lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+        self._send(Sender().states(TOPIC), [], EnvelopeDecision.UNMATCHED)
+        self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], EnvelopeDecision.BAD_SIGNATURE)
+        self._lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
         self._enqueue(self._lost)
 
     def _subscribe_unseen(self) -> Subscription:
@@ -98,7 +98,7 @@ class Matching:
         self,
         statement: Statement,
         told: list[Subscription],
-        decision: StatementDecision = StatementDecision.MATCHED,
+        decision: EnvelopeDecision = EnvelopeDecision.MATCHED,
         *,
         large: bool = False,
         changed: tuple[str, ...] = (),
@@ -115,7 +115,7 @@ class Matching:
         self._receipts[statement.hash].append(str(message.receipt))
         self._statement_decisions[str(message.receipt)] = decision
 
-    def _enqueue(self, message: StatementMessage) -> None:
+    def _enqueue(self, message: EnvelopeMessage) -> None:
         self._waiting[str(next(self._numbers))] = message.to_json()
 
     # ---- what the harness asks for ----------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Matching:
         queued = _receipts(pushes)
         assert queued.keys() <= set(self._wishes()), "a push went to one who did not want it"
         assert all(len(receipts) == 1 for receipts in queued.values()), "two receipts of one statement were queued"
-        counts = Counter((push.statement_hash, push.subscription_id) for push in pushes)
+        counts = Counter((push.envelope_id, push.subscription_id) for push in pushes)
         assert max(counts.values(), default=0) <= 2, "more than one batch was repeated"
 
     def _wishes(self) -> Iterator[tuple[bytes, str]]:
@@ -195,7 +195,7 @@ class Matching:
     def _check_budgets(self, pushes: list[PushMessage]) -> None:
         told: dict[bytes, set[bytes]] = defaultdict(set)
         for push in pushes:
-            told[push.client_id].add(mark_of(push.statement_hash))
+            told[push.client_id].add(mark_of(push.envelope_id))
         assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
         crowd = [*self._crowd, self._unseen]
         assert all(len(told[one.client_id]) == 1 for one in crowd), "not each of the crowd was told"
@@ -223,7 +223,7 @@ def _receipts(pushes: list[PushMessage]) -> dict[tuple[bytes, str], set[str]]:
     """By which receipts each statement was queued for each subscription."""
     queued: dict[tuple[bytes, str], set[str]] = defaultdict(set)
     for push in pushes:
-        queued[push.statement_hash, str(push.subscription_id)].add(str(push.receipt))
+        queued[push.envelope_id, str(push.subscription_id)].add(str(push.receipt))
     return queued
 
 

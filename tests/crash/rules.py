@@ -38,7 +38,7 @@ class Replacement:
         Subscription(
             self._name,
             client_id=self._client_id,
-            notify_type="apns",
+            channel="apns",
             token="a-token",
             status="active",
             generation=0,

@@ -154,11 +154,11 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def register(aws: None) -> Callable[..., Subscription]:
     """A subscription as the API makes it."""
 
-    def register(notify_type: Channel, token: str, **changes: Any) -> Subscription:
+    def register(channel: Channel, token: str, **changes: Any) -> Subscription:
         made_at = 1_700_000_000_000
         attributes = {
             "client_id": b"c" * 32,
-            "notify_type": notify_type.value,
+            "channel": channel.value,
             "token": token,
             "status": "active",
             "generation": 1,
@@ -169,7 +169,7 @@ def register(aws: None) -> Callable[..., Subscription]:
         }
         subscription = Subscription(str(uuid4()), **(attributes | changes))
         subscription.save()
-        owner = Token(token_hash(notify_type, token), client_id=subscription.client_id)
+        owner = Token(token_hash(channel, token), client_id=subscription.client_id)
         owner.subscription_id = subscription.subscription_id
         owner.save()
         return subscription
@@ -185,11 +185,11 @@ def message() -> Callable[..., PushMessage]:
         content = {
             "receipt": uuid4(),
             "observed_at": int(NOW * 1000),
-            "statement_hash": uuid4().bytes + uuid4().bytes,
+            "envelope_id": uuid4().bytes + uuid4().bytes,
             "subscription_id": subscription.subscription_id,
             "client_id": subscription.client_id,
-            "notify_type": subscription.notify_type,
-            "sender_pubkey": b"s" * 32,
+            "channel": subscription.channel,
+            "sender": b"s" * 32,
             "topic": b"t" * 32,
             "data": b"hello",
             "expires_at": int(NOW) + 3600,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clarion.networks.statements.payload import FcmMessage
+from clarion.networks import FcmMessage
 from clarion.providers.fcm import FcmApp, FcmPush, refusal
 from clarion.providers.outcomes import (
     Answered,
@@ -23,7 +23,7 @@ from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Transport
 from local.fcm import ERRORS, Fcm
 
-MESSAGE: FcmMessage = {"data": {"sender_pubkey": "00"}, "android": {"priority": "high"}}
+MESSAGE: FcmMessage = {"data": {"sender": "00"}, "android": {"priority": "high"}}
 
 words = st.sampled_from(["error", "status", "details", "errorCode", "fieldViolations", "field", "INTERNAL", "x"])
 documents = st.recursive(

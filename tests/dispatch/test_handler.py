@@ -55,16 +55,16 @@ def invoke(
     secrets.create_secret(Name="apns", SecretString=json.dumps(apns_secret))
     secrets.create_secret(Name="fcm", SecretString=account.as_json(fcm.token_uri))
 
-    def invoke(notify_type: Channel, message: PushMessage) -> dict[str, Any]:
+    def invoke(channel: Channel, message: PushMessage) -> dict[str, Any]:
         room._room.cache_clear()
         settings = {
             "stage": "blue",
             "table_prefix": "",
             "queue_url": queue,
-            "notify_type": notify_type.value,
+            "channel": channel.value,
             "events_stream": "events",
             "cleanup_queue_url": sqs.create_queue(QueueName="cleanup")["QueueUrl"],
-            "provider_secret_id": "fcm" if notify_type is Channel.FCM else "apns",
+            "provider_secret_id": "fcm" if channel is Channel.FCM else "apns",
             "bundle_id": BUNDLE,
             "apns_url": apns.url,
             "fcm_url": fcm.url,
@@ -107,7 +107,7 @@ def test_an_alert_reaches_apns_as_apple_asks_for_it(
     assert push.headers["apns-push-type"] == "alert"
     assert push.headers["apns-priority"] == "10"
     assert push.headers["apns-expiration"] == str(sent.expires_at)
-    assert push.headers["apns-collapse-id"] == sent.statement_hash.hex()
+    assert push.headers["apns-collapse-id"] == sent.envelope_id.hex()
     assert push.payload["statement"]["data"] == b"hello".hex()
 
 

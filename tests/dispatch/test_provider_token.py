@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clarion.channels import Channel
-from clarion.decisions import PushDecision, PushType
+from clarion.decisions import PushDecision, Wanted
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.credentials import APNS_PERIOD, ApnsCredential, ApnsKey, apns_token
@@ -37,9 +37,9 @@ type Write = Callable[..., PushMessage]
 def fresh(register: Callable[..., Subscription], message: Write, clock: Clock) -> Write:
     """A push message for a new subscription, observed this very moment."""
 
-    def fresh(notify_type: Channel = Channel.APNS, token: str | None = None) -> PushMessage:
+    def fresh(channel: Channel = Channel.APNS, token: str | None = None) -> PushMessage:
         now = int(clock())
-        row = register(notify_type, token or f"a{uuid4().hex}{uuid4().hex[1:]}")
+        row = register(channel, token or f"a{uuid4().hex}{uuid4().hex[1:]}")
         return message(row, observed_at=now * 1000, expires_at=now + 86_400)
 
     return fresh
@@ -259,6 +259,6 @@ def test_clocks_that_are_seconds_off_delay_a_push_by_seconds_and_never_look_like
 
 def push(judge: Judge, credential: ApnsCredential) -> Answered:
     app = ApnsApp(credential, name="first", bundle_id="io.pcf.polkadotapp")
-    one = ApnsPush(app=app, token="a1" * 32, body=b"{}", push_type=PushType.ALERT, push_id="")
+    one = ApnsPush(app=app, token="a1" * 32, body=b"{}", wanted=Wanted.ALERT, push_id="")
     (outcome,) = send(cast("Transport", judge), [one])
     return outcome

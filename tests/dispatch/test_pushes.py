@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp, ApnsPush
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
@@ -17,15 +17,15 @@ TOKEN = "a1" * 32
 
 @pytest.fixture
 def message() -> Callable[..., PushMessage]:
-    def message(notify_type: Channel = Channel.APNS, **changes: Any) -> PushMessage:
+    def message(channel: Channel = Channel.APNS, **changes: Any) -> PushMessage:
         content = {
             "receipt": uuid4(),
             "observed_at": NOW * 1000,
-            "statement_hash": b"h" * 32,
+            "envelope_id": b"h" * 32,
             "subscription_id": UUID(int=7),
             "client_id": b"c" * 32,
-            "notify_type": notify_type,
-            "sender_pubkey": b"s" * 32,
+            "channel": channel,
+            "sender": b"s" * 32,
             "topic": b"t" * 32,
             "data": b"hello",
             "expires_at": NOW + 3600,
@@ -56,7 +56,7 @@ def test_a_repeated_notification_makes_the_same_push(message: Callable[..., Push
 
 
 def test_each_subscription_and_each_statement_has_a_push_id_of_its_own(message: Callable[..., PushMessage]) -> None:
-    messages = [message(), message(subscription_id=UUID(int=8)), message(statement_hash=b"i" * 32)]
+    messages = [message(), message(subscription_id=UUID(int=8)), message(envelope_id=b"i" * 32)]
 
     assert len({push_id(one) for one in messages}) == 3
 
@@ -83,12 +83,12 @@ def test_apple_is_never_asked_to_keep_an_alert_longer_than_it_would(
 def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
     push = apns_of(message(Channel.VOIP), apns_app)
 
-    assert (push.expiration, push.push_type) == (0, PushType.VOIP)
+    assert (push.expiration, push.wanted) == (0, Wanted.CALL)
 
 
 def test_a_rule_never_changes_how_an_iphone_is_pushed(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
     for channel in (Channel.APNS, Channel.VOIP):
-        alert, call = (apns_of(message(channel, push_type=push_type), apns_app) for push_type in PushType)
+        alert, call = (apns_of(message(channel, wanted=wanted), apns_app) for wanted in Wanted)
         assert alert == call
 
 
@@ -100,7 +100,7 @@ def test_firebase_keeps_a_message_for_four_weeks_at_most(message: Callable[..., 
 def test_firebase_keeps_a_call_only_while_the_caller_waits(
     message: Callable[..., PushMessage], fcm_app: FcmApp
 ) -> None:
-    call = message(Channel.FCM, push_type=PushType.VOIP, observed_at=(NOW - 12) * 1000)
+    call = message(Channel.FCM, wanted=Wanted.CALL, observed_at=(NOW - 12) * 1000)
 
     assert fcm_of(call, fcm_app).ttl == 18
 
@@ -108,16 +108,16 @@ def test_firebase_keeps_a_call_only_while_the_caller_waits(
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        ({"notify_type": Channel.VOIP}, 30),
-        ({"notify_type": Channel.FCM, "push_type": PushType.VOIP}, 30),
-        ({"notify_type": Channel.VOIP, "expires_at": NOW + 5}, 5),
-        ({"notify_type": Channel.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
-        ({"notify_type": Channel.FCM, "push_type": PushType.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
-        ({"notify_type": Channel.APNS}, 3600),
-        ({"notify_type": Channel.APNS, "push_type": PushType.VOIP}, 3600),
-        ({"notify_type": Channel.VOIP, "push_type": PushType.ALERT}, 30),
-        ({"notify_type": Channel.FCM}, 3600),
-        ({"notify_type": Channel.APNS, "replayed_since": 0}, 3600),
+        ({"channel": Channel.VOIP}, 30),
+        ({"channel": Channel.FCM, "wanted": Wanted.CALL}, 30),
+        ({"channel": Channel.VOIP, "expires_at": NOW + 5}, 5),
+        ({"channel": Channel.VOIP, "replayed_since": (NOW - 12) * 1000}, 18),
+        ({"channel": Channel.FCM, "wanted": Wanted.CALL, "replayed_since": (NOW - 12) * 1000}, 18),
+        ({"channel": Channel.APNS}, 3600),
+        ({"channel": Channel.APNS, "wanted": Wanted.CALL}, 3600),
+        ({"channel": Channel.VOIP, "wanted": Wanted.ALERT}, 30),
+        ({"channel": Channel.FCM}, 3600),
+        ({"channel": Channel.APNS, "replayed_since": 0}, 3600),
     ],
 )
 def test_a_push_is_of_use_until_the_caller_has_gone_or_the_statement_expires(

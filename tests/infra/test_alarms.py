@@ -173,7 +173,7 @@ def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: M
     [
         ("pushes-delayed", "push_retry"),
         ("pushes-stale", "push_stale"),
-        ("statements-failing", "statements_failed"),
+        ("statements-failing", "envelopes_failed"),
         ("receivers-unreadable", "receivers_unreadable"),
     ],
 )
@@ -283,9 +283,9 @@ def test_the_dashboard_shows_every_alarm_and_the_funnel_from_statements_to_deliv
     status, funnel, *_ = widgets(prod)
     assert len(status["alarms"]) == len(alarms)
     assert [(row[3], row[1]) for row in measured(funnel)] == [
-        ("ingest", "statements_received"),
-        ("ingest", "statements_forwarded"),
-        ("match", "statement_matched"),
+        ("ingest", "envelopes_received"),
+        ("ingest", "envelopes_forwarded"),
+        ("match", "envelope_matched"),
         ("match", "notification_queued"),
         ("dispatch", "push_delivered"),
     ]

@@ -16,8 +16,8 @@ from ingest.settings import IngestSettings
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 HOURS = 730
 IDLE = [
-    *(Metric.NODES_CONNECTED, Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.STATEMENTS_HELD),
-    *(Metric.LEADERS, Metric.SEEN_STATEMENTS, Metric.KNOWN_PAIRS, Metric.RULES_BEHIND),
+    *(Metric.NODES_CONNECTED, Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.ENVELOPES_HELD),
+    *(Metric.LEADERS, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
 ]
 """What ingest tells although there is nothing to do."""
 SHARDS = 4

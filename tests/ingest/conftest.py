@@ -18,8 +18,8 @@ from moto import mock_aws
 from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
-from clarion.events import StatementObserved
-from clarion.messages import StatementMessage
+from clarion.events import EnvelopeObserved
+from clarion.messages import EnvelopeMessage
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
 from clarion.networks.statements.signature import sign
 from clarion.tables import Lease, Rule, rule_key
@@ -156,10 +156,10 @@ class ReadLake:
     def __init__(self, s3: "S3Client") -> None:
         self._s3 = s3
 
-    def lines(self) -> list[StatementObserved]:
+    def lines(self) -> list[EnvelopeObserved]:
         listed = self._s3.list_objects_v2(Bucket="lake").get("Contents", [])
         files = [self._s3.get_object(Bucket="lake", Key=found["Key"])["Body"].read() for found in listed]
-        return [StatementObserved.model_validate_json(line) for content in files for line in content.splitlines()]
+        return [EnvelopeObserved.model_validate_json(line) for content in files for line in content.splitlines()]
 
     def receipts(self) -> set[UUID]:
         return {line.receipt for line in self.lines()}
@@ -171,17 +171,17 @@ class ReceivedQueue:
     def __init__(self, sqs: "SQSClient", url: str) -> None:
         self._sqs = sqs
         self.url = url
-        self.messages: list[StatementMessage] = []
+        self.messages: list[EnvelopeMessage] = []
 
-    def read(self) -> list[StatementMessage]:
+    def read(self) -> list[EnvelopeMessage]:
         """Everything that was ever sent."""
         while found := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
-            self.messages.extend(StatementMessage.model_validate_json(one["Body"]) for one in found)
+            self.messages.extend(EnvelopeMessage.model_validate_json(one["Body"]) for one in found)
             entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in found]
             self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)  # type: ignore[arg-type] # TypedDict
         return self.messages
 
-    async def holds(self, count: int) -> list[StatementMessage]:
+    async def holds(self, count: int) -> list[EnvelopeMessage]:
         """Wait until `count` messages were sent, and return them."""
         while len(self.read()) < count:
             await asyncio.sleep(0.01)
@@ -328,7 +328,7 @@ def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
         return IngestSettings.model_validate(
             {
                 "node_urls": [node.url for node in nodes],
-                "statements_queue_url": received.url,
+                "envelopes_queue_url": received.url,
                 "oversize_bucket": "oversize",
                 "events_stream": "events",
                 "lake_linger_seconds": 0.01,

@@ -183,4 +183,4 @@ def test_a_missing_setting_stops_the_start_and_is_named() -> None:
         [sys.executable, "-m", "ingest"], env={}, capture_output=True, text=True, timeout=30, check=False
     )
     assert started.returncode == 1
-    assert "statements_queue_url" in started.stderr
+    assert "envelopes_queue_url" in started.stderr

@@ -246,6 +246,6 @@ async def test_bytes_that_are_no_statement_are_counted_and_never_make_us_leave(
     behave = after_subscribing(notification(statements=[], remaining=0), notification(statements=[*bad, good]))
     async with hostile(behave) as node, running(make_settings(node)) as task:
         await received.holds(1)
-        assert task.counts["statement_malformed"] == len(bad)
+        assert task.counts["envelope_malformed"] == len(bad)
         assert not task.counts[Metric.NODE_FAULTS]
     assert received.statements() == [make_statement(1)]

@@ -28,7 +28,7 @@ def rule(write_rule: Callable[..., Rule]) -> None:
 
 
 async def has_replayed(task: object, count: int) -> None:
-    while task.counts[Metric.STATEMENTS_REPLAYED] < count:  # type: ignore[attr-defined] # a task
+    while task.counts[Metric.ENVELOPES_REPLAYED] < count:  # type: ignore[attr-defined] # a task
         await asyncio.sleep(0.01)
 
 
@@ -82,7 +82,7 @@ async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
         node.show(make_statement(1))
         while make_statement(1) not in received.statements():
             await asyncio.sleep(0.01)
-        assert task.counts[Metric.STATEMENTS_REPLAYED] == 0
+        assert task.counts[Metric.ENVELOPES_REPLAYED] == 0
 
 
 async def test_a_task_that_ends_before_a_node_has_replayed_all_leaves_no_record_that_makes_the_rest_new(

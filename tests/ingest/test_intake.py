@@ -95,7 +95,7 @@ async def test_a_statement_that_no_rule_names_costs_nothing_and_is_counted(
     room.candidates.fresh_as_of = NOW + PATIENCE_MS
     await room.intake.look_again(room.honest.number)
     assert await room.forwarded() == []
-    assert counts["statement_unmatched"] == 3
+    assert counts["envelope_unmatched"] == 3
     assert len(room.second_look) == 0
 
 
@@ -148,7 +148,7 @@ async def test_no_statement_is_let_go_before_the_filter_knows_all_rules_that_are
     room.candidates.fresh_as_of += 1
     await room.intake.look_again(room.honest.number)
     assert len(room.second_look) == 0
-    assert counts["statement_unmatched"] == 1
+    assert counts["envelope_unmatched"] == 1
 
 
 async def test_what_there_is_no_room_to_keep_is_forwarded_rather_than_lost(
@@ -166,9 +166,9 @@ async def test_what_there_is_no_room_to_keep_is_let_go_if_it_is_forged(counts: C
     room = Room(counts, second_look_bytes=4 * Unmatched(NOW, 1, [], forged[0], 1).held_size)
     await room.show(*forged)
     assert await room.forwarded() == []
-    assert counts["statement_bad_signature"] == 1
+    assert counts["envelope_bad_signature"] == 1
     await room.show(forged[0])
-    assert counts[Metric.STATEMENTS_SKIPPED] == 1
+    assert counts[Metric.ENVELOPES_SKIPPED] == 1
 
 
 async def test_a_flood_by_one_node_pushes_nothing_of_another_out_of_the_second_look(
@@ -189,7 +189,7 @@ async def test_garbage_is_not_remembered_and_ends_the_subscription(room: Room, c
     with pytest.raises(NodeFault):
         await room.show(*(number.to_bytes(4) for number in range(10_000)), source=room.hostile)
     assert room.seen.size == 0
-    assert counts["statement_malformed"] < 200
+    assert counts["envelope_malformed"] < 200
 
 
 async def test_a_node_may_show_a_few_statements_that_we_cannot_read(
@@ -200,7 +200,7 @@ async def test_a_node_may_show_a_few_statements_that_we_cannot_read(
     for number in range(1, 1001):
         await room.show(make_statement(number), later)
         await room.show(*(make_statement(number) for number in range(1, 10)))
-    assert counts["statement_malformed"] == 1000
+    assert counts["envelope_malformed"] == 1000
 
 
 async def test_a_node_that_makes_statements_up_fills_its_own_share_of_what_is_remembered(
@@ -210,12 +210,12 @@ async def test_a_node_that_makes_statements_up_fills_its_own_share_of_what_is_re
     forged = [make_statement(number, sender=OTHER) for number in range(60)]
     await room.show(*forged, source=room.hostile)
     assert room.seen.size == 25
-    assert counts["statement_bad_signature"] == 35
+    assert counts["envelope_bad_signature"] == 35
     honest = [make_statement(number) for number in range(60)]
     await room.show(*honest)
     assert room.seen.size == 85
     await room.show(*honest, source=room.hostile)
-    assert counts[Metric.STATEMENTS_SKIPPED] == 60
+    assert counts[Metric.ENVELOPES_SKIPPED] == 60
 
 
 @pytest.mark.parametrize("size", [LARGE_BYTES, MAX_SIZE - 300])
@@ -226,9 +226,9 @@ async def test_a_large_candidate_is_forwarded_only_if_it_is_genuine(
     genuine, forged = make_statement(1, size=size), make_statement(1, size=size, sender=OTHER)
     await room.show(genuine, forged)
     assert await room.forwarded() == [genuine]
-    assert counts["statement_bad_signature"] == 1
+    assert counts["envelope_bad_signature"] == 1
     await room.show(forged)
-    assert counts[Metric.STATEMENTS_SKIPPED] == 1
+    assert counts[Metric.ENVELOPES_SKIPPED] == 1
 
 
 async def test_a_small_candidate_is_left_to_match_until_its_node_is_known_to_forge(
@@ -253,7 +253,7 @@ async def test_a_random_share_of_small_candidates_is_verified_and_finds_a_node_t
     await room.show(small[2], make_statement(1), source=room.hostile)
     await room.show(small[3])
     assert await room.forwarded() == [small[0], small[3], make_statement(1)]
-    assert counts["statement_bad_signature"] == 2
+    assert counts["envelope_bad_signature"] == 2
 
 
 async def test_what_is_found_to_be_forged_before_a_second_look_is_held_against_its_node(
@@ -319,7 +319,7 @@ async def test_a_rule_that_the_filter_learns_during_a_look_loses_no_statement(
     room.candidates.add([rule_key(3, OTHER, TOPIC)])
     room.candidates.fresh_as_of = NOW + PATIENCE_MS
     await looking
-    assert counts["statement_unmatched"] == 0
+    assert counts["envelope_unmatched"] == 0
     await room.intake.look_again(room.honest.number)
     assert len(room.outbox) == 20_000
 
@@ -426,7 +426,7 @@ async def test_a_look_at_a_flood_that_a_new_rule_wants_gives_way(make_statement:
     await room.show(*(make_statement(number, sender=OTHER) for number in range(10_000)), source=room.hostile)
     room.candidates.add([rule_key(3, OTHER, TOPIC)])
     assert await longest_turn(room.intake.look_again(room.hostile.number)) < 0.1
-    assert counts["statement_bad_signature"] == 10_000
+    assert counts["envelope_bad_signature"] == 10_000
     assert len(room.second_look) == 0
 
 
@@ -439,7 +439,7 @@ async def test_letting_go_of_a_flood_gives_way(make_statement: Make, counts: Cou
     await asyncio.sleep(0)
     assert len(room.second_look) > 0
     await looking
-    assert counts["statement_unmatched"] == 20_000
+    assert counts["envelope_unmatched"] == 20_000
 
 
 async def test_a_known_statement_is_skipped_and_counted(room: Room, make_statement: Make, counts: Counts) -> None:
@@ -447,8 +447,8 @@ async def test_a_known_statement_is_skipped_and_counted(room: Room, make_stateme
     await room.show(make_statement(1), make_statement(1))
     await room.show(make_statement(1))
     assert len(await room.forwarded()) == 1
-    assert counts[Metric.STATEMENTS_SKIPPED] == 2
-    assert counts[Metric.STATEMENTS_RECEIVED] == 3
+    assert counts[Metric.ENVELOPES_SKIPPED] == 2
+    assert counts[Metric.ENVELOPES_RECEIVED] == 3
 
 
 @pytest.mark.parametrize("kind", [None, ProofKind.ED25519, ProofKind.ECDSA])
@@ -460,13 +460,13 @@ async def test_a_statement_whose_proof_no_rule_can_name_is_let_go(
     room.candidates.add([rule_key(3, SENDER, TOPIC)])
     await room.show(encode(Statement(2**63, (TOPIC,), proof=proof)))
     assert await room.forwarded() == []
-    assert counts["statement_unsupported_proof"] == 1
+    assert counts["envelope_unsupported_proof"] == 1
 
 
 async def test_what_is_no_statement_is_let_go(room: Room, counts: Counts) -> None:
     await room.show(b"", b"\x00", b"\xff" * 100)
     assert await room.forwarded() == []
-    assert counts["statement_malformed"] == 3
+    assert counts["envelope_malformed"] == 3
 
 
 async def test_nothing_is_recorded_as_handled_before_it_is(room: Room, make_statement: Make) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.events import RECORD_BYTES, EventStream, StatementObserved
+from clarion.events import RECORD_BYTES, EventStream, EnvelopeObserved
 from clarion.networks.statements.codec import MAX_SIZE
 from clarion.tables import Rule
 from ingest.lake import Lake
@@ -83,7 +83,7 @@ def test_a_statement_that_lies_in_s3_is_told_by_its_location(lake: "ReadLake", s
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, MOST_BYTES // 2, MOST_BYTES])
 def test_a_line_is_never_larger_than_was_counted(size: int) -> None:
     sent = Letter(uuid4(), 2**53, 1, bytes(size))
-    line = StatementObserved.of(sent.message, sent.observed_at).to_line()
+    line = EnvelopeObserved.of(sent.message, sent.observed_at).to_line()
     assert len(line) <= sent.wire_size <= MOST_BYTES
 
 

@@ -11,7 +11,7 @@ from pynamodb.connection import Connection
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import PushMessage, StatementMessage
+from clarion.messages import PushMessage, EnvelopeMessage
 from clarion.networks.statements.codec import encode
 from clarion.rulesets import RuleSets
 from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
@@ -49,7 +49,7 @@ class Matching:
     clients: MatchClients
     queues: Queues
 
-    def take(self, message: StatementMessage) -> None:
+    def take(self, message: EnvelopeMessage) -> None:
         assert self.room.take([as_received("0", message.to_json())]) == []
 
     def before_second_query(self, change: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: Clients, lake: 
     settings = MatchSettings.model_validate(
         {
             "table_prefix": "test-",
-            "statements_queue_url": received.url,
+            "envelopes_queue_url": received.url,
             "events_stream": "events",
             "oversize_bucket": "oversize",
             **urls,

@@ -96,7 +96,7 @@ async def test_a_replay_that_does_not_end_makes_no_call_old_that_another_node_sh
         await received.holds(1)
         node.show(make_statement(1))
         replayed, live = await received.holds(2)
-        assert task.counts[Metric.STATEMENTS_FORWARDED] == 1
+        assert task.counts[Metric.ENVELOPES_FORWARDED] == 1
     assert replayed.replayed_since == 0
     assert live == replayed.model_copy(update={"replayed_since": None, "repeat_id": live.repeat_id})
 
@@ -108,7 +108,7 @@ async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through
         await node.subscribed()
         node.show(make_statement(1))
         await received.holds(1)
-        while not task.counts["statements_forwarded"] or task.status()["forwarded_lately"]:
+        while not task.counts["envelopes_forwarded"] or task.status()["forwarded_lately"]:
             await asyncio.sleep(0.01)
     ended = now_ms()
     delivered_through = int(Lease.get("ingest").delivered_through)

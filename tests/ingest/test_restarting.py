@@ -69,7 +69,7 @@ async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
         node.show(make_statement(100))
         await received.holds(1)
         await saved(s3)
-        while not task.counts["statements_forwarded"] or task.status()["forwarded_lately"]:
+        while not task.counts["envelopes_forwarded"] or task.status()["forwarded_lately"]:
             await asyncio.sleep(0.01)
     node.standing.append(make_statement(101))
     async with running(make_settings(node)):
@@ -93,7 +93,7 @@ async def test_a_rule_added_while_the_task_was_down_does_not_push_what_is_old(
         node.show(make_statement(2))
         await received.holds(1)
         await saved(s3)
-        while not task.counts["statement_unmatched"]:
+        while not task.counts["envelope_unmatched"]:
             await asyncio.sleep(0.01)
     write_rule(topic=OTHER)
     async with running(make_settings(node)):
@@ -113,7 +113,7 @@ async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
     s3: "S3Client",
 ) -> None:
     async with asyncio.timeout(60):
-        stuck = make_settings(node, statements_queue_url=received.url + "-gone")
+        stuck = make_settings(node, envelopes_queue_url=received.url + "-gone")
         task = await crashing(Task(stuck, clients))
         await node.subscribed()
         node.show(make_statement(1))

@@ -95,12 +95,12 @@ async def test_forwarded_is_what_the_queue_has_taken_and_not_what_a_standby_hold
         await node.subscribed()
         node.show(make_statement(1), make_statement(2))
         await another.leads_until(lambda: task.status()["held"] == 2)
-        assert (task.counts[Metric.STATEMENTS_RECEIVED], task.counts[Metric.STATEMENTS_FORWARDED]) == (2, 0)
+        assert (task.counts[Metric.ENVELOPES_RECEIVED], task.counts[Metric.ENVELOPES_FORWARDED]) == (2, 0)
         another.lets_go()
         await received.holds(2)
         while task.status()["held"]:
             await asyncio.sleep(0.01)
-        assert task.counts[Metric.STATEMENTS_FORWARDED] == 2
+        assert task.counts[Metric.ENVELOPES_FORWARDED] == 2
 
 
 async def test_only_the_leader_tells_to_how_many_nodes_it_is_connected(

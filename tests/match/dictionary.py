@@ -22,7 +22,7 @@ type Item = dict[str, dict[str, Any]]
 _KEYS: dict[type[Model], tuple[str, ...]] = {
     Subscription: ("subscription_id",),
     Rule: ("subscription_id", "rule_key"),
-    PushRecord: ("subscription_id", "statement_hash"),
+    PushRecord: ("subscription_id", "envelope_id"),
     RateLimit: ("scope", "part"),
 }
 

@@ -17,7 +17,7 @@ from moto import mock_aws
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import Span, StatementMessage
+from clarion.messages import Span, EnvelopeMessage
 from clarion.networks.statements.codec import encode
 from clarion.prices import READ_UNIT
 from clarion.tables import Rule, Subscription, rule_key
@@ -190,7 +190,7 @@ def late_retry(scene: Scene) -> Bill:
     return bill
 
 
-def _fill_a_page(scene: Scene) -> list[StatementMessage]:
+def _fill_a_page(scene: Scene) -> list[EnvelopeMessage]:
     messages = []
     for _ in range(3):
         thirty = scene.observe_new(30)
@@ -261,7 +261,7 @@ def by_way_of_s3(scene: Scene) -> Bill:
     raw = encode(scene.sender.states(data=bytes(LARGE)))
     boto3.client("s3").put_object(Bucket=scene.settings.oversize_bucket, Key="large", Body=raw)
     with meter.running() as bill:
-        scene.take(StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="large"))
+        scene.take(EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="large"))
     return bill
 
 
@@ -283,11 +283,11 @@ def crowd(scene: Scene, size: int) -> Bill:
     table, lot = Dictionary(), random.Random(size)
     for _ in range(size):
         _want(table, str(UUID(int=lot.getrandbits(128), version=4)), scene.sender.key)
-    waiting, statements = scene.observe_new(1), scene.settings.statements_queue_url
+    waiting, statements = scene.observe_new(1), scene.settings.envelopes_queue_url
     with table.answering(scene.clients), meter.running() as bill:
         while waiting:
             assert scene.take(waiting.pop()) == set()
-            waiting += table.taken_from(statements, StatementMessage)
+            waiting += table.taken_from(statements, EnvelopeMessage)
     assert len(table.sent) == size
     return bill
 
@@ -312,7 +312,7 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
         Subscription(
             subscription_id,
             client_id=uuid4().bytes * 2,
-            notify_type=Channel.APNS.value,
+            channel=Channel.APNS.value,
             token="a" * 64,
             status=SubscriptionStatus.ACTIVE.value,
             generation=1,

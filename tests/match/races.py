@@ -14,7 +14,7 @@ from uuid import UUID
 from botocore.model import OperationModel
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushType
+from clarion.decisions import NotificationDecision, Wanted
 from clarion.limiter import LATENESS, PAIR_LIMIT, Limit, unpack
 from match.admission import Admission, Notification
 from match.caps import Caps
@@ -145,7 +145,7 @@ class Course:
     def _notification(self) -> Notification:
         self._made += 1
         statement = self._made.to_bytes(32)
-        match = Match(RECEIVERS[0], b"t" * 32, PushType.ALERT)
+        match = Match(RECEIVERS[0], b"t" * 32, Wanted.ALERT)
         return Notification(UUID(int=self._made), NOW, statement, b"s" * 32, NEVER, match)
 
     def _sandbox(self, batches: Sequence[Sequence[Notification]], clients: Clients) -> Callable[[], None]:

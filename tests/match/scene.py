@@ -11,8 +11,8 @@ import sr25519
 
 from clarion import tables
 from clarion.channels import Channel
-from clarion.decisions import PushType, SubscriptionStatus
-from clarion.messages import PushMessage, StatementMessage
+from clarion.decisions import Wanted, SubscriptionStatus
+from clarion.messages import PushMessage, EnvelopeMessage
 from clarion.networks.statements.codec import Statement, encode
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import Rule, Subscription, rule_key
@@ -103,7 +103,7 @@ class Queues:
     @classmethod
     def of(cls, settings: MatchSettings) -> Self:
         pushes = {str(name): url for name, url in settings.push_queues.items()}
-        return cls(pushes | {"statements": settings.statements_queue_url})
+        return cls(pushes | {"statements": settings.envelopes_queue_url})
 
     def drain(self, name: str) -> list[str]:
         sqs = boto3.client("sqs")
@@ -140,17 +140,17 @@ class Scene:
         *topics: bytes,
         subscription_id: str | None = None,
         client_id: bytes | None = None,
-        notify_type: Channel = Channel.APNS,
+        channel: Channel = Channel.APNS,
         status: SubscriptionStatus = SubscriptionStatus.ACTIVE,
         generation: int = 1,
         rules_generation: int = 1,
-        push_type: PushType | None = None,
+        wanted: Wanted | None = None,
     ) -> Subscription:
         """A subscription as the API makes it, that wants the sender's statements."""
         subscription = Subscription(
             subscription_id or str(uuid4()),
             client_id=client_id or uuid4().bytes * 2,
-            notify_type=notify_type.value,
+            channel=channel.value,
             token="a-token",
             status=status.value,
             generation=generation,
@@ -162,17 +162,17 @@ class Scene:
         for topic in topics or (TOPIC,):
             key = rule_key(rules_generation, self.sender.key, topic)
             sender_topic = self.sender.key + topic
-            Rule(subscription.subscription_id, key, sender_topic=sender_topic, push_type=push_type).save()
+            Rule(subscription.subscription_id, key, sender_topic=sender_topic, wanted=wanted).save()
         return subscription
 
-    def observe(self, statement: Statement, receipt: UUID | None = None) -> StatementMessage:
+    def observe(self, statement: Statement, receipt: UUID | None = None) -> EnvelopeMessage:
         """What ingest makes of a statement that it was shown."""
-        return StatementMessage(receipt=receipt or uuid4(), observed_at=self.clock(), statement=encode(statement))
+        return EnvelopeMessage(receipt=receipt or uuid4(), observed_at=self.clock(), statement=encode(statement))
 
-    def observe_new(self, count: int) -> list[StatementMessage]:
+    def observe_new(self, count: int) -> list[EnvelopeMessage]:
         return [self.observe(self.sender.states()) for _ in range(count)]
 
-    def take(self, *messages: StatementMessage | str) -> set[int]:
+    def take(self, *messages: EnvelopeMessage | str) -> set[int]:
         """Hand over a batch as SQS would; returns the positions of those that are to come again."""
         bodies = [message if isinstance(message, str) else message.to_json() for message in messages]
         records = [received(str(number), body) for number, body in enumerate(bodies)]
@@ -182,6 +182,6 @@ class Scene:
         """Those queued since the last look."""
         return self.queues.pushes()
 
-    def again(self) -> list[StatementMessage]:
+    def again(self) -> list[EnvelopeMessage]:
         """What match has sent itself since the last look, delays aside."""
-        return [StatementMessage.model_validate_json(body) for body in self.queues.drain("statements")]
+        return [EnvelopeMessage.model_validate_json(body) for body in self.queues.drain("statements")]

@@ -8,9 +8,9 @@ import pytest
 
 import match.windows
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushType
+from clarion.decisions import NotificationDecision, Wanted
 from clarion.limiter import LATENESS, PAIR_LIMIT, Admitted, Window
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import Notification, Ruling
 from match.claims import LONGEST, SLACK, lasts_until
@@ -197,7 +197,7 @@ def test_after_an_outage_nothing_is_lost_that_came_at_a_lawful_pace(scene: Scene
     assert len(scene.pushes()) == 80 + 8
 
 
-def later(scene: Scene, seconds: float) -> list[StatementMessage]:
+def later(scene: Scene, seconds: float) -> list[EnvelopeMessage]:
     """One statement, observed so much later."""
     scene.clock.advance(seconds)
     return scene.observe_new(1)
@@ -302,7 +302,7 @@ def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_wa
         Match(
             Receiver(subscription.subscription_id, subscription.client_id, Channel.APNS, active=True, generation=1),
             TOPIC,
-            PushType.ALERT,
+            Wanted.ALERT,
         ),
     )
     for _ in range(2):

@@ -14,8 +14,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
 from clarion.channels import Channel
-from clarion.decisions import PushType, SubscriptionStatus
-from clarion.messages import StatementMessage
+from clarion.decisions import Wanted, SubscriptionStatus
+from clarion.messages import EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.payload import MAX_DATA_SIZE
@@ -34,11 +34,11 @@ def test_a_wanted_statement_becomes_one_push(scene: Scene) -> None:
     assert (push.receipt, push.topic, push.data, push.truncated) == (message.receipt, TOPIC, b"sealed", False)
 
 
-@pytest.mark.parametrize("notify_type", Channel)
-def test_a_push_goes_to_the_queue_of_its_channel(scene: Scene, notify_type: Channel) -> None:
-    scene.subscribe(notify_type=notify_type)
+@pytest.mark.parametrize("channel", Channel)
+def test_a_push_goes_to_the_queue_of_its_channel(scene: Scene, channel: Channel) -> None:
+    scene.subscribe(channel=channel)
     scene.take(scene.observe(scene.sender.states()))
-    assert len(scene.queues.drain(notify_type)) == 1
+    assert len(scene.queues.drain(channel)) == 1
 
 
 def test_a_subscription_is_told_once_for_its_first_matching_topic(scene: Scene) -> None:
@@ -73,11 +73,11 @@ def test_a_rule_set_that_was_replaced_a_moment_ago_is_read_from_the_tables_where
     replaced = scene.subscribe(generation=2, rules_generation=1)
     key = rule_key(2, scene.sender.key, TOPIC)
     not_shown_yet = bytes(64)
-    Rule(replaced.subscription_id, key, sender_topic=not_shown_yet, push_type=PushType.VOIP).save()
+    Rule(replaced.subscription_id, key, sender_topic=not_shown_yet, wanted=Wanted.CALL).save()
     scene.take(scene.observe(scene.sender.states()))
     pushes = {str(push.subscription_id): push for push in scene.pushes()}
     assert len(pushes) == 2
-    assert pushes[replaced.subscription_id].push_type is PushType.VOIP
+    assert pushes[replaced.subscription_id].wanted is Wanted.CALL
 
 
 def test_a_forged_statement_goes_nowhere(scene: Scene) -> None:
@@ -172,31 +172,31 @@ def test_a_statement_without_data_is_not_truncated(scene: Scene) -> None:
 
 
 def test_a_rule_for_calls_makes_a_call(scene: Scene) -> None:
-    scene.subscribe(notify_type=Channel.FCM, push_type=PushType.VOIP)
+    scene.subscribe(channel=Channel.FCM, wanted=Wanted.CALL)
     scene.take(scene.observe(scene.sender.states()))
-    assert [push.push_type for push in scene.pushes()] == [PushType.VOIP]
+    assert [push.wanted for push in scene.pushes()] == [Wanted.CALL]
 
 
 def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_topic(scene: Scene) -> None:
-    subscription = scene.subscribe(OTHER, notify_type=Channel.FCM)
+    subscription = scene.subscribe(OTHER, channel=Channel.FCM)
     key = rule_key(1, scene.sender.key, TOPIC)
-    Rule(subscription.subscription_id, key, sender_topic=scene.sender.key + TOPIC, push_type=PushType.VOIP).save()
+    Rule(subscription.subscription_id, key, sender_topic=scene.sender.key + TOPIC, wanted=Wanted.CALL).save()
     scene.take(scene.observe(scene.sender.states(OTHER, TOPIC)), scene.observe(scene.sender.states(TOPIC, OTHER)))
-    found = {(push.topic, push.push_type) for push in scene.pushes()}
-    assert found == {(OTHER, PushType.VOIP), (TOPIC, PushType.VOIP)}
+    found = {(push.topic, push.wanted) for push in scene.pushes()}
+    assert found == {(OTHER, Wanted.CALL), (TOPIC, Wanted.CALL)}
 
 
 def test_a_large_statement_comes_by_way_of_s3(scene: Scene) -> None:
     scene.subscribe()
     raw = encode(scene.sender.states(data=bytes(900_000)))
     boto3.client("s3").put_object(Bucket="oversize", Key="large", Body=raw)
-    assert scene.take(StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="large")) == set()
+    assert scene.take(EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="large")) == set()
     assert len(scene.pushes()) == 1
 
 
 def test_only_what_failed_comes_again(scene: Scene) -> None:
     scene.subscribe()
-    lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
     assert scene.take(scene.observe(scene.sender.states()), lost, "{}", scene.observe(scene.sender.states())) == {1, 2}
     assert len(scene.pushes()) == 2
 
@@ -220,7 +220,7 @@ def set_raw(subscription: Subscription, **attributes: Any) -> None:
 
 def a_word_outside_its_vocabulary(scene: Scene) -> str:
     broken = scene.subscribe(OTHER)
-    broken.update(actions=[Subscription.notify_type.set("pigeon")])
+    broken.update(actions=[Subscription.channel.set("pigeon")])
     return broken.subscription_id
 
 
@@ -248,13 +248,13 @@ def a_name_that_is_no_uuid(scene: Scene) -> str:
 def a_rule_with_an_unknown_word(scene: Scene) -> str:
     broken = scene.subscribe(OTHER)
     key = rule_key(1, scene.sender.key, OTHER)
-    Rule(broken.subscription_id, key, sender_topic=scene.sender.key + OTHER, push_type="loud").save()
+    Rule(broken.subscription_id, key, sender_topic=scene.sender.key + OTHER, wanted="loud").save()
     return broken.subscription_id
 
 
 def a_fresh_rule_with_an_unknown_word(scene: Scene) -> str:
     broken = scene.subscribe(OTHER, generation=2, rules_generation=1)
-    Rule(broken.subscription_id, rule_key(2, scene.sender.key, OTHER), sender_topic=bytes(64), push_type="loud").save()
+    Rule(broken.subscription_id, rule_key(2, scene.sender.key, OTHER), sender_topic=bytes(64), wanted="loud").save()
     return broken.subscription_id
 
 
@@ -297,8 +297,8 @@ def test_whose_row_cannot_be_read_is_left_out_and_all_others_are_told(
 def test_a_page_with_a_row_that_cannot_be_read_goes_on_to_the_next(scene: Scene) -> None:
     for _ in range(2 * PAGE):
         scene.subscribe()
-    first = min(rule.subscription_id for rule in Rule.by_sender_topic.query(scene.sender.key + TOPIC))
-    Subscription(first).update(actions=[Subscription.notify_type.set("pigeon")])
+    first = min(rule.subscription_id for rule in Rule.by_key.query(scene.sender.key + TOPIC))
+    Subscription(first).update(actions=[Subscription.channel.set("pigeon")])
     assert scene.take(*scene.observe_new(1)) == set()
     while waiting := scene.again():
         assert scene.take(*waiting) == set()
@@ -326,10 +326,10 @@ def test_a_statement_that_fails_is_counted_once_in_each_invocation(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene.subscribe()
-    lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
     assert scene.take(lost, *scene.observe_new(1), lost) == {0, 2}
     assert scene.take(lost) == {0}
-    assert counted(Metric.STATEMENTS_FAILED, capsys) == [[2], [1]]
+    assert counted(Metric.ENVELOPES_FAILED, capsys) == [[2], [1]]
 
 
 # ---- faults that are not the statement's ------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def refusing(scene: Scene, channel: Channel) -> Iterator[None]:
 
 @pytest.mark.parametrize("look", [{}, {"look_id": uuid4()}], ids=["first look", "second look"])
 def test_only_the_pushes_that_their_queue_refused_come_again(scene: Scene, look: dict[str, Any]) -> None:
-    phone, tablet = scene.subscribe(), scene.subscribe(notify_type=Channel.FCM)
+    phone, tablet = scene.subscribe(), scene.subscribe(channel=Channel.FCM)
     ids = (phone.subscription_id, tablet.subscription_id)
     message = scene.observe_new(1)[0].model_copy(update={**look, "changed": ids if look else ()})
     with refusing(scene, Channel.FCM):
@@ -370,7 +370,7 @@ def test_only_the_pushes_that_their_queue_refused_come_again(scene: Scene, look:
 
 def test_a_page_whose_queue_refused_some_goes_on_and_repeats_only_those(scene: Scene) -> None:
     phones = {scene.subscribe().subscription_id for _ in range(PAGE)}
-    tablets = {scene.subscribe(notify_type=Channel.FCM).subscription_id for _ in range(PAGE)}
+    tablets = {scene.subscribe(channel=Channel.FCM).subscription_id for _ in range(PAGE)}
     with refusing(scene, Channel.FCM):
         scene.take(*scene.observe_new(1))
     while waiting := scene.again():

@@ -11,7 +11,7 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.metrics import Metric
 from match.faults import attempt
 from tests.match.scene import Scene, received
@@ -34,8 +34,8 @@ def dead_letters(scene: Scene) -> Callable[[], list[tuple[str, str]]]:
     return look
 
 
-def lost(scene: Scene) -> StatementMessage:
-    return StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+def lost(scene: Scene) -> EnvelopeMessage:
+    return EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
 
 
 def test_what_cannot_be_read_is_buried_with_its_reason(
@@ -56,7 +56,7 @@ def test_what_still_fails_at_its_last_receive_is_buried_with_its_reason(
     assert dead_letters() == []
     assert scene.room.take([received("lost", body, receives=LAST)]) == []
     assert dead_letters() == [(body, "NoSuchKey from GetObject")]
-    assert Metric.STATEMENTS_GIVEN_UP in capsys.readouterr().out
+    assert Metric.ENVELOPES_GIVEN_UP in capsys.readouterr().out
 
 
 def test_what_succeeds_at_its_last_receive_is_no_dead_letter(
@@ -85,7 +85,7 @@ def test_what_could_not_be_buried_is_left_to_the_queue_and_not_given_up(
     finally:
         events.unregister("before-call.sqs.SendMessageBatch", refuse)
     assert dead_letters() == []
-    assert Metric.STATEMENTS_GIVEN_UP not in capsys.readouterr().out
+    assert Metric.ENVELOPES_GIVEN_UP not in capsys.readouterr().out
 
 
 def test_a_reason_quotes_nothing_of_what_aws_said() -> None:

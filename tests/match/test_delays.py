@@ -5,15 +5,15 @@ from uuid import uuid4
 import boto3
 
 from clarion.limiter import RETRIES
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from infra.environments import PROD
 from match.delays import Receipt
 from tests.match.scene import Scene, received
 
 
 def test_a_statement_that_failed_does_not_wait_for_the_visibility_of_its_queue(scene: Scene) -> None:
-    sqs, url = boto3.client("sqs"), scene.settings.statements_queue_url
-    lost = StatementMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    sqs, url = boto3.client("sqs"), scene.settings.envelopes_queue_url
+    lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
     sqs.send_message(QueueUrl=url, MessageBody=lost.to_json())
     [message] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=180)["Messages"]
     record = received(message["MessageId"], message["Body"], handle=message["ReceiptHandle"])

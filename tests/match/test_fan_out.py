@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.decisions import PushType
-from clarion.messages import PushMessage, Span, StatementMessage
+from clarion.decisions import Wanted
+from clarion.messages import PushMessage, Span, EnvelopeMessage
 from clarion.tables import PushRecord, Rule
 from match.fan_out import Found, cut, successors
 from match.matching import Wish
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
-MESSAGE = StatementMessage(receipt=uuid4(), observed_at=1, statement=b"\x00")
+MESSAGE = EnvelopeMessage(receipt=uuid4(), observed_at=1, statement=b"\x00")
 
 
 def wishes(names: list[str]) -> list[Wish]:
-    return [Wish(name, 1, PushType.ALERT) for name in names]
+    return [Wish(name, 1, Wanted.ALERT) for name in names]
 
 
 names = st.lists(st.uuids().map(str), min_size=1, max_size=40, unique=True).map(sorted)
 
 
-def pages_of(message: StatementMessage, wanting: dict[bytes, list[str]], page: int) -> list[set[str]]:
+def pages_of(message: EnvelopeMessage, wanting: dict[bytes, list[str]], page: int) -> list[set[str]]:
     """Work off a fan-out in memory, with pages of that size."""
     taken, waiting = [], [message]
     while waiting:
@@ -173,6 +173,6 @@ def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scen
     scene.take(message)
     assert scene.take(*first) == set()
     work_off(scene)
-    wanting = {rule.subscription_id for rule in Rule.by_sender_topic.query(key)}
+    wanting = {rule.subscription_id for rule in Rule.by_key.query(key)}
     assert late < wanting
     assert {str(push.subscription_id) for push in scene.pushes()} | {*removed} == wanting

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from clarion.decisions import StatementDecision
-from clarion.events import EventLog, StatementDecided
+from clarion.decisions import EnvelopeDecision
+from clarion.events import EventLog, EnvelopeDecided
 from match.batch import RESERVE
 from match.faults import Fault, attempt
 from match.room import Clients
@@ -40,7 +40,7 @@ def test_a_request_that_hangs_fails_in_time(clients: Clients, call: Callable[[Cl
 
 def test_events_that_hang_are_lost_and_hold_up_no_answer(clients: Clients) -> None:
     log = EventLog(clients.firehose, "a-stream")
-    log.add(StatementDecided(at=1, receipt=UUID(int=1), statement_hash=None, decision=StatementDecision.EXPIRED, observed_at=1))  # fmt: skip
+    log.add(EnvelopeDecided(at=1, receipt=UUID(int=1), envelope_id=None, decision=EnvelopeDecision.EXPIRED, observed_at=1))  # fmt: skip
     began = time.monotonic()
     assert log.flush() == 1
     assert time.monotonic() - began < RESERVE / 1000

@@ -6,14 +6,14 @@ from uuid import uuid4
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from clarion.limiter import PAIR_LIMIT
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from tests.match.scene import PAGE, Scene
 from tests.match.test_fan_out import work_off
 
 
-def observed_twice(scene: Scene) -> tuple[StatementMessage, StatementMessage]:
+def observed_twice(scene: Scene) -> tuple[EnvelopeMessage, EnvelopeMessage]:
     """As a replay brought it, and as a node showed it live."""
     [live] = scene.observe_new(1)
     replayed = live.model_copy(update={"replayed_since": 0})
@@ -23,10 +23,10 @@ def observed_twice(scene: Scene) -> tuple[StatementMessage, StatementMessage]:
 @pytest.mark.parametrize("overtaken", [False, True])
 def test_a_repetition_queues_calls_again_and_alerts_never(scene: Scene, overtaken: bool) -> None:
     calls = {
-        scene.subscribe(notify_type=Channel.VOIP).subscription_id,
-        scene.subscribe(notify_type=Channel.FCM, push_type=PushType.VOIP).subscription_id,
+        scene.subscribe(channel=Channel.VOIP).subscription_id,
+        scene.subscribe(channel=Channel.FCM, wanted=Wanted.CALL).subscription_id,
     }
-    alerts = {scene.subscribe(notify_type=channel).subscription_id for channel in (Channel.APNS, Channel.FCM)}
+    alerts = {scene.subscribe(channel=channel).subscription_id for channel in (Channel.APNS, Channel.FCM)}
     messages = observed_twice(scene)
     for message in reversed(messages) if overtaken else messages:
         assert scene.take(message) == set()
@@ -37,7 +37,7 @@ def test_a_repetition_queues_calls_again_and_alerts_never(scene: Scene, overtake
 
 
 def test_a_repetition_is_counted_once(scene: Scene) -> None:
-    scene.subscribe(notify_type=Channel.VOIP)
+    scene.subscribe(channel=Channel.VOIP)
     limit = PAIR_LIMIT
     for _ in range(limit.count):
         scene.take(*observed_twice(scene))
@@ -47,7 +47,7 @@ def test_a_repetition_is_counted_once(scene: Scene) -> None:
 
 
 def test_a_repetition_reaches_all_pages_of_a_crowd(scene: Scene) -> None:
-    crowd = {scene.subscribe(notify_type=Channel.VOIP).subscription_id for _ in range(2 * PAGE)}
+    crowd = {scene.subscribe(channel=Channel.VOIP).subscription_id for _ in range(2 * PAGE)}
     for message in observed_twice(scene):
         scene.take(message)
         work_off(scene)

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import boto3
 
-from clarion.decisions import PushType
-from clarion.messages import StatementMessage
+from clarion.decisions import Wanted
+from clarion.messages import EnvelopeMessage
 from clarion.tables import Rule, Subscription, rule_key
 from tests.match.meter import meter
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
@@ -24,7 +24,7 @@ def subscribe_unseen(scene: Scene, *topics: bytes, **others: Any) -> str:
     return subscription.subscription_id
 
 
-def naming(message: StatementMessage, *names: str, again: bool = False) -> StatementMessage:
+def naming(message: EnvelopeMessage, *names: str, again: bool = False) -> EnvelopeMessage:
     return message.model_copy(update={"changed": names, "look_id": uuid4() if again else None})
 
 
@@ -67,14 +67,14 @@ def test_whose_rules_changed_lately_is_read_from_the_tables_where_the_index_lags
 
 
 def test_what_the_index_still_shows_of_a_changed_rule_does_not_count(scene: Scene) -> None:
-    changed = scene.subscribe(push_type=PushType.ALERT).subscription_id
+    changed = scene.subscribe(wanted=Wanted.ALERT).subscription_id
     removed = scene.subscribe().subscription_id
     Subscription(removed).update(actions=[Subscription.generation.set(2)])
     Rule(changed, rule_key(1, scene.sender.key, TOPIC)).update(
-        actions=[Rule.sender_topic.set(NOT_SHOWN_YET), Rule.push_type.set(PushType.VOIP)]
+        actions=[Rule.sender_topic.set(NOT_SHOWN_YET), Rule.wanted.set(Wanted.CALL)]
     )
     scene.take(naming(scene.observe(scene.sender.states()), changed, removed))
-    assert [(str(push.subscription_id), push.push_type) for push in scene.pushes()] == [(changed, PushType.VOIP)]
+    assert [(str(push.subscription_id), push.wanted) for push in scene.pushes()] == [(changed, Wanted.CALL)]
 
 
 def test_of_a_fan_out_each_who_is_named_gets_one_push_from_the_page_that_it_belongs_to(scene: Scene) -> None:

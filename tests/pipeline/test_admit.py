@@ -27,8 +27,8 @@ def attempt(
     subscription_id: str = "s",
 ) -> Attempt:
     return Attempt(
-        receipt=receipt or f"r{number}", subscription_id=subscription_id, statement_hash=number.to_bytes(32), sender_pubkey=b"a",
-        client_id=b"c", topic=b"t", notify_type="apns", push_type=None, at=at, order=order, found=found,
+        receipt=receipt or f"r{number}", subscription_id=subscription_id, envelope_id=number.to_bytes(32), sender=b"a",
+        client_id=b"c", topic=b"t", channel="apns", wanted=None, at=at, order=order, found=found,
         observed_at=at if observed_at is None else observed_at, judged_at=at if observed_at is None else observed_at,
         counted=counted, full=full, overfull=overfull,
         against=against, sure=against is None, told=None if found is None else "matched", judged=True,

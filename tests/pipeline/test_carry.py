@@ -56,7 +56,7 @@ def live_on(lake: Lake, first: int, last: int) -> None:
 
 def rules(lake: Lake) -> list[tuple[str, bytes, int, int]]:
     found = in_force(rule_changes(lake.read(Kind.RULES)), lake.read(Kind.SUBSCRIPTION))
-    rows = found.select("subscription_id", "sender_pubkey", "since", "until").collect()
+    rows = found.select("subscription_id", "sender", "since", "until").collect()
     return sorted((row[0], bytes(row[1]), row[2], row[3]) for row in rows)
 
 
@@ -93,7 +93,7 @@ def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(l
     live_on(lived, 3, 60)
     assert rules(lived) == [("kept", LASTING, day(1), FOREVER)]
     assert whose(lived) == {"kept", "dead"}
-    senders = {bytes(row["sender_pubkey"]) for row in rule_changes(lived.read(Kind.RULES)).collect()}
+    senders = {bytes(row["sender"]) for row in rule_changes(lived.read(Kind.RULES)).collect()}
     assert senders == {LASTING}
 
 

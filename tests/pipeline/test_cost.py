@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
 from pipeline.cost import PER_DECISION, Units
 
 PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
@@ -37,5 +37,5 @@ def test_a_decision_costs_what_the_ledger_says(path: str, decisions: tuple[str, 
 
 
 def test_every_decision_has_its_price() -> None:
-    stages = {"statement": StatementDecision, "notification": NotificationDecision, "push": PushDecision}
+    stages = {"statement": EnvelopeDecision, "notification": NotificationDecision, "push": PushDecision}
     assert set(PER_DECISION) == {f"{stage}/{decision}" for stage, words in stages.items() for decision in words}

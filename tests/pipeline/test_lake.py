@@ -5,15 +5,15 @@ from uuid import UUID
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision, SubscriptionStatus
+from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision, SubscriptionStatus
 from clarion.events import (
     Event,
     NotificationDecided,
     PushTried,
     RuleRef,
     RulesChanged,
-    StatementDecided,
-    StatementObserved,
+    EnvelopeDecided,
+    EnvelopeObserved,
     SubscriptionChanged,
 )
 from pipeline.compact import compact
@@ -22,8 +22,8 @@ from pipeline.lake import HOUR_MS, RAW, SCHEMAS, UNREADABLE, Kind, Lake, Period,
 AT = 1_790_000_000_000
 ARRIVED = Period(AT, AT + 3 * HOUR_MS)
 WRITERS: dict[Kind, type[Event]] = {
-    Kind.OBSERVED: StatementObserved,
-    Kind.STATEMENT: StatementDecided,
+    Kind.OBSERVED: EnvelopeObserved,
+    Kind.STATEMENT: EnvelopeDecided,
     Kind.NOTIFICATION: NotificationDecided,
     Kind.PUSH: PushTried,
     Kind.SUBSCRIPTION: SubscriptionChanged,
@@ -32,25 +32,25 @@ WRITERS: dict[Kind, type[Event]] = {
 RECEIPT, SUBSCRIPTION = UUID(int=1), UUID(int=2)
 SENDER, TOPIC, CLIENT, HASH = (bytes([number]) * 32 for number in (1, 2, 3, 4))
 EVENTS: list[Event] = [
-    StatementObserved(at=AT, receipt=RECEIPT, observed_at=AT - 5, statement=bytes(range(256))),
-    StatementDecided(
-        at=AT, receipt=RECEIPT, statement_hash=None, decision=StatementDecision.MALFORMED, observed_at=AT, reason="empty"
+    EnvelopeObserved(at=AT, receipt=RECEIPT, observed_at=AT - 5, statement=bytes(range(256))),
+    EnvelopeDecided(
+        at=AT, receipt=RECEIPT, envelope_id=None, decision=EnvelopeDecision.MALFORMED, observed_at=AT, reason="empty"
     ),
     NotificationDecided(
-        at=AT, receipt=RECEIPT, statement_hash=HASH, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
-        client_id=CLIENT, notify_type=Channel.FCM, sender_pubkey=SENDER, topic=TOPIC, order=7,
+        at=AT, receipt=RECEIPT, envelope_id=HASH, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
+        client_id=CLIENT, channel=Channel.FCM, sender=SENDER, topic=TOPIC, order=7,
     ),
     PushTried(
-        at=AT, receipt=RECEIPT, statement_hash=HASH, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
-        notify_type=Channel.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
+        at=AT, receipt=RECEIPT, envelope_id=HASH, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
+        channel=Channel.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
     ),
     SubscriptionChanged(
-        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, notify_type=Channel.FCM,
+        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, channel=Channel.FCM,
         status=SubscriptionStatus.ACTIVE, generation=3, revision=5,
     ),
     RulesChanged(
         at=AT, change="added", subscription_id=SUBSCRIPTION, generation=3, revision=5,
-        rules=(RuleRef(sender_pubkey=SENDER, topic=TOPIC),),
+        rules=(RuleRef(sender=SENDER, topic=TOPIC),),
     ),
 ]  # fmt: skip
 

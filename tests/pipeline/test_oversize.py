@@ -10,7 +10,7 @@ import sr25519
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.signature import sign
 from pipeline import replay
@@ -91,7 +91,7 @@ def test_a_large_statement_is_replayed_by_its_location(lake: Lake, found: DataFr
     planned = replay.plan(lake, found, PERIOD, NOW, dry_run=False)
     assert (planned.notifications, planned.messages, planned.expired) == (1, 1, 0)
     [row] = lake.plans().collect()
-    message = StatementMessage.model_validate_json(row["message"])
+    message = EnvelopeMessage.model_validate_json(row["message"])
     assert (str(message.receipt), message.location, message.statement) == (KEPT, place(KEPT), None)
 
 

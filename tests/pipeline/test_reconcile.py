@@ -27,7 +27,7 @@ def test_a_reconciliation_finds_every_planted_fault_and_nothing_else(day: Lake, 
 
 
 def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> None:
-    needed = ("evidence", "statement_hash", "sender_pubkey", "client_id", "topic", "at")
+    needed = ("evidence", "envelope_id", "sender", "client_id", "topic", "at")
     assert differences.where(F.greatest(*(F.col(name).isNull() for name in needed))).count() == 0
 
 

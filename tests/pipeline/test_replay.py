@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.messages import PushMessage, StatementMessage
+from clarion.messages import PushMessage, EnvelopeMessage
 from pipeline import replay
 from pipeline.generator.plan import Plan
 from pipeline.lake import PLAN, REPLAYS, Lake
@@ -62,12 +62,12 @@ def test_a_replay_hands_back_each_loss_once_even_if_it_is_stopped_and_run_again(
     again = replay.plan(day, differences, plan.period, now + 1_000, dry_run=False)
     assert (again.notifications, again.known) == (0, len(lost))
     assert send(day, Queues()) == 0
-    statements = {str(StatementMessage.model_validate_json(body).receipt) for url, body in sent if url == "statements"}
+    statements = {str(EnvelopeMessage.model_validate_json(body).receipt) for url, body in sent if url == "statements"}
     pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "statements"]
     assert {(str(push.receipt), str(push.subscription_id)) for _, push in pushes} == {
         who for who in lost if who[0] not in statements
     }
-    assert all(url == push.notify_type for url, push in pushes)
+    assert all(url == push.channel for url, push in pushes)
     assert statements <= {receipt for receipt, _ in lost}
 
 

@@ -6,11 +6,11 @@ from pipeline.rules import FOREVER, in_force, latest_subscriptions, rule_changes
 
 SENDER, OTHER, TOPIC, CLIENT = b"a" * 32, b"b" * 32, b"t" * 32, b"c" * 32
 SPANS = (
-    "subscription_id string, client_id binary, notify_type string, sender_pubkey binary, topic binary, "
-    "push_type string, since long, until long"
+    "subscription_id string, client_id binary, channel string, sender binary, topic binary, "
+    "wanted string, since long, until long"
 )
 STATEMENTS = (
-    "receipt string, statement_hash binary, sender_pubkey binary, topics array<binary>, first_at long, last_at long"
+    "receipt string, envelope_id binary, sender binary, topics array<binary>, first_at long, last_at long"
 )
 type Rules = list[tuple[int, str, str, int, int, list[tuple[bytes, bytes, None]]]]
 type Subscriptions = list[tuple[int, str, str, int, int]]
@@ -22,7 +22,7 @@ def spans(spark: SparkSession, rules: Rules, subscriptions: Subscriptions) -> li
         [(at, who, CLIENT, "fcm", status, None, gen, rev) for at, who, status, gen, rev in subscriptions],
         SCHEMAS[Kind.SUBSCRIPTION],
     )
-    rows = in_force(rule_changes(changed), states).select("sender_pubkey", "since", "until").collect()
+    rows = in_force(rule_changes(changed), states).select("sender", "since", "until").collect()
     return sorted((bytes(row[0]), row[1], row[2]) for row in rows)
 
 
@@ -96,5 +96,5 @@ def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_top
     )
     statements = spark.createDataFrame([("r", b"h", SENDER, [third, TOPIC], 1_000, 1_002)], STATEMENTS)
     found = wanted(statements, rules, grace_ms=10).collect()
-    types = {row["subscription_id"]: (bytes(row["topic"]), row["push_type"]) for row in found}
+    types = {row["subscription_id"]: (bytes(row["topic"]), row["wanted"]) for row in found}
     assert types == {"both": (third, "voip"), "none": (third, None)}

@@ -47,7 +47,7 @@ def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, t
     found = verified(lake.files(Kind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
 
     assert sorted(row.receipt for row in found) == ["first", "last"]
-    assert {(bytes(row.statement_hash), row.expires_at, row.flaw) for row in found} == {(SIGNED.hash, 7, None)}
+    assert {(bytes(row.envelope_id), row.expires_at, row.flaw) for row in found} == {(SIGNED.hash, 7, None)}
     assert verified(lake.files(Kind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
 
 

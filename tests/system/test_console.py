@@ -169,7 +169,7 @@ def _push(channel: str, expires_at: int) -> PushMessage:
     return PushMessage(
         receipt=uuid4(),
         observed_at=0,
-        statement_hash=bytes(32),
+        envelope_id=bytes(32),
         subscription_id=uuid4(),
         client_id=bytes(32),
         notify_type=Channel(channel),

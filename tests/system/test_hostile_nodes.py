@@ -106,4 +106,4 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
             await system.replace_ingest(ingesting(system.deployment, system.store.url, log=INGEST_LOG))
     forged = decode(crowd.forged).hash.hex()
     async for events in system.lake.growing(3):
-        assert not [event for event in events if event.get("statement_hash") == forged or event.get("location")]
+        assert not [event for event in events if event.get("envelope_id") == forged or event.get("location")]

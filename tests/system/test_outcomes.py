@@ -160,7 +160,7 @@ async def warm_up(system: System, cases: Sequence[Case], sender: Device) -> None
         await system.store.inject(raw)
     hashes = {digest(raw).hex() for raw in raws}
     async for events in system.lake.growing(WAIT_S):
-        tried = [each for each in events if each["event"] == "push" and each["statement_hash"] in hashes]
+        tried = [each for each in events if each["event"] == "push" and each["envelope_id"] in hashes]
         if len(tried) >= len(raws) * len(cases):
             return
 
@@ -178,7 +178,7 @@ async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping
     async for events in system.lake.growing(WAIT_S):
         told = defaultdict(list)
         for event in events:
-            if event["event"] == "push" and event["subscription_id"] in fates and event["statement_hash"] == of:
+            if event["event"] == "push" and event["subscription_id"] in fates and event["envelope_id"] == of:
                 told[event["subscription_id"]].append(event)
         if all(len(told[each]) >= len(fate.decisions) for each, fate in fates.items()):
             break

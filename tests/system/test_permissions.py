@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from aws_cdk.assertions import Template
 
-from clarion.messages import CleanupMessage, StatementMessage
+from clarion.messages import CleanupMessage, EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.tables import WINDOW_PART, RateLimit, rule_key, table_name
 from infra.app import define_alone
@@ -175,11 +175,11 @@ async def use_match(system: System) -> None:
         Device("nobody's friend").statement(TOPIC, data=b"for nobody"),
     ]
     for raw in raws:
-        message = StatementMessage(receipt=uuid4(), observed_at=now(), statement=raw)
+        message = EnvelopeMessage(receipt=uuid4(), observed_at=now(), statement=raw)
         await system.hand_to_match(message)
     hashes = {codec.digest(raw).hex() for raw in raws}
     async for events in system.lake.growing(WAIT_S):
-        if hashes <= {event.get("statement_hash") for event in events}:
+        if hashes <= {event.get("envelope_id") for event in events}:
             return
 
 
@@ -202,7 +202,7 @@ async def use_the_fan_out(system: System) -> list[str]:
     alice, crowd = Device("Alice, whom all want to hear"), [str(uuid4()) for _ in range(CROWD)]
     await asyncio.to_thread(claim_rules, system, crowd, alice.public_key, POPULAR)
     raw = alice.statement(POPULAR, data=b"to a crowd")
-    await system.hand_to_match(StatementMessage(receipt=uuid4(), observed_at=now(), statement=raw))
+    await system.hand_to_match(EnvelopeMessage(receipt=uuid4(), observed_at=now(), statement=raw))
     await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}statements"), WAIT_S)
     return crowd
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.messages import StatementMessage
+from clarion.messages import EnvelopeMessage
 from infra.alarms import watches
 from infra.environments import EMULATOR
 from local.apns_trouble import troubled_token
@@ -189,7 +189,7 @@ async def test_a_statement_of_a_later_version_waits_among_the_dead_letters_until
     alice, bob = Device("Alice, of tomorrow"), Device("Bob, of today")
     await system.register(bob, "apns", "f1" * 32, (alice.public_key, CHAT))
     raw = alice.statement(CHAT, data=b"from the future")
-    today = StatementMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+    today = EnvelopeMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
     later = json.dumps({**json.loads(today.to_json()), "version": 2})
 
     await Queue(system, "statements").put(later)

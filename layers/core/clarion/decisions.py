@@ -3,11 +3,41 @@
 from enum import StrEnum
 
 
-class PushType(StrEnum):
-    """How the phone is to present a push; a rule of an FCM subscription may ask for `voip`."""
+class Wanted(StrEnum):
+    """How a rule wants an envelope, or why it doesn't. Of several rules of one subscription, the first in this order wins.
 
+    Those that don't push are decisions about a notification, too, in the same words.
+    """
+
+    CALL = "call"
     ALERT = "alert"
-    VOIP = "voip"
+    BACKGROUND = "background"
+    OWN_MESSAGE = "own_message"
+    NOT_PUSHABLE = "not_pushable"
+    NOT_IN_SCOPE = "not_in_scope"
+
+    @property
+    def rank(self) -> int:
+        """The least comes first."""
+        return _RANKS[self]
+
+    @property
+    def pushes(self) -> bool:
+        return self.rank <= _RANKS[Wanted.BACKGROUND]
+
+
+_RANKS = {wanted: rank for rank, wanted in enumerate(Wanted)}
+
+
+class Purpose(StrEnum):
+    """What a push is for. Only notifications are admitted and reconciled."""
+
+    NOTIFICATION = "notification"
+    DIRECT = "direct"
+    VERIFICATION = "verification"
+    """The only one that may reach a subscription whose token is not proven yet."""
+    WAKE_UP = "wake_up"
+    REFRESH = "refresh"
 
 
 class Environment(StrEnum):
@@ -24,8 +54,8 @@ class SubscriptionStatus(StrEnum):
     INVALID = "invalid"
 
 
-class StatementDecision(StrEnum):
-    """What became of a statement."""
+class EnvelopeDecision(StrEnum):
+    """What became of an envelope."""
 
     MALFORMED = "malformed"
     UNSUPPORTED_PROOF = "unsupported_proof"
@@ -36,8 +66,11 @@ class StatementDecision(StrEnum):
 
 
 class NotificationDecision(StrEnum):
-    """What became of one statement for one subscription that wants it."""
+    """What became of one envelope for one subscription that has a rule for it."""
 
+    OWN_MESSAGE = Wanted.OWN_MESSAGE.value
+    NOT_PUSHABLE = Wanted.NOT_PUSHABLE.value
+    NOT_IN_SCOPE = Wanted.NOT_IN_SCOPE.value
     RATE_LIMITED = "rate_limited"
     DUPLICATE = "duplicate"
     CAPPED = "capped"

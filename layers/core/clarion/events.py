@@ -1,10 +1,11 @@
-"""What Clarion tells the lake: one JSON line for each observation, decision and change. Never a push token.
+"""What Clarion records in the lake: one JSON line for each observation, decision and change. Never a push token.
 
 All kinds share one Firehose stream, told apart by `event`: Firehose bills each record as at least 5 KB, so the lines
 of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import batched
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
@@ -12,8 +13,9 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, PushType, StatementDecision, SubscriptionStatus
-from clarion.messages import HexBytes, Milliseconds, StatementMessage
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
+from clarion.messages import EnvelopeMessage, HexBytes, Milliseconds
+from clarion.networks import Rule
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -35,38 +37,39 @@ class Event(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     version: Literal[1] = 1
+    network: str
     at: Milliseconds
 
     def to_line(self) -> bytes:
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-class StatementObserved(Event):
-    """The statement itself, as ingest forwarded it; one too large for a queue message is named by its `location`."""
+class EnvelopeObserved(Event):
+    """The envelope itself, as ingest forwarded it; one too large for a queue message is named by its `location`."""
 
     event: Literal["observed"] = "observed"
     receipt: UUID
     observed_at: Milliseconds
-    statement: bytes | None = None
+    raw: bytes | None = None
     location: str | None = None
 
     @classmethod
-    def of(cls, message: StatementMessage, at: int) -> "StatementObserved":
-        return cls(at=at, **message.model_dump(include={"receipt", "observed_at", "statement", "location"}))
+    def of(cls, message: EnvelopeMessage, at: int) -> "EnvelopeObserved":
+        return cls(at=at, **message.model_dump(include={"network", "receipt", "observed_at", "raw", "location"}))
 
 
 class Decided(Event):
-    """`receipt` ties together all that came of one observed statement."""
+    """`receipt` ties together all that came of one observed envelope."""
 
     receipt: UUID
-    statement_hash: HexBytes | None
+    envelope_id: HexBytes | None
 
 
-class StatementDecided(Decided):
-    event: Literal["statement"] = "statement"
-    decision: StatementDecision
+class EnvelopeDecided(Decided):
+    event: Literal["envelope"] = "envelope"
+    decision: EnvelopeDecision
     observed_at: Milliseconds
-    sender_pubkey: HexBytes | None = None
+    sender: HexBytes | None = None
     reason: str | None = None
 
 
@@ -82,9 +85,9 @@ class NotificationDecided(Decided):
     decision: NotificationDecision
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: Channel
-    sender_pubkey: HexBytes
-    topic: HexBytes
+    channel: Channel
+    sender: HexBytes | None = None
+    key: HexBytes
     order: int | None = None
     judged_at: Milliseconds | None = None
     counted: bool | None = None
@@ -96,12 +99,26 @@ class PushTried(Decided):
     event: Literal["push"] = "push"
     decision: PushDecision
     subscription_id: UUID
-    notify_type: Channel
+    channel: Channel
     attempt: int
     latency_ms: int
     status: int | None = None
     reason: str | None = None
     provider_id: str | None = None
+
+
+class LimitsLoaded(Event):
+    """The limits that a worker of match decides by from `at` on, which the pipeline then judges by; in milliseconds.
+
+    Without `count` the network has no limit for a pair.
+    """
+
+    event: Literal["limits"] = "limits"
+    count: int | None = None
+    window: int | None = None
+    cooldown: int | None = None
+    cap: int
+    cap_window: int
 
 
 class SubscriptionChanged(Event):
@@ -113,7 +130,7 @@ class SubscriptionChanged(Event):
     event: Literal["subscription"] = "subscription"
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: Channel
+    channel: Channel
     status: SubscriptionStatus | Literal["removed"]
     status_reason: str | None = None
     generation: int
@@ -122,10 +139,11 @@ class SubscriptionChanged(Event):
     @classmethod
     def of(cls, row: "Subscription", at: int) -> "SubscriptionChanged":
         return cls(
+            network=row.network,
             at=at,
             subscription_id=UUID(row.subscription_id),
             client_id=row.client_id,
-            notify_type=Channel(row.notify_type),
+            channel=Channel(row.channel),
             status=SubscriptionStatus(row.status),
             status_reason=row.status_reason,
             generation=int(row.generation),
@@ -140,18 +158,29 @@ class SubscriptionChanged(Event):
 
 
 class RuleRef(BaseModel):
+    """A rule by its key. A condition that may hold a secret is known by its digest alone, see `of`."""
+
     model_config = ConfigDict(frozen=True)
 
-    sender_pubkey: HexBytes
-    topic: HexBytes
-    push_type: PushType | None = None
+    key: HexBytes
+    condition: HexBytes | None = None
+    condition_digest: HexBytes | None = None
+
+    @classmethod
+    def of(cls, rule: Rule, *, secret: bool) -> "RuleRef":
+        """The digest is BLAKE2b-256."""
+        if not rule.condition:
+            return cls(key=rule.key)
+        if secret:
+            return cls(key=rule.key, condition_digest=blake2b(rule.condition, digest_size=32).digest())
+        return cls(key=rule.key, condition=rule.condition)
 
 
 class RulesChanged(Event):
     """Rules that were added to or removed from one generation of a subscription.
 
-    A rule is in force while its generation is that of its active subscription. So a replaced rule set is told as
-    rules added to the next generation, then the subscription with that generation; the old rules need no word.
+    A rule is in force while its generation is that of its active subscription. So a replaced rule set is recorded as
+    rules added to the next generation, then the subscription with that generation; the old rules need no event.
     """
 
     event: Literal["rules"] = "rules"

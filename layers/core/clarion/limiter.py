@@ -43,8 +43,6 @@ class Limit:
     cooldown: int
 
 
-PAIR_LIMIT = Limit(30, 60_000, 120_000)
-"""The default for a (sender, client) pair."""
 SUBSCRIPTION_CAP = Limit(300, 60_000, 0)
 """The default for a subscription, whoever sends it: `match.caps`."""
 
@@ -82,9 +80,9 @@ class Window:
         return len(self.admitted) * _ADMISSION_BYTES + len(self.cooldowns) * _COOLDOWN_BYTES
 
 
-def mark_of(statement_hash: bytes) -> bytes:
+def mark_of(envelope_id: bytes) -> bytes:
     """Tells one statement of a pair from another."""
-    return blake2b(statement_hash, digest_size=MARK_BYTES).digest()
+    return blake2b(envelope_id, digest_size=MARK_BYTES).digest()
 
 
 def judged_at(observed_at: int, now: int) -> int:

@@ -7,10 +7,21 @@ meaning gets a new version.
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationInfo,
+    model_validator,
+)
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
+from clarion.decisions import Purpose, Wanted
+from clarion.networks import NETWORKS, network
 
 Milliseconds = Annotated[int, Field(ge=0)]
 """UNIX time in milliseconds."""
@@ -29,6 +40,22 @@ HexBytes = Annotated[bytes, PlainValidator(_bytes_of_hex), PlainSerializer(bytes
 """Bytes, written as lower-case hex without `0x`."""
 
 
+def _registered(name: str) -> str:
+    if name not in NETWORKS:
+        raise ValueError("no network of this name")
+    return name
+
+
+NetworkName = Annotated[str, AfterValidator(_registered)]
+
+
+def _body_of_network(value: object, info: ValidationInfo) -> BaseModel:
+    """The model is that of the message's network, which is validated first."""
+    if "network" not in info.data:
+        raise ValueError("no network says how to read it")
+    return network(info.data["network"]).body.model_validate(value)
+
+
 class Message(BaseModel):
     """A message that a later version may extend: unknown fields are passed over."""
 
@@ -39,10 +66,10 @@ class Message(BaseModel):
 
 
 class Span(Message):
-    """A part of a statement's fan-out: the subscriptions whose ids lie after `after` and up to `until`.
+    """A part of an envelope's fan-out: the subscriptions whose ids lie after `after` and up to `until`.
 
-    Its pages are worked off one after the other; `token` tells the message that may do `page` from one that was sent
-    once too often.
+    Its pages are worked off one after the other. Of two messages for the same `page`, only the one whose `token` claims
+    it goes on.
     """
 
     after: str
@@ -51,25 +78,26 @@ class Span(Message):
     token: UUID
 
 
-class StatementMessage(Message):
-    """A statement as the store showed it, on its way from ingest to match.
+class EnvelopeMessage(Message):
+    """An envelope as a network showed it, on its way from ingest to match.
 
-    `statement` holds the SCALE encoding (base64 in the JSON). One that is too large for the queue lies in S3 under
-    the key `location` instead; exactly one of the two is set. Match sends itself a statement again with a `span`, if
-    more want it than one invocation can take.
+    `raw` holds its bytes (base64 in the JSON). One that is too large for the queue lies in S3 under the key `location`
+    instead; exactly one of the two is set. Match sends itself an envelope again with a `span`, if more want it than one
+    invocation can take.
 
-    `changed` are subscriptions whose rules for this statement were written lately, so that an index may not show them
+    `changed` are subscriptions whose rules for this envelope were written lately, so that an index may not show them
     yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it. One with `unsent` is for
-    those subscriptions alone: a queue took the statement's other pushes, but not theirs.
-    `replayed_since` is set if a replay brought the statement: when that node was last live before it, and so the
+    those subscriptions alone: a queue took the envelope's other pushes, but not theirs.
+    `replayed_since` is set if a replay brought the envelope: when that node was last live before it, and so the
     earliest that it can have appeared; 0 if that is unknown. If it proves younger, a second message with the same receipt
     and a `repeat_id` says so, which concerns calls alone.
     """
 
     version: Literal[1] = 1
+    network: NetworkName
     receipt: UUID
     observed_at: Milliseconds
-    statement: bytes | None = None
+    raw: bytes | None = None
     location: str | None = None
     replayed_since: Milliseconds | None = None
     changed: tuple[str, ...] = ()
@@ -80,33 +108,39 @@ class StatementMessage(Message):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        if (self.statement is None) == (self.location is None):
-            raise ValueError("a statement is either in the message or at a location")
+        if (self.raw is None) == (self.location is None):
+            raise ValueError("an envelope is either in the message or at a location")
         return self
 
 
 class PushMessage(Message):
-    """One notification for one subscription, on its way from match to dispatch. It never carries the token.
+    """One push for one subscription, on its way to dispatch. It never carries the token.
 
-    `data` is what the payload may carry: absent if the statement has none, or if it fits no channel, which
-    `truncated` tells apart. `expires_at` is the statement's expiry in UNIX seconds. `replayed_since` is as in the
-    statement's message.
+    `body` is what the payload is made of, as the network's own model. `expires_at` is the envelope's expiry in UNIX
+    seconds. `replayed_since` is as in the envelope's message.
     """
 
     version: Literal[1] = 1
+    network: NetworkName
+    purpose: Purpose = Purpose.NOTIFICATION
     receipt: UUID
     observed_at: Milliseconds
-    statement_hash: HexBytes
+    envelope_id: HexBytes
     subscription_id: UUID
     client_id: HexBytes
-    notify_type: Channel
-    push_type: PushType = PushType.ALERT
-    sender_pubkey: HexBytes
-    topic: HexBytes
-    data: HexBytes | None = None
-    truncated: bool = False
+    channel: Channel
+    wanted: Wanted = Wanted.ALERT
     replayed_since: Milliseconds | None = None
     expires_at: int
+    body: Annotated[SerializeAsAny[BaseModel], PlainValidator(_body_of_network)]
+
+
+class CommandMessage(Message):
+    """A `Command`, on its way to the network's own function."""
+
+    version: Literal[1] = 1
+    network: NetworkName
+    content: bytes
 
 
 class CleanupMessage(Message):

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from aws_lambda_powertools.metrics import EphemeralMetrics
 
-from clarion.decisions import NotificationDecision, PushDecision, StatementDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 
 NAMESPACE = "Clarion"
 
@@ -21,24 +21,24 @@ class Metric(StrEnum):
     KEYS_UNAVAILABLE = "keys_unavailable"
     """Callers that could not be told from strangers, because the keys of an issuer can't be had."""
     MESSAGES_POISONED = "messages_poisoned"
-    STATEMENTS_FAILED = "statements_failed"
+    ENVELOPES_FAILED = "envelopes_failed"
     """Met a fault in one invocation, of what may be several: the queue brings them again, until they are given up."""
     RECEIVERS_UNREADABLE = "receivers_unreadable"
     """Subscriptions left out of a statement's, because their rows can't be read."""
-    STATEMENTS_GIVEN_UP = "statements_given_up"
+    ENVELOPES_GIVEN_UP = "envelopes_given_up"
     """Failed at the last attempt: in the dead-letter queue, with the reason."""
-    STATEMENTS_RECEIVED = "statements_received"
-    STATEMENTS_FORWARDED = "statements_forwarded"
+    ENVELOPES_RECEIVED = "envelopes_received"
+    ENVELOPES_FORWARDED = "envelopes_forwarded"
     SECOND_LOOKS = "second_looks"
     """Statements sent again because a rule for them was written just before, or after, they were sent."""
-    STATEMENTS_REPLAYED = "statements_replayed"
+    ENVELOPES_REPLAYED = "envelopes_replayed"
     NODES_CONNECTED = "nodes_connected"
     NODE_FAULTS = "node_faults"
     INTERNAL_ERRORS = "internal_errors"
     """Failures of ingest's own while it took in what a node had sent."""
-    STATEMENTS_SKIPPED = "statements_skipped"
+    ENVELOPES_SKIPPED = "envelopes_skipped"
     """Shown again though already known."""
-    STATEMENTS_HELD = "statements_held"
+    ENVELOPES_HELD = "envelopes_held"
     """Waiting for the queue, for the lake, or for a second look."""
     INGEST_LAG = "ingest_lag"
     """Age of the oldest statement that queue and lake have not both confirmed, in milliseconds."""
@@ -46,16 +46,16 @@ class Metric(StrEnum):
     """What the nodes still owe of their replays."""
     LEADERS = "leaders"
     """1 from the task that is at work, 0 from a standby: the sum over tasks must be 1."""
-    SEEN_STATEMENTS = "seen_statements"
-    KNOWN_PAIRS = "known_pairs"
-    """(sender, topic) pairs in the candidate filter."""
+    SEEN_ENVELOPES = "seen_envelopes"
+    KNOWN_KEYS = "known_keys"
+    """Rule keys in the candidate filter."""
     RULES_BEHIND = "rules_behind"
     """How long ago the candidate filter last knew every rule, in milliseconds; a few seconds are usual."""
 
 
-type Decision = StatementDecision | NotificationDecision | PushDecision
+type Decision = EnvelopeDecision | NotificationDecision | PushDecision
 
-_VOCABULARIES = {StatementDecision: "statement", NotificationDecision: "notification", PushDecision: "push"}
+_VOCABULARIES = {EnvelopeDecision: "envelope", NotificationDecision: "notification", PushDecision: "push"}
 
 
 def decided(decision: Decision) -> str:

@@ -1,4 +1,4 @@
-"""Rule sets: up to thousands of (sender, topic) pairs that change as one.
+"""Rule sets: up to thousands of rules that change as one.
 
 A subscription's rules in force are those of its current `generation`. Whoever changes them reads the subscription,
 works out what is to be added and removed, and commits that on condition that `revision` has not moved:
@@ -28,13 +28,13 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
-from clarion.decisions import PushType, SubscriptionStatus
+from clarion.decisions import SubscriptionStatus
 from clarion.erasing import ATTEMPTS, BATCH, NEVER, back_off, batch_write
 from clarion.generations import claim_generation, flip, prefix
-from clarion.tables import KEY_BYTES, Rule, Subscription, lost_race, rule_key
+from clarion.tables import Rule, Subscription, lost_race, rule_key
 
-type RuleSet = dict[bytes, PushType | None]
-"""What a receiver whitelists: sender and topic (64 bytes), and how its phone is to present the push."""
+type RuleSet = dict[bytes, bytes]
+"""What a receiver asks for: keys, each with its condition; see `clarion.networks.Rule`."""
 type RequestCleanup = Callable[[str, int], None]
 """Called with a subscription and a claimed generation before that is written; see `clarion.erasing.erase_dead`."""
 type Charge = Callable[[int], None]
@@ -58,7 +58,7 @@ class Unchanged(Enum):
 class Changed:
     """A change in force: the subscription as it is since, what was added and what was removed.
 
-    A rule that is now presented otherwise is in both: as it is, and as it was. `anew` are all rules in force, if the
+    A rule with another condition than before is in both: as it is, and as it was. `anew` are all rules in force, if the
     change wrote them under a new generation.
     """
 
@@ -68,8 +68,8 @@ class Changed:
     anew: RuleSet | None = None
 
     @property
-    def new_pairs(self) -> int:
-        """How many pairs have a rule that had none."""
+    def new_keys(self) -> int:
+        """How many keys have a rule that had none."""
         return len(self.added.keys() - self.removed.keys())
 
     @property
@@ -163,17 +163,21 @@ class RuleSets:
         until: float = NEVER,
         charge: Charge = _free,
     ) -> Changed | Unchanged:
-        """Put `rules` in force beside the others; one that is in force already takes the push type, if one is given."""
+        """Put `rules` in force beside the others; one that is in force already takes the condition, if one is given."""
         for row in self._attempts(subscription_id, client_id, until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
             known = _in_force(row, rules)
-            added = {pair: how for pair, how in rules.items() if pair not in known or how not in {None, known[pair]}}
-            changed_type = {pair: known[pair] for pair in added if pair in known}
-            if row.rule_count + len(added) - len(changed_type) > self._limit:
+            added = {
+                key: condition
+                for key, condition in rules.items()
+                if key not in known or condition not in {b"", known[key]}
+            }
+            changed_condition = {key: known[key] for key in added if key in known}
+            if row.rule_count + len(added) - len(changed_condition) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, added, changed_type, now=now, until=until, charge=charge):
+            elif changed := self._commit(row, added, changed_condition, now=now, until=until, charge=charge):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -181,17 +185,17 @@ class RuleSets:
         self,
         subscription_id: str,
         client_id: bytes,
-        pairs: Collection[bytes],
+        keys: Collection[bytes],
         *,
         now: int,
         until: float = NEVER,
         charge: Charge = _free,
     ) -> Changed | Unchanged:
-        """Put the rules for `pairs` out of force; pairs without a rule are passed over."""
+        """Put the rules for `keys` out of force; keys without a rule are passed over."""
         for row in self._attempts(subscription_id, client_id, until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
-            if changed := self._commit(row, {}, _in_force(row, pairs), now=now, until=until, charge=charge):
+            if changed := self._commit(row, {}, _in_force(row, keys), now=now, until=until, charge=charge):
                 return changed
         return _given_up(subscription_id, client_id)
 
@@ -217,7 +221,7 @@ class RuleSets:
         claim = claim_generation(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
-        anew = {pair: how for pair, how in _in_generation(row).items() if pair not in removed} | added
+        anew = {key: condition for key, condition in _in_generation(row).items() if key not in removed} | added
         if not self._write(row.subscription_id, claim, anew, until):
             return None
         after = flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
@@ -238,10 +242,10 @@ class RuleSets:
                     ],
                     condition=Subscription.revision == revision,
                 )
-                for pair, push_type in added.items():
-                    write.save(_rule(row.subscription_id, row.generation, pair, push_type))
-                for pair in removed.keys() - added.keys():
-                    write.delete(Rule(row.subscription_id, _rule_key(row.generation, pair)))
+                for key, condition in added.items():
+                    write.save(_rule(row.subscription_id, row.generation, key, condition))
+                for key in removed.keys() - added.keys():
+                    write.delete(Rule(row.subscription_id, rule_key(int(row.generation), key)))
         except TransactWriteError as error:
             if lost_race(error):
                 return None
@@ -264,7 +268,7 @@ class RuleSets:
         for batch in batched(rules.items(), BATCH, strict=False):
             if time.monotonic() > until:
                 return False
-            rows = [_rule(subscription_id, claim, pair, push_type) for pair, push_type in batch]
+            rows = [_rule(subscription_id, claim, key, condition) for key, condition in batch]
             batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])
         return True
 
@@ -284,26 +288,17 @@ def _in_generation(row: Subscription, after: bytes | None = None, limit: int | N
     if after is not None:
         first += after + b"\0"
     found = Rule.query(row.subscription_id, Rule.rule_key.between(first, end), consistent_read=True, limit=limit)
-    return {rule.sender_topic: _push_type(rule) for rule in found}
+    return {rule.key: rule.condition or b"" for rule in found}
 
 
-def _in_force(row: Subscription, pairs: Collection[bytes]) -> RuleSet:
-    """Those of `pairs` that have a rule."""
-    if len(pairs) > TRANSACTION_RULES:
+def _in_force(row: Subscription, keys: Collection[bytes]) -> RuleSet:
+    """Those of `keys` that have a rule."""
+    if len(keys) > TRANSACTION_RULES:
         rules = _in_generation(row)
-        return {pair: rules[pair] for pair in pairs if pair in rules}
-    keys = [(row.subscription_id, _rule_key(row.generation, pair)) for pair in pairs]
-    return {rule.sender_topic: _push_type(rule) for rule in Rule.batch_get(keys, consistent_read=True)}
+        return {key: rules[key] for key in keys if key in rules}
+    rows = [(row.subscription_id, rule_key(int(row.generation), key)) for key in keys]
+    return {rule.key: rule.condition or b"" for rule in Rule.batch_get(rows, consistent_read=True)}
 
 
-def _rule(subscription_id: str, generation: float, pair: bytes, push_type: PushType | None) -> Rule:
-    key = _rule_key(generation, pair)
-    return Rule(subscription_id, key, sender_topic=pair, push_type=push_type and push_type.value)
-
-
-def _rule_key(generation: float, pair: bytes) -> bytes:
-    return rule_key(int(generation), pair[:KEY_BYTES], pair[KEY_BYTES:])
-
-
-def _push_type(rule: Rule) -> PushType | None:
-    return PushType(rule.push_type) if rule.push_type else None
+def _rule(subscription_id: str, generation: float, key: bytes, condition: bytes) -> Rule:
+    return Rule(subscription_id, rule_key(int(generation), key), key=key, condition=condition or None)

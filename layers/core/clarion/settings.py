@@ -4,16 +4,36 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from clarion.limiter import Limit
 
 PREFIX = "CLARION_"
 
 Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 """A URL that paths are appended to."""
 
+TITLE = "Polkadot App"
+type Title = Annotated[str, Field(min_length=1, max_length=200)]
+"""An alert's. A lone surrogate is no text to pydantic, and 200 characters leave a payload room, however escaped."""
+
+
+class LimitSettings(BaseModel):
+    """How many notifications a pair of sender and client gets in a window, and how long none after one too many."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    count: int = Field(gt=0)
+    window_seconds: int = Field(gt=0)
+    cooldown_seconds: int = Field(ge=0)
+
+    @property
+    def limit(self) -> Limit:
+        return Limit(self.count, self.window_seconds * 1000, self.cooldown_seconds * 1000)
+
 
 class Settings(BaseModel):
-    """Base of every room's settings: field `queue_url` is read from `CLARION_QUEUE_URL`.
+    """Base of every component's settings: field `queue_url` is read from `CLARION_QUEUE_URL`.
 
     `stage` names the deployment; by it, the metrics of several in one account are told apart.
     """

@@ -24,8 +24,9 @@ TRANSACTION_SUBSCRIPTIONS = 50
 class Registration:
     """What a client asks for. Without `app` and `environment`, it is the first app in production."""
 
+    network: str
     client_id: bytes
-    notify_type: Channel
+    channel: Channel
     token: str = field(repr=False)
     app: str | None = None
     environment: Environment | None = None
@@ -33,17 +34,17 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class TokenTaken:
-    """Another registration holds the token; for its owner only, `subscription_id` is worth telling."""
+    """Another registration in the same network holds the token; nobody but its owner may learn `subscription_id`."""
 
     subscription_id: str
     client_id: bytes
 
 
-def register(connection: Connection, wish: Registration, *, now: int) -> Subscription | TokenTaken | Unchanged:
+def register(connection: Connection, registration: Registration, *, now: int) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
-    row = _new(wish, now)
-    key = token_hash(wish.notify_type, wish.token)
-    owner = Token(key, subscription_id=row.subscription_id, client_id=wish.client_id)
+    row = _new(registration, now)
+    key = token_hash(registration.channel, registration.token)
+    owner = Token(key, row.network, subscription_id=row.subscription_id, client_id=registration.client_id)
     for attempt in range(ATTEMPTS):
         try:
             with TransactWrite(connection=connection) as write:
@@ -54,15 +55,16 @@ def register(connection: Connection, wish: Registration, *, now: int) -> Subscri
                 raise
         else:
             return row
-        if taken := holder(wish.notify_type, wish.token):
+        if taken := holder(registration):
             return taken
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
 
 
-def holder(notify_type: Channel, token: str) -> TokenTaken | None:
-    """Whose the token is now."""
-    row = next(iter(Token.batch_get([token_hash(notify_type, token)], consistent_read=True)), None)
+def holder(registration: Registration) -> TokenTaken | None:
+    """Whose the token is now, in the registration's network."""
+    key = token_hash(registration.channel, registration.token), registration.network
+    row = next(iter(Token.batch_get([key], consistent_read=True)), None)
     return TokenTaken(row.subscription_id, row.client_id) if row else None
 
 
@@ -96,14 +98,15 @@ def remove(
     return Unchanged.CONTENDED
 
 
-def _new(wish: Registration, now: int) -> Subscription:
+def _new(registration: Registration, now: int) -> Subscription:
     return Subscription(
         str(uuid4()),
-        client_id=wish.client_id,
-        notify_type=wish.notify_type.value,
-        token=wish.token,
-        app=wish.app,
-        environment=wish.environment and wish.environment.value,
+        client_id=registration.client_id,
+        network=registration.network,
+        channel=registration.channel.value,
+        token=registration.token,
+        app=registration.app,
+        environment=registration.environment and registration.environment.value,
         status=SubscriptionStatus.ACTIVE.value,
         generation=0,
         rule_count=0,
@@ -120,9 +123,9 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
             for row in rows:
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
-                    key = token_hash(Channel(row.notify_type), row.token)
+                    key = token_hash(Channel(row.channel), row.token)
                     its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
-                    write.delete(Token(key), condition=its_own)
+                    write.delete(Token(key, row.network), condition=its_own)
     except TransactWriteError as error:
         if lost_race(error):
             return False

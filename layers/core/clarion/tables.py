@@ -12,7 +12,6 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyPr
 from pynamodb.models import Model
 
 GENERATION_BYTES = 8
-KEY_BYTES = 32
 WINDOW_PART = b"\x00"
 """Sorts before every part that is named by an instant of this millennium."""
 _LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
@@ -43,7 +42,8 @@ class Subscription(Model):
 
     subscription_id = UnicodeAttribute(hash_key=True)
     client_id = BinaryAttribute(legacy_encoding=False)
-    notify_type = UnicodeAttribute()
+    network = UnicodeAttribute()
+    channel = UnicodeAttribute()
     token = UnicodeAttribute()
     app = UnicodeAttribute(null=True)
     environment = UnicodeAttribute(null=True)
@@ -64,47 +64,51 @@ class Subscription(Model):
 
 
 class Token(Model):
-    """Says to which one subscription a token belongs; written in one transaction with it."""
+    """Says to which one subscription of a holder a token belongs; written in one transaction with it.
+
+    A holder is a network: the same token may wake its phone for several, and its death ends all their subscriptions.
+    """
 
     class Meta:
         table_name = "tokens"
 
     token_hash = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    holder = UnicodeAttribute(range_key=True)
     subscription_id = UnicodeAttribute()
     client_id = BinaryAttribute(legacy_encoding=False)
 
 
-class BySenderTopic(GlobalSecondaryIndex["Rule"]):
-    """All rules that name a (sender, topic) pair, of whatever generation."""
+class ByKey(GlobalSecondaryIndex["Rule"]):
+    """All rules that name a key, of whatever generation, each with its condition."""
 
     class Meta:
-        index_name = "by_sender_topic"
-        projection = IncludeProjection(["push_type"])
+        index_name = "by_key"
+        projection = IncludeProjection(["condition"])
 
-    sender_topic = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    key = BinaryAttribute(hash_key=True, legacy_encoding=False)
     subscription_id = UnicodeAttribute(range_key=True)
     rule_key = BinaryAttribute(legacy_encoding=False)
-    push_type = UnicodeAttribute(null=True)
+    condition = BinaryAttribute(null=True, legacy_encoding=False)
 
 
 class Rule(Model):
-    """One whitelisted (sender, topic) pair; it counts only while its generation is its subscription's."""
+    """What a subscription asks for: see `clarion.networks.Rule`. It counts only while its generation is its subscription's."""
 
     class Meta:
         table_name = "rules"
 
     subscription_id = UnicodeAttribute(hash_key=True)
     rule_key = BinaryAttribute(range_key=True, legacy_encoding=False)
-    sender_topic = BinaryAttribute(legacy_encoding=False)
-    push_type = UnicodeAttribute(null=True)
+    key = BinaryAttribute(legacy_encoding=False)
+    condition = BinaryAttribute(null=True, legacy_encoding=False)
 
-    by_sender_topic = BySenderTopic()
+    by_key = ByKey()
 
 
 class PushRecord(Model):
-    """Claims a statement for a subscription: whoever writes it first may push.
+    """Claims an envelope for a subscription: whoever writes it first may push.
 
-    The subscription comes first, so that the claims of one statement for a crowd share no partition. A page of a
+    The subscription comes first, so that the claims of one envelope for a crowd share no partition. A page of a
     fan-out is claimed here too, under a name of its own instead of a subscription's id: `match.fan_out`.
     """
 
@@ -112,10 +116,8 @@ class PushRecord(Model):
         table_name = "push_records"
 
     subscription_id = UnicodeAttribute(hash_key=True)
-    statement_hash = BinaryAttribute(range_key=True, legacy_encoding=False)
+    envelope_id = BinaryAttribute(range_key=True, legacy_encoding=False)
     receipt = UnicodeAttribute()
-    sender_pubkey = BinaryAttribute(legacy_encoding=False)
-    topic = BinaryAttribute(legacy_encoding=False)
     claimed_at = NumberAttribute()
     ttl = NumberAttribute()
 
@@ -123,7 +125,7 @@ class PushRecord(Model):
 class RateLimit(Model):
     """What the limits remember, packed by `clarion.limiter`.
 
-    Under a pair, sender ++ client (64 bytes), lies its window in the part `WINDOW_PART`, and in parts named by
+    Under a pair, named by `pair_scope`, lies its window in the part `WINDOW_PART`, and in parts named by
     `limit_part` the admissions that the window had no more room for: none of them counts for later than `paged_until`.
     Under a subscription's UUID (16 bytes) lie, in parts named likewise, the times of pushes that were queued for it.
     """
@@ -196,20 +198,24 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connec
     return connection
 
 
-def rule_key(generation: int, sender: bytes, topic: bytes) -> bytes:
-    """72 bytes: generation (big-endian), sender, topic; so a subscription's rules lie together by generation."""
-    return generation.to_bytes(GENERATION_BYTES) + sender + topic
+def rule_key(generation: int, key: bytes) -> bytes:
+    """The generation (8 bytes, big-endian), then the key; so a subscription's rules lie together by generation."""
+    return generation.to_bytes(GENERATION_BYTES) + key
+
+
+def split_rule_key(key: bytes) -> tuple[int, bytes]:
+    """Undo `rule_key`."""
+    return int.from_bytes(key[:GENERATION_BYTES]), key[GENERATION_BYTES:]
+
+
+def pair_scope(network_number: int, sender: bytes, client_id: bytes) -> bytes:
+    """Names a pair's window: the network's number, the sender after its length (2 bytes), the client."""
+    return bytes([network_number]) + len(sender).to_bytes(2) + sender + client_id
 
 
 def limit_part(instant: int, name: bytes = b"") -> bytes:
     """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and what tells it from others of that instant."""
     return max(instant, 0).to_bytes(6) + name
-
-
-def split_rule_key(key: bytes) -> tuple[int, bytes, bytes]:
-    """Undo `rule_key`."""
-    head, sender, topic = key[:GENERATION_BYTES], key[GENERATION_BYTES:-KEY_BYTES], key[-KEY_BYTES:]
-    return int.from_bytes(head), sender, topic
 
 
 def error_code(error: PynamoDBException) -> str | None:

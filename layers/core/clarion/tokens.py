@@ -1,6 +1,8 @@
 """Push tokens: how the `tokens` table finds one without storing it, and what happens when a provider declares one dead."""
 
 import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
 
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
@@ -15,34 +17,60 @@ DEAD_SECONDS = 30 * 86_400
 """How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
 
-def token_hash(notify_type: Channel, token: str) -> bytes:
+def token_hash(channel: Channel, token: str) -> bytes:
     """The key of a token's `tokens` row: one token text may exist at more than one provider."""
-    return hashlib.sha256(f"{notify_type}:{token}".encode()).digest()
+    return hashlib.sha256(f"{channel}:{token}".encode()).digest()
+
+
+class Death(NamedTuple):
+    """A provider's word that a token is dead, since `since` if it says so. Instants are UNIX milliseconds."""
+
+    reason: str
+    at: int
+    since: int | None = None
 
 
 def declare_dead(
-    connection: Connection, tried: Subscription, *, reason: str, gone_since: int | None, now: int
-) -> Subscription | None:
-    """Mark a subscription invalid and free its token for a new registration; returns the row as it is after that.
+    connection: Connection,
+    tried: Subscription,
+    death: Death,
+    *,
+    request_cleanup: Callable[[list[str]], None] = lambda _: None,
+) -> list[Subscription]:
+    """Mark all subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
 
-    An empty generation comes into force: none of its rules counts any more. The caller has them erased.
+    Those are `tried` and, before it, what other networks' subscriptions the token has. An empty generation of each comes
+    into force: none of its rules counts any more. `request_cleanup` is called with their ids before any is ended.
 
-    Returns None, and changes nothing, if the subscription has gone, has another token than the one that was tried, is
-    invalid already, no longer owns its token, or was made after `gone_since`: then the provider speaks of an earlier
-    life of the same token. Raises `TransactWriteError` if the row changes again and again meanwhile: try later.
-    `gone_since` and `now` are UNIX milliseconds.
+    Nothing of a subscription changes if it has gone, has another token than the one that was tried, is invalid already,
+    no longer owns its token, or was made after `death.since`: then the provider speaks of an earlier life of the same
+    token. Raises `TransactWriteError` if a row changes again and again meanwhile: try later.
 
-    Costs one transaction: `tried` is taken for current, and read again only if the transaction finds that it isn't.
-    Who owns the token is a condition of the transaction, and no read, for which dispatch has no permission.
+    Costs one query, for other holders, and one transaction: `tried` is taken for current, and read again only if the
+    transaction finds that it isn't.
     """
+    rows = [*_of_other_holders(tried), tried]
+    request_cleanup([row.subscription_id for row in rows])
+    ended = [_declare_dead(connection, row, death) for row in rows]
+    return [row for row in ended if row]
+
+
+def _of_other_holders(tried: Subscription) -> list[Subscription]:
+    holders = Token.query(token_hash(Channel(tried.channel), tried.token))
+    ids = [holder.subscription_id for holder in holders if holder.holder != tried.network]
+    rows = Subscription.batch_get(ids, consistent_read=True) if ids else []
+    return [row for row in rows if row.token == tried.token and row.channel == tried.channel]
+
+
+def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:
     row: Subscription | None = tried
     for attempt in range(1, ATTEMPTS + 1):
         if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
             return None
-        if gone_since is not None and row.created_at > gone_since:
+        if death.since is not None and row.created_at > death.since:
             return None
         try:
-            return _end(connection, row, reason, now)
+            return _end(connection, row, death.reason, death.at)
         except TransactWriteError as error:
             if _is_anothers(error):
                 return None
@@ -58,7 +86,7 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
     ended.status, ended.status_reason = SubscriptionStatus.INVALID.value, reason
     ended.revision = ended.generation = row.revision + 1
     ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
-    token = Token(token_hash(Channel(row.notify_type), row.token))
+    token = Token(token_hash(Channel(row.channel), row.token), row.network)
     with TransactWrite(connection=connection) as write:
         write.update(
             row,

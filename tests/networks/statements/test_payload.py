@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.channels import Channel
-from clarion.decisions import PushType
+from clarion.decisions import Wanted
 from clarion.messages import PushMessage
 from clarion.networks.statements import payload
 from clarion.networks.statements.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
@@ -22,7 +22,7 @@ push = partial(
     PushMessage,
     receipt=UUID(int=1),
     observed_at=1_700_000_000_000,
-    statement_hash=HASH,
+    envelope_id=HASH,
     subscription_id=UUID(int=2),
     client_id=bytes(32),
     notify_type=Channel.APNS,
@@ -84,7 +84,7 @@ def test_a_truncated_android_message_lacks_the_data() -> None:
 
 
 def test_an_android_call_says_so() -> None:
-    assert fcm(push(data=b"", push_type=PushType.VOIP)).body["data"]["notify_type"] == "voip"
+    assert fcm(push(data=b"", push_type=Wanted.CALL)).body["data"]["notify_type"] == "voip"
 
 
 def test_a_statement_without_data_is_nothing_to_fetch() -> None:
@@ -117,7 +117,7 @@ def fcm_size(body: payload.FcmMessage) -> int:
 
 # Hex grows by two bytes at a time: a title or a notify_type that is one byte longer makes up for the odd sizes.
 # The parts of a VoIP payload are all even, so its nearest sizes are two bytes away.
-CALL = PushType.VOIP
+CALL = Wanted.CALL
 LIMITS = [
     pytest.param(partial(apns, title="Polkadot Ap"), apple_size, push(data=bytes(1926)), 4095, id="apns-below"),
     pytest.param(partial(apns, title="Polkadot App"), apple_size, push(data=bytes(1926)), 4096, id="apns-at"),

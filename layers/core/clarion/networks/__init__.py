@@ -1,1 +1,130 @@
-"""The networks that Clarion watches, a package each."""
+"""What Clarion knows of any network: the nouns that every component works with, and the registry of networks.
+
+    raw ──decode──▶ Envelope ──verify──▶ its keys ──by_key──▶ Rules ──wants──▶ PushMessage ──payload──▶ Payload
+        (source)                                    (tables)                   (queue)                (provider)
+
+A network is a package that says what is particular to it, by one object with the attributes of `Network`. Components ask
+`network(name)` for it and know no other way; a network's module is imported when it is first asked for. All methods are
+pure: what reaches AWS is done by the components, with what `Needs` asks of the account. To add one: docs/architecture.md.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
+from clarion.limiter import Limit
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from clarion.messages import PushMessage
+    from clarion.networks.needs import Needs
+
+STATEMENTS = "statements"
+NETWORKS = {
+    STATEMENTS: "clarion.networks.statements.network",
+}
+"""By a network's name, the module whose `NETWORK` speaks for it."""
+
+
+class Malformed(ValueError):  # noqa: N818 - it names what was received, as the decision `malformed` does
+    """The bytes are nothing that the network may show. The text holds nothing of them."""
+
+
+class Envelope(NamedTuple):
+    """One item as a network showed it, decoded.
+
+    `id` has 32 bytes and holds nothing that a single node assigns: duplicates are known by it. `keys` are what rules may
+    name, each once, the most specific first; each begins with the network's number. `sender` is whom the limit is
+    counted for, if anybody. `expires_at` is in UNIX seconds. `content` is the network's own object.
+    """
+
+    network: str
+    id: bytes
+    keys: Sequence[bytes]
+    sender: bytes | None
+    expires_at: int
+    content: object
+
+
+class Rule(NamedTuple):
+    """What a subscription asks for: a key, and a condition that the network alone can read. Empty: none."""
+
+    key: bytes
+    condition: bytes = b""
+
+
+class Command(NamedTuple):
+    """An order to a network's own function, by way of its queue of commands: from a source, or from an outcome."""
+
+    network: str
+    content: bytes
+
+
+class Receiver(NamedTuple):
+    """What dispatch alone knows of a subscription, without its address. `title` is the app's for its alerts."""
+
+    title: str
+    device_key: bytes | None = None
+
+
+class FcmMessage(TypedDict):
+    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it."""
+
+    data: dict[str, str]
+    android: dict[str, str]
+
+
+class Payload[Body](NamedTuple):
+    """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content."""
+
+    body: Body
+    truncated: bool
+
+
+class Network(Protocol):
+    """What is particular to a network. `number` is the first byte of each of its keys, and never changes.
+
+    `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
+    conditions recorded in the lake by a digest alone. `body` is the model of a push message's body.
+    """
+
+    name: str
+    number: int
+    limit: Limit | None
+    secret_conditions: bool
+    body: "type[BaseModel]"
+    needs: "Needs"
+
+    def decode(self, raw: bytes) -> Envelope:
+        """Raises `Malformed`, and nothing else, for what the network can't have shown."""
+
+    def verify(self, envelope: Envelope) -> EnvelopeDecision | None:
+        """Why nobody may be woken for it; None if it is what it claims to be."""
+
+    def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
+        """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
+
+    def push_body(self, envelope: Envelope, key: bytes) -> "BaseModel":
+        """What travels to dispatch for an envelope wanted under `key`: what fits no channel is left behind here."""
+
+    def payload(
+        self, channel: Channel, push: "PushMessage", receiver: Receiver
+    ) -> Payload[bytes] | Payload[FcmMessage]:
+        """What the provider gets: at most as many bytes as the channel takes, sealed if the network seals."""
+
+    def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
+        """What a final outcome changes in the network's own state, as an order to its own function."""
+
+    def describe_key(self, key: bytes) -> str:
+        """A rule's key for people to read, in one line."""
+
+
+@cache
+def network(name: str) -> Network:
+    """Raises `LookupError` for a name that is not registered."""
+    found: Network = import_module(NETWORKS[name]).NETWORK
+    return found

@@ -7,8 +7,7 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
-from clarion.decisions import Environment, PushType
-from clarion.networks.statements.payload import TITLE
+from clarion.decisions import Environment, Wanted
 from clarion.providers.credentials import Credential
 from clarion.providers.outcomes import (
     CredentialRejected,
@@ -22,6 +21,7 @@ from clarion.providers.outcomes import (
     TokenOrApp,
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
+from clarion.settings import TITLE
 
 URLS = {
     Environment.PRODUCTION: "https://api.push.apple.com",
@@ -89,7 +89,7 @@ class ApnsPush:
     app: ApnsApp
     token: str = field(repr=False)
     body: bytes = field(repr=False)
-    push_type: PushType
+    push_type: Wanted
     push_id: str
     collapse_id: str | None = None
     expiration: int = 0
@@ -103,7 +103,7 @@ class ApnsPush:
         topic = self.topic or self.app.bundle_id
         headers = [
             f"authorization: bearer {bearer}",
-            f"apns-topic: {topic}.voip" if self.push_type is PushType.VOIP else f"apns-topic: {topic}",
+            f"apns-topic: {topic}.voip" if self.push_type is Wanted.CALL else f"apns-topic: {topic}",
             f"apns-push-type: {self.push_type}",
             "apns-priority: 10",
             f"apns-expiration: {self.expiration}",

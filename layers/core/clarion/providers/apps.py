@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from clarion.decisions import Environment
-from clarion.networks.statements.payload import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret
+from clarion.settings import TITLE, Title
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

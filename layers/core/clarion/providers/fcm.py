@@ -8,7 +8,7 @@ import json
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import ClassVar, NamedTuple, Self
 
-from clarion.networks.statements.payload import FcmMessage
+from clarion.networks import FcmMessage
 from clarion.providers.credentials import Credential, GoogleCredential
 from clarion.providers.outcomes import (
     CredentialRejected,

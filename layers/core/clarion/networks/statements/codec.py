@@ -22,6 +22,8 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple, NoReturn
 
+from clarion.networks import Malformed
+
 MAX_SIZE = 1_048_575
 MAX_TOPICS = 4
 
@@ -29,7 +31,6 @@ _PROOF, _DECRYPTION_KEY, _EXPIRY, _CHANNEL, _TOPIC_1, _DATA = 0, 1, 2, 3, 4, 8
 _TAGS = _DATA + 1
 _VARIABLE = 0
 _WIDTHS = (_VARIABLE, 32, 8, 32, 32, 32, 32, 32, _VARIABLE)
-_COUNTS = {bytes([count << 2]): count for count in range(_TAGS + 1)}
 _FOLLOWERS = {  # which tags may come next: any higher one, but the topics from 2 on only after the one before
     last: frozenset(tag for tag in range(last + 1, _TAGS) if not (_TOPIC_1 < tag < _DATA) or tag == last + 1)
     for last in range(-1, _TAGS)
@@ -51,7 +52,7 @@ _LENGTH_MODES = ((1, 0), (2, 1 << 6), (4, 1 << 14), (0, 1 << 30))
 """By a compact length's low two bits: its width, and the least length that needs it. The last is always too long."""
 
 
-class MalformedStatement(ValueError):  # noqa: N818 - it names what was received, as the decision `malformed` does
+class MalformedStatement(Malformed):
     """The bytes are no canonical statement; `offset` is where that shows."""
 
     def __init__(self, offset: int, reason: str) -> None:

@@ -7,12 +7,14 @@ string instead: no app should go and fetch what does not exist.
 
 import json
 from functools import cache
-from typing import Annotated, NamedTuple, TypedDict
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict
 
 from clarion.channels import CHANNELS, Channel
-from clarion.messages import PushMessage
+from clarion.decisions import Wanted
+from clarion.messages import HexBytes, PushMessage
+from clarion.networks import FcmMessage, Payload, Receiver
+from clarion.networks.statements.codec import Statement
 
 APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT = (
     CHANNELS[channel].payload_bytes for channel in (Channel.APNS, Channel.VOIP, Channel.FCM)
@@ -20,24 +22,36 @@ APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT = (
 MAX_DATA_SIZE = max(row.payload_bytes for row in CHANNELS.values()) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
 
-TITLE = "Polkadot App"
-type Title = Annotated[str, Field(min_length=1, max_length=200)]
-"""An alert's. A lone surrogate is no text to pydantic, and 200 characters leave a payload room, however escaped."""
+
+class StatementBody(BaseModel):
+    """`data` is what the payload may carry: absent if the statement has none, or if it fits no channel: `truncated`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sender: HexBytes
+    topic: HexBytes
+    data: HexBytes | None = None
+    truncated: bool = False
 
 
-class Payload[Body](NamedTuple):
-    body: Body
-    truncated: bool
+def body_of(statement: Statement, sender: bytes, topic: bytes) -> StatementBody:
+    data = statement.data
+    truncated = data is not None and len(data) > MAX_DATA_SIZE
+    return StatementBody(sender=sender, topic=topic, data=None if truncated else data, truncated=truncated)
 
 
-class FcmMessage(TypedDict):
-    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it."""
+def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+    """What `channel` sends for a push of this network."""
+    match channel:
+        case Channel.APNS:
+            return apns(push, title=receiver.title)
+        case Channel.VOIP:
+            return voip(push)
+        case Channel.FCM:
+            return fcm(push)
 
-    data: dict[str, str]
-    android: dict[str, str]
 
-
-def apns(push: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
+def apns(push: PushMessage, *, title: str) -> Payload[bytes]:
     """An alert that the app's notification service extension rewrites; a truncated one also wakes the app to fetch."""
     data = _data_hex(push)
     if data is not None:
@@ -59,24 +73,32 @@ def voip(push: PushMessage) -> Payload[bytes]:
 
 def fcm(push: PushMessage) -> Payload[FcmMessage]:
     """A data message: the Android app presents it by itself, as `notify_type` (alert or voip) says."""
+    body = _body(push)
     found = {
-        "statement_topic": push.topic.hex(),
-        "sender_pubkey": push.sender_pubkey.hex(),
-        "notify_type": push.push_type.value,
+        "statement_topic": body.topic.hex(),
+        "sender_pubkey": body.sender.hex(),
+        "notify_type": "voip" if push.wanted is Wanted.CALL else "alert",
     }
     data = _data_hex(push)
     if data is not None:
         full = {"statement_data": data, **found}
         if _fcm_size(full) <= FCM_LIMIT:
             return Payload(_fcm_message(full), truncated=False)
-    return Payload(_fcm_message({**found, "hash": push.statement_hash.hex()}), truncated=True)
+    return Payload(_fcm_message({**found, "hash": push.envelope_id.hex()}), truncated=True)
 
 
 def _data_hex(push: PushMessage) -> str | None:
     """None for data that was left behind because it fits no channel."""
-    if push.data is None:
-        return None if push.truncated else ""
-    return push.data.hex()
+    body = _body(push)
+    if body.data is None:
+        return None if body.truncated else ""
+    return body.data.hex()
+
+
+def _body(push: PushMessage) -> StatementBody:
+    if not isinstance(push.body, StatementBody):
+        raise TypeError("no push of the statement store")
+    return push.body
 
 
 @cache
@@ -91,8 +113,9 @@ def _apple_body(aps: str, push: PushMessage, data: str | None) -> bytes:
     # Hex needs no escaping; a JSON encoder that looks for what does takes five times as long.
     whole = data is not None
     quoted = f'"{data}"' if whole else "null"
-    found = f'"topic":"{push.topic.hex()}","sender_pubkey":"{push.sender_pubkey.hex()}"'
-    hint = "" if whole else f',"hash":"{push.statement_hash.hex()}"'
+    body = _body(push)
+    found = f'"topic":"{body.topic.hex()}","sender_pubkey":"{body.sender.hex()}"'
+    hint = "" if whole else f',"hash":"{push.envelope_id.hex()}"'
     return f'{{"aps":{aps},"statement":{{"data":{quoted},{found}{hint}}}}}'.encode()
 
 

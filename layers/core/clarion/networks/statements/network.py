@@ -1,0 +1,59 @@
+"""The statement store behind the kernel's nouns. The wire format, signatures, rules and payloads have modules of their own."""
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
+from clarion.limiter import Limit
+from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS, Command, Envelope, FcmMessage, Payload, Receiver, Rule
+from clarion.networks.needs import Needs
+from clarion.networks.statements import codec, payload, rules
+from clarion.networks.statements.codec import ProofKind, Statement
+from clarion.networks.statements.signature import verify
+
+
+class Statements:
+    """Envelopes hold a `Statement` as their content."""
+
+    name = STATEMENTS
+    number = rules.NUMBER[0]
+    limit = Limit(30, 60_000, 120_000)
+    secret_conditions = False
+    body = payload.StatementBody
+    needs = Needs()
+
+    def decode(self, raw: bytes) -> Envelope:
+        statement = codec.decode(raw)
+        sender = statement.signer
+        keys = [] if sender is None else [rules.key_of(sender, topic) for topic in dict.fromkeys(statement.topics)]
+        return Envelope(STATEMENTS, statement.hash, keys, sender, statement.expires_at, statement)
+
+    def verify(self, envelope: Envelope) -> EnvelopeDecision | None:
+        statement = _statement(envelope)
+        if statement.proof is None or statement.proof.kind is not ProofKind.SR25519:
+            return EnvelopeDecision.UNSUPPORTED_PROOF
+        return None if verify(statement) else EnvelopeDecision.BAD_SIGNATURE
+
+    def wants(self, _envelope: Envelope, rule: Rule, _at: int) -> Wanted:
+        return rules.wanted(rule)
+
+    def push_body(self, envelope: Envelope, key: bytes) -> payload.StatementBody:
+        return payload.body_of(_statement(envelope), *rules.split_key(key))
+
+    def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+        return payload.compose(channel, push, receiver)
+
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
+        return None
+
+    def describe_key(self, key: bytes) -> str:
+        sender, topic = rules.split_key(key)
+        return f"sender {sender.hex()}, topic {topic.hex()}"
+
+
+def _statement(envelope: Envelope) -> Statement:
+    if not isinstance(envelope.content, Statement):
+        raise TypeError("no envelope of the statement store")
+    return envelope.content
+
+
+NETWORK = Statements()
