@@ -11,7 +11,7 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from console import deployment, export_rules, mute, redrive, send_test, status, why
 from console.faults import AwsError, Exit, discreet, explained
-from console.output import show, tell
+from console.output import print_error, show
 
 KEY_BYTES = 32
 ASKED_FOR = "-"
@@ -114,7 +114,7 @@ def clarion() -> None:
     click.option("--minutes", type=click.IntRange(1, 1440), default=60, show_default=True, help="Count so far back.")
 )
 def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
-    """The funnel from statements to pushes, the queues, ingest's leader, and what is in alarm."""
+    """The funnel from envelopes to pushes, the queues, ingest's leader, and what is in alarm."""
     found = status.look(deployment.find(stage), minutes, status.WATCH_SECONDS)
     show(found, as_json=as_json)
     return Exit.UNWELL if found.troubles else Exit.WELL
@@ -122,11 +122,18 @@ def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
 
 @clarion.command("why")
 @_options(
-    click.option("--statement", "envelope_id", type=Hex(), required=True, help="Its hash, with or without 0x."),
+    click.option(
+        "--envelope",
+        "--statement",
+        "envelope_id",
+        type=Hex(),
+        required=True,
+        help="Its id (a statement's hash), with or without 0x.",
+    ),
     _client,
     click.option("--since", type=Ago(), default="24h", show_default=True, help="Look so far back: 30m, 24h, 7d."),
     click.option("--from", "start", type=Instant(), help="Look back to this time (UTC) instead."),
-    click.option("--to", "end", type=Instant(), help="Leave aside what the lake was told later than this (UTC)."),
+    click.option("--to", "end", type=Instant(), help="Leave aside what reached the lake later than this (UTC)."),
 )
 def _why(
     *,
@@ -138,7 +145,7 @@ def _why(
     stage: str | None,
     as_json: bool,
 ) -> Exit:
-    """Each decision about one statement and each attempt to push it, with times, from the lake."""
+    """Each decision about one envelope and each attempt to push it, with times, from the lake."""
     until = end or datetime.now(UTC)
     begin = start or until - since
     if begin >= until:
@@ -217,7 +224,7 @@ def _read(token: str) -> str:
 @clarion.command("mute")
 @_options(_channel, _yes)
 def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
-    """Stop a channel's pushes of statements; its messages wait in their queue. POST /v1/notify goes on."""
+    """Stop a channel's pushes; its messages wait in their queue. POST /v1/notify goes on."""
     show(mute.switch(deployment.find(stage), Channel(channel), muted=True, yes=yes), as_json=as_json)
     return Exit.WELL
 
@@ -239,21 +246,21 @@ def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> 
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit code; `console.faults` tells what each means."""
+    """The exit code; see `console.faults`."""
     try:
         return int(clarion.main(words, prog_name="clarion", standalone_mode=False) or Exit.WELL)
     except click.UsageError as error:
         usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
-        tell(f"{usage}{discreet(error.format_message())}")
+        print_error(f"{usage}{discreet(error.format_message())}")
         return Exit.USAGE
     except click.ClickException as error:
-        tell(error.format_message())
+        print_error(error.format_message())
         return error.exit_code
     except click.Abort:
-        tell("interrupted")
+        print_error("interrupted")
         return Exit.INTERRUPTED
     except AwsError as error:
-        tell(explained(error))
+        print_error(explained(error))
         return Exit.TROUBLE
 
 

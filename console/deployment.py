@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.exceptions import ClientError
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from console.faults import Trouble
 
 if TYPE_CHECKING:
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 STAGE = re.compile(r"[a-z][a-z0-9]{1,11}")
 STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
-CHANNELS = tuple(map(str, Channel))
+PUSH_QUEUES = tuple(map(str, Channel))
 """The queues of pushes, named as in `clarion.channels`."""
-QUEUES = ("statements", *CHANNELS, "cleanup")
-HOLDING = ("apns", "fcm")
-"""The channels with a queue of held messages, which wait for somebody to fix their app."""
+ENVELOPES = "envelopes"
+QUEUES = (ENVELOPES, *PUSH_QUEUES, "cleanup")
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,9 @@ class Deployment:
 
     def queue(self, name: str) -> Queue:
         url = self.outputs[f"{name.title()}QueueUrl"]
-        consumer = "match" if name == "statements" else name
-        held_url = f"{url}-held" if name in HOLDING else None
+        consumer = "match" if name == ENVELOPES else name
+        holds = name in PUSH_QUEUES and CHANNELS[Channel(name)].holds
+        held_url = f"{url}-held" if holds else None
         return Queue(name, url, f"{url}-dead", held_url, f"{self.prefix}{consumer}")
 
 
@@ -95,7 +95,7 @@ def _all(cloudformation: "CloudFormationClient") -> list[Deployment]:
 
 
 def _deployment(stack: "StackTypeDef") -> Deployment | None:
-    """None for another project's stack, and for one that was never finished and so tells nothing."""
+    """None for another project's stack, and for one that was never finished and so has no outputs."""
     named = STACK.fullmatch(stack["StackName"])
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
     if named is None or "TablePrefix" not in outputs:

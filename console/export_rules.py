@@ -1,14 +1,15 @@
 """`clarion export-rules`: every subscription with its rules in force, as JSON lines. Tokens are not even read."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import batched
 
 import click
 
-from clarion import tables
+from clarion import networks, tables
 from clarion.channels import Channel
-from clarion.decisions import Environment, Wanted, SubscriptionStatus
+from clarion.decisions import Environment, SubscriptionStatus
+from clarion.networks import network
 from clarion.tables import GENERATION_BYTES, Rule, Subscription, split_rule_key
 from console.deployment import Deployment
 from console.output import Report, progress
@@ -20,6 +21,7 @@ ATTEMPTS = 5
 READ = [
     "subscription_id",
     "client_id",
+    "network",
     "channel",
     "app",
     "environment",
@@ -31,17 +33,16 @@ READ = [
 
 
 class Line(Report):
-    """A rule in force; or a subscription that has none, without `sender` and `topic`."""
+    """A rule in force; or a subscription that has none, without `rule`."""
 
     client_id: str
     subscription_id: str
+    network: str
     channel: Channel
     status: SubscriptionStatus
     app: str | None
     environment: Environment | None
-    sender: str | None = None
-    topic: str | None = None
-    wanted: Wanted | None = None
+    rule: Mapping[str, str] | None = None
 
 
 def export(here: Deployment, client: bytes | None) -> None:
@@ -54,7 +55,7 @@ def export(here: Deployment, client: bytes | None) -> None:
             for lines in readers.map(_lines, some):
                 subscriptions += 1
                 for line in lines:
-                    rules += line.topic is not None
+                    rules += line.rule is not None
                     click.echo(line.model_dump_json(exclude_none=True))
             shown.at(f"{subscriptions:,} subscriptions, {rules:,} rules", subscriptions)
     click.echo(f"{subscriptions:,} subscriptions, {rules:,} rules", err=True)
@@ -91,6 +92,7 @@ def _bare(row: Subscription) -> Line:
     return Line(
         client_id=row.client_id.hex(),
         subscription_id=row.subscription_id,
+        network=row.network,
         channel=Channel(row.channel),
         status=SubscriptionStatus(row.status),
         app=row.app,
@@ -99,6 +101,6 @@ def _bare(row: Subscription) -> Line:
 
 
 def _with(bare: Line, rule: Rule) -> Line:
-    _, sender, topic = split_rule_key(rule.rule_key)
-    wanted = Wanted(rule.wanted) if rule.wanted else None
-    return bare.model_copy(update={"sender": sender.hex(), "topic": topic.hex(), "wanted": wanted})
+    _, key = split_rule_key(rule.rule_key)
+    described = network(bare.network).describe(networks.Rule(key, rule.condition or b""))
+    return bare.model_copy(update={"rule": described})

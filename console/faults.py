@@ -75,7 +75,7 @@ def discreet(message: str) -> str:
 
 
 def _refusal(error: ClientError) -> str:
-    told = error.response["Error"]
-    if told["Code"] in STALE_CREDENTIALS:
-        return f"the AWS credentials are no longer good: sign in again ({told['Code']})"
-    return f"AWS refuses {error.operation_name}: {told['Code']}: {told.get('Message', '')}"
+    refusal = error.response["Error"]
+    if refusal["Code"] in STALE_CREDENTIALS:
+        return f"the AWS credentials are no longer good: sign in again ({refusal['Code']})"
+    return f"AWS refuses {error.operation_name}: {refusal['Code']}: {refusal.get('Message', '')}"

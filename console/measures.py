@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import NAMESPACE, Metric, decided, dimensions
 from console.output import Report
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from console.deployment import Deployment
 
 FUNNEL = {
-    "statements received, by every ingest task": Metric.ENVELOPES_RECEIVED.value,
-    "statements forwarded": Metric.ENVELOPES_FORWARDED.value,
-    "statements matched": decided(EnvelopeDecision.MATCHED),
+    "envelopes received, by every ingest task": Metric.ENVELOPES_RECEIVED.value,
+    "envelopes forwarded": Metric.ENVELOPES_FORWARDED.value,
+    "envelopes matched": decided(EnvelopeDecision.MATCHED),
     "notifications queued": decided(NotificationDecision.QUEUED),
     "pushes delivered": decided(PushDecision.DELIVERED),
 }
 DECISIONS = {
-    "statement": {str(word): decided(word) for word in EnvelopeDecision},
+    "envelope": {str(word): decided(word) for word in EnvelopeDecision},
     "notification": {str(word): decided(word) for word in NotificationDecision},
     "push": {str(word): decided(word) for word in PushDecision},
 }
-_ROOMS = {"statements": "ingest", "statement": "match", "notification": "match", "push": "dispatch"}
-"""Who counts a metric, by its first word."""
+_COMPONENTS = {"envelopes": "ingest", "envelope": "match", "notification": "match", "push": "dispatch"}
+"""Which component counts a metric, by its first word."""
 GAUGES = (Metric.NODES_CONNECTED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
 GAUGE_MINUTES = 10
-"""SQS tells a queue's age up to some minutes late."""
+"""SQS reports a queue's age up to some minutes late."""
 
 
 class Measures(Report):
@@ -65,7 +65,7 @@ class Series(NamedTuple):
 
 def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> Measures:
     names = dict.fromkeys([*FUNNEL.values(), *(name for words in DECISIONS.values() for name in words.values())])
-    counts = {name: _counted(here, _ROOMS[name.partition("_")[0]], name, "Sum") for name in names}
+    counts = {name: _counted(here, _COMPONENTS[name.partition("_")[0]], name, "Sum") for name in names}
     latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
     over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
     gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
@@ -89,11 +89,11 @@ def _counted(here: "Deployment", room: str, name: str, statistic: str) -> Series
 
 
 def _values(
-    cloudwatch: "CloudWatchClient", wanted: Mapping[str, Series], minutes: int, *, period: int
+    cloudwatch: "CloudWatchClient", series: Mapping[str, Series], minutes: int, *, period: int
 ) -> dict[str, list[float]]:
     """Of the last so many minutes, the youngest first; only of those that have any."""
     end = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
-    queries = {f"m{number}": series for number, series in enumerate(wanted.values())}
+    queries = {f"m{number}": series for number, series in enumerate(series.values())}
     answer = cloudwatch.get_metric_data(
         MetricDataQueries=[series.query(identity, period) for identity, series in queries.items()],
         StartTime=end - timedelta(minutes=minutes),
@@ -101,4 +101,4 @@ def _values(
         ScanBy="TimestampDescending",
     )
     values = {result["Id"]: result["Values"] for result in answer["MetricDataResults"]}
-    return {name: values[identity] for name, identity in zip(wanted, queries, strict=True) if values.get(identity)}
+    return {name: values[identity] for name, identity in zip(series, queries, strict=True) if values.get(identity)}

@@ -10,7 +10,7 @@ from console.sources import Source
 
 DIRECT = "What POST /v1/notify pushes takes no queue and goes on; only `api.direct_push` stops it."
 STALE_CALLS = "calls that wait longer than 30 s ring nobody and end as stale"
-STALE_PUSHES = "messages wait in the queue for up to 14 days, and end as stale when their statements expire"
+STALE_PUSHES = "messages wait in the queue for up to 14 days, and end as stale when their envelopes expire"
 
 
 class Muting(Report):

@@ -37,7 +37,7 @@ def show(report: Report, *, as_json: bool) -> None:
         Console(highlight=False, markup=False, emoji=False, width=width).print(report)
 
 
-def tell(words: str) -> None:
+def print_error(words: str) -> None:
     """To the person at the terminal, even if the result goes to a file."""
     click.echo(words, err=True)
 
@@ -67,10 +67,10 @@ class Progress:
 
 @contextmanager
 def progress(words: str) -> Iterator[Progress]:
-    """Shown on a terminal while it lasts; elsewhere `words` alone are told."""
+    """Shown on a terminal while it lasts; elsewhere `words` alone are printed."""
     console = Console(stderr=True, markup=False)
     if not console.is_terminal:
-        tell(f"» {words}")
+        print_error(f"» {words}")
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

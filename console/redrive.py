@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import ListMessageMoveTasksResultEntryTypeDef
 
 POLL_SECONDS = 1.0
-SETTLING_SECONDS = 5.0
+COUNTING_SECONDS = 5.0
 """SQS may call a task completed before it has counted what it moved."""
 AT_ONCE = 10
 """Messages of one batch call."""
@@ -34,7 +34,7 @@ class Moved(NamedTuple):
 
 
 class Redriven(Report):
-    """`left` dead letters and `moved` messages are as SQS counts them: approximately, so `done` is not told by them."""
+    """`left` dead letters and `moved` messages are as SQS counts them: approximately, so they do not show whether it is `done`."""
 
     stage: str
     queue: str
@@ -64,8 +64,10 @@ def redrive(here: Deployment, name: str, per_second: int | None, *, dry_run: boo
     return Redriven(stage=here.stage, queue=name, dry_run=dry_run, moved=moved.messages, left=left, done=moved.done)
 
 
-def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> Moved:
-    """The destination is named, since what a function buried itself has no origin to go to."""
+def move(
+    sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, progressed: Callable[[int], None]
+) -> Moved:
+    """The destination is named, since what a function dead-lettered itself has no origin to go to."""
     dead, alive = _arn(sqs, queue.dead_url), _arn(sqs, queue.url)
     limit = {"MaxNumberOfMessagesPerSecond": per_second} if per_second else {}
     try:
@@ -73,26 +75,26 @@ def move(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tel
     except ClientError as error:
         if error.response["Error"]["Code"] not in UNKNOWN:
             raise
-        moved = _by_hand(sqs, queue, count, per_second, tell)
+        moved = _by_hand(sqs, queue, count, per_second, progressed)
         return Moved(moved, done=moved > 0)
     try:
-        return Moved(_watch(sqs, dead, tell), done=True)
+        return Moved(_watch(sqs, dead, progressed), done=True)
     except KeyboardInterrupt:
         sqs.cancel_message_move_task(TaskHandle=task)
         raise
 
 
-def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None]) -> int:
-    settled_at = float("inf")
+def _watch(sqs: "SQSClient", dead: str, progressed: Callable[[int], None]) -> int:
+    final_at = float("inf")
     while True:
         tasks = sqs.list_message_move_tasks(SourceArn=dead, MaxResults=1).get("Results", [])
         task: ListMessageMoveTasksResultEntryTypeDef = tasks[0] if tasks else {"Status": "RUNNING"}
         moved = task.get("ApproximateNumberOfMessagesMoved", 0)
-        tell(moved)
+        progressed(moved)
         match task.get("Status"):
             case "COMPLETED":
-                settled_at = min(settled_at, time.monotonic() + SETTLING_SECONDS)
-                if moved >= task.get("ApproximateNumberOfMessagesToMove", 0) or time.monotonic() >= settled_at:
+                final_at = min(final_at, time.monotonic() + COUNTING_SECONDS)
+                if moved >= task.get("ApproximateNumberOfMessagesToMove", 0) or time.monotonic() >= final_at:
                     return moved
             case "RUNNING":
                 pass
@@ -102,10 +104,12 @@ def _watch(sqs: "SQSClient", dead: str, tell: Callable[[int], None]) -> int:
         time.sleep(POLL_SECONDS)
 
 
-def _by_hand(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, tell: Callable[[int], None]) -> int:
+def _by_hand(
+    sqs: "SQSClient", queue: Queue, count: int, per_second: int | None, progressed: Callable[[int], None]
+) -> int:
     """As SQS would do it: a message is there twice for a moment rather than not at all.
 
-    No more than `count`, since a letter that nothing can be done with is back at once.
+    No more than `count`, since a message that nothing can be done with is back at once.
     """
     moved = 0
     while moved < count:
@@ -129,7 +133,7 @@ def _by_hand(sqs: "SQSClient", queue: Queue, count: int, per_second: int | None,
             Entries=[{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in gone],
         )
         moved += len(gone)
-        tell(moved)
+        progressed(moved)
         time.sleep(len(gone) / per_second if per_second else 0)
     return moved
 

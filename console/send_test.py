@@ -19,10 +19,12 @@ from rich.text import Text
 
 from clarion import tables
 from clarion.channels import Channel
-from clarion.decisions import Environment, PushDecision, SubscriptionStatus
+from clarion.decisions import Environment, Purpose, PushDecision, SubscriptionStatus
 from clarion.events import PushTried
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
+from clarion.networks.statements.payload import StatementBody
 from clarion.tables import Subscription
 from console.deployment import Deployment
 from console.faults import Trouble
@@ -40,7 +42,7 @@ LETTER = (
     "Its message went to {channel}'s dead letters, and the alarm dead-letters will go off: that is this. "
     "`clarion redrive {channel}` clears it: nothing is pushed, since the test's subscription is gone."
 )
-UNSETTLED = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
+NOT_FINAL = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
 """After these, another attempt follows."""
 
 
@@ -78,19 +80,19 @@ class Tested(Report):
     provider_id: str | None = None
 
     def __rich__(self) -> Group:
-        later = Text(f"Later: clarion why --statement 0x{self.envelope_id}", "dim")
+        later = Text(f"Later: clarion why --envelope 0x{self.envelope_id}", "dim")
         if self.decision is None:
             return Group(
-                "Sent; nothing was heard of it in time. Is the channel far behind? See `clarion status`.", later
+                "Sent; the lake recorded nothing of it in time. Is the channel far behind? See `clarion status`.", later
             )
-        told = {
+        answer = {
             "attempt": self.attempt,
             "status": self.status,
             "reason": self.reason,
             "provider's id": self.provider_id,
             "after": ago(self.latency_ms / 1000) if self.latency_ms is not None else None,
         }
-        details = ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
+        details = ", ".join(f"{name} {value}" for name, value in answer.items() if value is not None)
         style = "green" if self.decision is PushDecision.DELIVERED else "red"
         outcome = Text(f"{self.decision}: {details}", style)
         letter = [LETTER.format(channel=self.channel)] if self.decision is PushDecision.REFUSED else []
@@ -108,10 +110,10 @@ def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: 
     with progress("sending") as shown, _subscribed(device, now) as subscription_id:
         message = _message(device, subscription_id, now, wait)
         boto3.client("sqs").send_message(QueueUrl=queue.url, MessageBody=message.to_json())
-        told = _outcome(Lake(boto3.client("s3"), here.lake), message, wait, shown, poll)
+        tried = _outcome(Lake(boto3.client("s3"), here.lake), message, wait, shown, poll)
     outcome = (
-        told.model_dump(include={"decision", "attempt", "latency_ms", "status", "reason", "provider_id"})
-        if told
+        tried.model_dump(include={"decision", "attempt", "latency_ms", "status", "reason", "provider_id"})
+        if tried
         else {}
     )
     return Tested(
@@ -129,6 +131,7 @@ def _subscribed(device: Device, now: datetime) -> Iterator[UUID]:
     row = Subscription(
         str(name),
         client_id=NOBODY,
+        network=STATEMENTS,
         channel=device.channel.value,
         token=device.token,
         app=device.app,
@@ -150,29 +153,30 @@ def _message(device: Device, subscription_id: UUID, now: datetime, wait: int) ->
     """It carries no data and an unknown sender, so that the app finds nothing to fetch or to decrypt."""
     receipt = uuid4()
     return PushMessage(
+        network=STATEMENTS,
+        purpose=Purpose.DIRECT,
         receipt=receipt,
         observed_at=int(now.timestamp() * 1000),
         envelope_id=codec.digest(b"clarion send-test " + receipt.bytes),
         subscription_id=subscription_id,
         client_id=NOBODY,
         channel=device.channel,
-        sender=NOBODY,
-        topic=bytes(32),
+        body=StatementBody(sender=NOBODY, topic=bytes(32)),
         expires_at=int((now + timedelta(seconds=wait)).timestamp()),
     )
 
 
 def _outcome(lake: Lake, message: PushMessage, wait: int, shown: Progress, poll: float) -> PushTried | None:
-    """The last attempt that the lake tells of: at once if it was final, else when the time is up."""
+    """The last attempt that the lake holds: at once if it was final, else when the time is up."""
     sent_at, seen = datetime.fromtimestamp(message.observed_at / 1000, UTC), set[str]()
     last: PushTried | None = None
     deadline = sent_at + timedelta(seconds=wait)
-    while (now := datetime.now(UTC)) < deadline and (last is None or last.decision in UNSETTLED):
-        shown.at("sent; waiting for the lake to tell", (now - sent_at).total_seconds(), wait)
+    while (now := datetime.now(UTC)) < deadline and (last is None or last.decision in NOT_FINAL):
+        shown.at("sent; waiting for the lake", (now - sent_at).total_seconds(), wait)
         time.sleep(poll)
         for file in _fresh(lake, sent_at, seen):
             seen.add(file.key)
-            tried = [one for one in scan(lake, file, message.envelope_id).told if isinstance(one, PushTried)]
+            tried = [one for one in scan(lake, file, message.envelope_id).records if isinstance(one, PushTried)]
             last = max([*tried, *([last] if last else [])], key=lambda one: one.attempt, default=None)
     return last
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEASE = "ingest"
 WATCH_SECONDS = 15.0
-"""At most: a leader renews its lease four times in `following.lease_seconds`, which the lease does not tell."""
+"""At most: a leader renews its lease four times in `following.lease_seconds`, which the lease does not hold."""
 LOOK_SECONDS = 0.5
 
 
@@ -58,7 +58,7 @@ class Alarm(Report):
 
 
 class Status(Report):
-    """Counts are of the last `minutes`. None: CloudWatch knows of none, which for a count means zero or never told."""
+    """Counts are of the last `minutes`. None: CloudWatch knows of none, which for a count means zero or never recorded."""
 
     stage: str
     account: str
@@ -98,7 +98,7 @@ class Status(Report):
             yield self._alarms()
 
     def _funnel(self) -> Table:
-        made = table(f"From statements to pushes, last {self.minutes} minutes", "stage", "count", numbers=("count",))
+        made = table(f"From envelopes to pushes, last {self.minutes} minutes", "stage", "count", numbers=("count",))
         for words, name in FUNNEL.items():
             made.add_row(words, _number(self.measures.counts.get(name)))
         made.add_row("median from observed to delivered", ago(self.measures.seconds("p50")))
@@ -108,8 +108,8 @@ class Status(Report):
     def _decisions(self) -> Table:
         made = table("Decisions", "of a", "decided")
         for kind, names in DECISIONS.items():
-            told = ((word, self.measures.counts.get(name)) for word, name in names.items())
-            made.add_row(kind, ", ".join(f"{count:,} {word}" for word, count in told if count) or UNKNOWN)
+            counts = ((word, self.measures.counts.get(name)) for word, name in names.items())
+            made.add_row(kind, ", ".join(f"{count:,} {word}" for word, count in counts if count) or UNKNOWN)
         return made
 
     def _queues(self) -> Table:

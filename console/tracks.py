@@ -1,4 +1,4 @@
-"""Finds what the lake tells of one statement, going back through it hour by hour."""
+"""Finds what the lake has recorded of one envelope, going back through it hour by hour."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,43 +10,43 @@ from uuid import UUID
 from pydantic import Field, TypeAdapter, ValidationError
 
 from clarion.decisions import NotificationDecision
-from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
-from clarion.networks.statements import codec
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
+from clarion.networks import Malformed, network
 from console.lake import READERS, File, Lake, hours_back
 from console.output import Progress
 
-type Told = EnvelopeObserved | EnvelopeDecided | NotificationDecided | PushTried
+type TracedEvent = EnvelopeObserved | EnvelopeDecided | NotificationDecided | PushTried
 
-_LINE: TypeAdapter[Told] = TypeAdapter(
+_LINE: TypeAdapter[TracedEvent] = TypeAdapter(
     Annotated[EnvelopeObserved | EnvelopeDecided | NotificationDecided | PushTried, Field(discriminator="event")]
 )
 _OBSERVED = b'"event":"observed"'
 CLOCKS = timedelta(minutes=5)
-"""How far the clocks of those who tell the lake and of the lake itself may be apart."""
+"""How far the clocks of those who write to the lake and of the lake itself may be apart."""
 
 
 @dataclass
 class Tracks:
-    """All that was `told` of a statement, each thing once, in the order of its time; `unreadable` lines are of a newer Clarion."""
+    """All `records` of an envelope, each once, in the order of its time; `unreadable` lines are of a newer Clarion."""
 
     envelope_id: bytes
     files: int = 0
     unreadable: int = 0
     back_to: datetime | None = None
-    _told: dict[tuple[object, ...], Told] = field(default_factory=dict)
+    _records: dict[tuple[object, ...], TracedEvent] = field(default_factory=dict)
     _oversized: dict[UUID, EnvelopeObserved] = field(default_factory=dict)
 
     @property
-    def told(self) -> list[Told]:
-        receipts = {one.receipt for one in self._told.values()}
+    def records(self) -> list[TracedEvent]:
+        receipts = {one.receipt for one in self._records.values()}
         oversized = (one for receipt, one in self._oversized.items() if receipt in receipts)
-        every = {_key(one): one for one in oversized} | self._told
+        every = {_key(one): one for one in oversized} | self._records
         return sorted(every.values(), key=lambda one: one.at)
 
     @property
     def began_at(self) -> datetime | None:
-        """When the statement was first observed; None as long as that isn't known of each receipt."""
-        every = self._told.values()
+        """When the envelope was first observed; None as long as that isn't known of each receipt."""
+        every = self._records.values()
         dated = [(began, one.receipt) for one in every if (began := observed_at(one)) is not None]
         if not dated or {receipt for _, receipt in dated} != {one.receipt for one in every}:
             return None
@@ -54,8 +54,8 @@ class Tracks:
 
     @property
     def has_forerunner(self) -> bool:
-        """Whether somebody claimed the statement before all that was found: a duplicate of what?"""
-        decided = [one for one in self._told.values() if isinstance(one, NotificationDecided)]
+        """Whether somebody claimed the envelope before all that was found: a duplicate of what?"""
+        decided = [one for one in self._records.values() if isinstance(one, NotificationDecided)]
         claimed = {one.subscription_id for one in decided if one.decision is NotificationDecision.QUEUED}
         doubled = {one.subscription_id for one in decided if one.decision is NotificationDecision.DUPLICATE}
         return not doubled <= claimed
@@ -63,23 +63,23 @@ class Tracks:
     def add(self, found: "Found") -> None:
         self.files += 1
         self.unreadable += found.unreadable
-        for one in found.told:
-            if isinstance(one, EnvelopeObserved) and one.statement is None:
+        for one in found.records:
+            if isinstance(one, EnvelopeObserved) and one.raw is None:
                 self._oversized.setdefault(one.receipt, one)
                 continue
-            known = self._told.setdefault(_key(one), one)
+            known = self._records.setdefault(_key(one), one)
             if one.at < known.at:
-                self._told[_key(one)] = one
+                self._records[_key(one)] = one
 
     def complete(self, hour: datetime) -> bool:
-        """Whether no hour before `hour` can tell more: nothing arrives before it was observed."""
+        """Whether no hour before `hour` can hold more: nothing arrives before it was observed."""
         return self.began_at is not None and self.began_at - CLOCKS >= hour and not self.has_forerunner
 
 
 class Found(NamedTuple):
-    """What one file tells of a statement, with all oversized ones, whose hash is told elsewhere."""
+    """What one file holds of an envelope, with all oversized ones, whose id stands in other records."""
 
-    told: list[Told]
+    records: list[TracedEvent]
     unreadable: int
 
 
@@ -100,49 +100,57 @@ def follow(lake: Lake, envelope_id: bytes, since: datetime, until: datetime, sho
 
 
 def scan(lake: Lake, file: File, envelope_id: bytes) -> Found:
-    found: list[Told] = []
+    found: list[TracedEvent] = []
     unreadable = 0
     for line in _candidates(lake.lines(file), envelope_id):
         try:
-            told = _LINE.validate_json(line)
+            record = _LINE.validate_json(line)
         except ValidationError:
             unreadable += 1
             continue
-        if _concerns(told, envelope_id):
-            found.append(told)
+        if _concerns(record, envelope_id):
+            found.append(record)
     return Found(found, unreadable)
 
 
 def _candidates(lines: Iterable[bytes], envelope_id: bytes) -> Iterator[bytes]:
-    """Cheaply: most lines are of other statements."""
+    """Cheaply: most lines are of other envelopes."""
     digits = envelope_id.hex().encode()
     return (line for line in lines if digits in line or _OBSERVED in line)
 
 
-def _concerns(told: Told, envelope_id: bytes) -> bool:
-    if isinstance(told, EnvelopeObserved):
-        return told.statement is None or codec.digest(told.statement) == envelope_id
-    return told.envelope_id == envelope_id
+def _concerns(record: TracedEvent, envelope_id: bytes) -> bool:
+    if isinstance(record, EnvelopeObserved):
+        return record.raw is None or _id(record.network, record.raw) == envelope_id
+    return record.envelope_id == envelope_id
 
 
-def _key(told: Told) -> tuple[object, ...]:
-    """Two lines with the same key tell the same thing: queues and the stream deliver at least once."""
-    match told:
+def _id(name: str, raw: bytes) -> bytes | None:
+    """None for bytes that are no envelope."""
+    try:
+        return network(name).decode(raw).id
+    except Malformed:
+        return None
+
+
+def _key(record: TracedEvent) -> tuple[object, ...]:
+    """Two lines with the same key record the same thing: queues and the stream deliver at least once."""
+    match record:
         case EnvelopeObserved():
-            return told.event, told.receipt
+            return record.event, record.receipt
         case EnvelopeDecided():
-            return told.event, told.receipt, told.decision
+            return record.event, record.receipt, record.decision
         case NotificationDecided():
-            return told.event, told.receipt, told.subscription_id, told.decision
+            return record.event, record.receipt, record.subscription_id, record.decision
         case PushTried():
-            return told.event, told.receipt, told.subscription_id, told.attempt, told.at
+            return record.event, record.receipt, record.subscription_id, record.attempt, record.at
 
 
-def observed_at(told: Told) -> int | None:
-    match told:
+def observed_at(record: TracedEvent) -> int | None:
+    match record:
         case EnvelopeObserved() | EnvelopeDecided():
-            return told.observed_at
+            return record.observed_at
         case PushTried():
-            return told.at - told.latency_ms
+            return record.at - record.latency_ms
         case NotificationDecided():
             return None

@@ -1,4 +1,4 @@
-"""`clarion why --statement HASH`: everything that became of one statement, with times."""
+"""`clarion why --envelope ID`: everything that became of one envelope, with times."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,47 +12,51 @@ from rich.table import Table
 from rich.text import Text
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
-from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
+from clarion.networks import Rule, network
 from console.deployment import Deployment
 from console.lake import READERS, Lake
 from console.output import Report, ago, clock, progress, table
-from console.tracks import Told, Tracks, follow, observed_at
+from console.tracks import TracedEvent, Tracks, follow, observed_at
 
 OBSERVED = "observed"
 WIDTHS = (23, 7, len(EnvelopeDecision.UNSUPPORTED_PROOF))
 """Of the columns, so that one table stands below the other."""
 
 MEANING = {
-    EnvelopeDecision.MALFORMED: "its bytes are no canonical statement, so it was dropped",
+    EnvelopeDecision.MALFORMED: "its bytes are nothing that the network may show, so it was dropped",
     EnvelopeDecision.UNSUPPORTED_PROOF: "it is signed in a way that Clarion does not verify, so it was dropped",
     EnvelopeDecision.EXPIRED: "it had expired when it was decided, so it was dropped",
     EnvelopeDecision.BAD_SIGNATURE: "its signature does not verify, so it was dropped",
-    EnvelopeDecision.UNMATCHED: "no active subscription had a rule for its sender and one of its topics",
+    EnvelopeDecision.UNMATCHED: "no active subscription had a rule for one of its keys",
     NotificationDecision.RATE_LIMITED: "the sender had reached this receiver too often within a minute",
     NotificationDecision.CAPPED: "this subscription had been sent too much within a minute, by all senders together",
+    NotificationDecision.OWN_MESSAGE: "the receiver sent it himself, from one of his devices",
+    NotificationDecision.NOT_PUSHABLE: "its sender marked it as not worth a push",
+    NotificationDecision.NOT_IN_SCOPE: "the subscription does not ask for this kind of message",
     NotificationDecision.DUPLICATE: "another receipt had claimed it for this subscription before",
     PushDecision.DELIVERED: "the provider took the push; what becomes of it on the phone, Clarion does not learn",
     PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",
     PushDecision.SUBSCRIPTION_GONE: "the subscription was removed, or its token died, before the push was sent",
-    PushDecision.STALE: "the push came too late to be of use: a call after 30 s, or an expired statement",
+    PushDecision.STALE: "the push came too late to be of use: a call after 30 s, or an expired envelope",
     PushDecision.RETRY: "it rests in its queue until the next attempt",
     PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",
-    PushDecision.MISCONFIGURED: "the provider rejects us, not the push: it waits until key or app is set right",
+    PushDecision.MISCONFIGURED: "the provider rejects our credential or app, not the push: it waits until key or app is set right",
 }
 UNDECIDED = "observed, but not decided: it waits in the queue, or is a dead letter; see `clarion status`"
-UNTRIED = "queued, but not yet tried, or not yet told to the lake: see `clarion status` for its queue"
+UNTRIED = "queued, but not yet tried, or not yet in the lake: see `clarion status` for its queue"
 
 NOTHING = (
-    "nobody's rules name its sender and topic: ingest lets such a statement go, and tells the lake nothing",
-    "the lake is told with a delay: Firehose gathers for a minute or so",
+    "nobody's rules name one of its keys: ingest drops such an envelope, and records nothing",
+    "the lake gets its events with a delay: Firehose buffers for a minute or so",
     "it was observed before the period that was searched: look further back with --since or --from",
-    "it never reached Clarion: is ingest connected, and is the hash right (BLAKE2b-256 of the whole encoding)?",
+    "it never reached Clarion: is ingest connected, and is the id right (of a statement: BLAKE2b-256 of the whole encoding)?",
 )
 
 
 class Step(Report):
-    """One thing that happened. `after_ms` counts from when the statement was observed."""
+    """One thing that happened. `after_ms` counts from when the envelope was observed."""
 
     at: datetime
     after_ms: int
@@ -60,7 +64,7 @@ class Step(Report):
     subscription_id: UUID | None = None
     client_id: str | None = None
     channel: Channel | None = None
-    topic: str | None = None
+    rule: str | None = None
     attempt: int | None = None
     status: int | None = None
     reason: str | None = None
@@ -68,18 +72,18 @@ class Step(Report):
 
     @property
     def detail(self) -> str:
-        told = {
-            "topic": self.topic,
+        details = {
+            "rule": self.rule,
             "attempt": self.attempt,
             "status": self.status,
             "reason": self.reason,
             "provider's id": self.provider_id,
         }
-        return ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
+        return ", ".join(f"{name} {value}" for name, value in details.items() if value is not None)
 
 
 class Trace(Report):
-    """What came of one observation: the statement's own steps, then those of each subscription."""
+    """What came of one observation: the envelope's own steps, then those of each subscription."""
 
     receipt: UUID
     sender: str | None
@@ -115,7 +119,7 @@ class Why(Report):
     summary: list[str]
 
     def __rich__(self) -> Group:
-        head = Text(f"Statement 0x{self.envelope_id}" if self.envelope_id else "No trace", "bold")
+        head = Text(f"Envelope 0x{self.envelope_id}" if self.envelope_id else "No trace", "bold")
         traces = [part for trace in self.traces for part in (*trace.shown(), "")]
         searched = f"Searched {self.files:,} files of the lake, {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC."
         return Group(head, "", *traces, *self.summary, Text(searched, "dim"))
@@ -125,7 +129,7 @@ def ask(here: Deployment, envelope_id: bytes, client: bytes | None, since: datet
     s3 = boto3.client("s3", config=Config(max_pool_connections=READERS))
     with progress("reading the lake") as shown:
         tracks = follow(Lake(s3, here.lake), envelope_id, since, until, shown)
-    traces = list(_traces(tracks.told, client))
+    traces = list(_traces(tracks.records, client))
     return Why(
         envelope_id=envelope_id.hex() if traces else None,
         since=max(since, tracks.back_to) if tracks.back_to else since,
@@ -136,63 +140,65 @@ def ask(here: Deployment, envelope_id: bytes, client: bytes | None, since: datet
     )
 
 
-def _traces(told: Iterable[Told], client: bytes | None) -> Iterator[Trace]:
-    """By receipt, in the order in which the statement was observed."""
-    every = list(told)
+def _traces(record: Iterable[TracedEvent], client: bytes | None) -> Iterator[Trace]:
+    """By receipt, in the order in which the envelope was observed."""
+    every = list(record)
     clients = {one.subscription_id: one.client_id for one in every if isinstance(one, NotificationDecided)}
     receipts = dict.fromkeys(one.receipt for one in every)
     for receipt in receipts:
         mine = [one for one in every if one.receipt == receipt]
         began = min((at for one in mine if (at := observed_at(one)) is not None), default=mine[0].at)
-        wanted = [one for one in mine if client is None or _client(one, clients) in {None, client}]
-        steps = sorted((_step(one, began, clients) for one in wanted), key=_place)
+        concerned = [one for one in mine if client is None or _client(one, clients) in {None, client}]
+        steps = sorted((_step(one, began, clients) for one in concerned), key=_place)
         senders = (one.sender for one in mine if isinstance(one, EnvelopeDecided | NotificationDecided))
         sender = next((sender for sender in senders if sender), None)
         yield Trace(receipt=receipt, sender=sender.hex() if sender else None, steps=steps)
 
 
-def _client(told: Told, clients: dict[UUID, bytes]) -> bytes | None:
-    """Whom it concerns; None for what concerns the statement itself."""
-    if isinstance(told, NotificationDecided | PushTried):
-        return clients.get(told.subscription_id, b"")
+def _client(record: TracedEvent, clients: dict[UUID, bytes]) -> bytes | None:
+    """Whom it concerns; None for what concerns the envelope itself."""
+    if isinstance(record, NotificationDecided | PushTried):
+        return clients.get(record.subscription_id, b"")
     return None
 
 
-def _step(told: Told, began: int, clients: dict[UUID, bytes]) -> Step:
-    match told:
+def _step(record: TracedEvent, began: int, clients: dict[UUID, bytes]) -> Step:
+    match record:
         case EnvelopeObserved():
-            # The line is written when the statement is passed on; what counts is when it was seen.
-            return Step(at=_instant(told.observed_at), after_ms=told.observed_at - began, what=OBSERVED)
+            # The line is written when the envelope is forwarded; what counts is when it was seen.
+            return Step(at=_instant(record.observed_at), after_ms=record.observed_at - began, what=OBSERVED)
         case EnvelopeDecided():
-            return Step(at=_instant(told.at), after_ms=told.at - began, what=told.decision, reason=told.reason)
+            return Step(at=_instant(record.at), after_ms=record.at - began, what=record.decision, reason=record.reason)
         case NotificationDecided():
             return Step(
-                at=_instant(told.at),
-                after_ms=told.at - began,
-                what=told.decision,
-                subscription_id=told.subscription_id,
-                client_id=told.client_id.hex(),
-                channel=told.channel,
-                topic=told.topic.hex(),
+                at=_instant(record.at),
+                after_ms=record.at - began,
+                what=record.decision,
+                subscription_id=record.subscription_id,
+                client_id=record.client_id.hex(),
+                channel=record.channel,
+                rule=", ".join(
+                    f"{name} {value}" for name, value in network(record.network).describe(Rule(record.key)).items()
+                ),
             )
         case PushTried():
-            client = clients.get(told.subscription_id)
+            client = clients.get(record.subscription_id)
             return Step(
-                at=_instant(told.at),
-                after_ms=told.at - began,
-                what=told.decision,
-                subscription_id=told.subscription_id,
+                at=_instant(record.at),
+                after_ms=record.at - began,
+                what=record.decision,
+                subscription_id=record.subscription_id,
                 client_id=client.hex() if client else None,
-                channel=told.channel,
-                attempt=told.attempt,
-                status=told.status,
-                reason=told.reason,
-                provider_id=told.provider_id,
+                channel=record.channel,
+                attempt=record.attempt,
+                status=record.status,
+                reason=record.reason,
+                provider_id=record.provider_id,
             )
 
 
 def _place(step: Step) -> tuple[str, datetime]:
-    """The statement's own steps come first."""
+    """The envelope's own steps come first."""
     return str(step.subscription_id or ""), step.at
 
 
@@ -202,9 +208,7 @@ def _instant(milliseconds: int) -> datetime:
 
 def _receiver(steps: list[Step]) -> str:
     client = next((step.client_id for step in steps if step.client_id), None)
-    return f"{steps[0].channel} subscription {steps[0].subscription_id}" + (
-        f" of client {client}" if client else ""
-    )
+    return f"{steps[0].channel} subscription {steps[0].subscription_id}" + (f" of client {client}" if client else "")
 
 
 def _style(what: str) -> str:
@@ -224,7 +228,7 @@ def _summary(tracks: Tracks, traces: list[Trace], client: bytes | None) -> Itera
     endings = list(dict.fromkeys(words for trace in traces for words in _endings(trace)))
     yield from endings
     if client and traces and not any(step.client_id == client.hex() for trace in traces for step in trace.steps):
-        yield "None of this client's subscriptions wanted it: no rule of theirs named its sender and topic at that time."
+        yield "None of this client's subscriptions wanted it: no rule of theirs named one of its keys at that time."
 
 
 def _endings(trace: Trace) -> Iterator[str]:

@@ -25,7 +25,7 @@ from console.deployment import Deployment
 from console.depths import depth
 
 ACCOUNT, REGION, PREFIX, LAKE = "123456789012", "us-east-1", "clarion-prod-", "clarion-prod-lake"
-QUEUES = ("statements", "apns", "voip", "fcm", "cleanup")
+QUEUES = ("envelopes", "apns", "voip", "fcm", "cleanup")
 
 
 class CloudFormation(ThreadingHTTPServer):
@@ -46,8 +46,8 @@ class CloudFormation(ThreadingHTTPServer):
                 400,
                 f"<ErrorResponse><Error><Code>ValidationError</Code><Message>{message}</Message></Error></ErrorResponse>",
             )
-        told = "".join(_stack(one, outputs) for one, outputs in self.stacks.items() if name in {None, one})
-        result = f"<DescribeStacksResult><Stacks>{told}</Stacks></DescribeStacksResult>"
+        described = "".join(_stack(one, outputs) for one, outputs in self.stacks.items() if name in {None, one})
+        result = f"<DescribeStacksResult><Stacks>{described}</Stacks></DescribeStacksResult>"
         return 200, f"<DescribeStacksResponse>{result}</DescribeStacksResponse>"
 
 

@@ -65,7 +65,7 @@ def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
 
 RIGHT = [
     ["status"],
-    ["why", "--statement", HASH],
+    ["why", "--envelope", HASH],
     ["redrive", "apns", "--yes"],
     ["mute", "voip", "--yes"],
     ["unmute", "fcm", "--yes"],
@@ -104,7 +104,7 @@ def test_no_usage_error_repeats_a_token(clarion: Clarion, token: str) -> None:
 def test_an_error_within_aws_is_one_line(clarion: Clarion, account: Account) -> None:
     account.s3.delete_bucket(Bucket="clarion-prod-lake")
 
-    ended = clarion("why", "--statement", HASH)
+    ended = clarion("why", "--envelope", HASH)
 
     assert ended.code == 3
     assert ended.err.splitlines()[-1].startswith("AWS refuses ListObjectsV2: NoSuchBucket")

@@ -6,7 +6,7 @@ import boto3
 import pytest
 
 from clarion.channels import Channel
-from console.deployment import CHANNELS, Deployment
+from console.deployment import PUSH_QUEUES, Deployment
 from tests.console.account import Account, Clarion
 
 
@@ -81,10 +81,10 @@ def test_what_aws_refuses_is_told_with_what_was_asked(clarion: Clarion, account:
 
 
 def test_the_channels_are_those_of_subscriptions() -> None:
-    assert set(CHANNELS) == set(Channel)
+    assert set(PUSH_QUEUES) == set(Channel)
 
 
-@pytest.mark.parametrize(("queue", "function"), [("statements", "match"), ("voip", "voip"), ("apns", "apns")])
+@pytest.mark.parametrize(("queue", "function"), [("envelopes", "match"), ("voip", "voip"), ("apns", "apns")])
 def test_a_queue_is_worked_off_by_its_function(account: Account, queue: str, function: str) -> None:
     here: Deployment = account.here
 

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import Wanted
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.rules import CALL, key_of
 from clarion.tables import Rule, Subscription, rule_key
 from console import export_rules
 from tests.console.account import Account, Clarion
@@ -24,14 +25,17 @@ def subscribe(client: bytes, *rules: tuple[bytes, bytes], generation: int = 3, *
         "rule_count": len(rules),
         "created_at": 1,
     }
-    Subscription(name, client_id=client, generation=generation, updated_at=1, **(attributes | changes)).save()
+    Subscription(
+        name, client_id=client, network=STATEMENTS, generation=generation, updated_at=1, **(attributes | changes)
+    ).save()
     for sender, topic in rules:
         allow(name, generation, sender, topic)
     return name
 
 
-def allow(name: str, generation: int, sender: bytes, topic: bytes, wanted: str | None = None) -> None:
-    Rule(name, rule_key(generation, sender, topic), sender_topic=sender + topic, wanted=wanted).save()
+def allow(name: str, generation: int, sender: bytes, topic: bytes, condition: bytes | None = None) -> None:
+    key = key_of(sender, topic)
+    Rule(name, rule_key(generation, key), key=key, condition=condition).save()
 
 
 def lines(out: str) -> list[dict[str, Any]]:
@@ -40,14 +44,17 @@ def lines(out: str) -> list[dict[str, Any]]:
 
 def test_each_rule_is_a_line_with_its_subscription(clarion: Clarion, account: Account) -> None:
     name = subscribe(BOB, (ALICE, CHAT), app="second", environment="sandbox")
-    allow(name, 3, ALICE, CALLS, Wanted.CALL)
+    allow(name, 3, ALICE, CALLS, CALL)
     Subscription(name).update([Subscription.rule_count.set(2)])
 
     ended = clarion("export-rules")
 
     both = {"client_id": BOB.hex(), "subscription_id": name, "channel": "fcm", "status": "active"}
-    both |= {"app": "second", "environment": "sandbox", "sender": ALICE.hex()}
-    assert lines(ended.out) == [both | {"topic": CHAT.hex()}, both | {"topic": CALLS.hex(), "wanted": "voip"}]
+    both |= {"app": "second", "environment": "sandbox", "network": STATEMENTS}
+    sender = {"sender": ALICE.hex()}
+    chat = sender | {"topic": CHAT.hex()}
+    calls = sender | {"topic": CALLS.hex(), "notify_type": "voip"}
+    assert lines(ended.out) == [both | {"rule": chat}, both | {"rule": calls}]
     assert "1 subscriptions, 2 rules" in ended.err
 
 
@@ -56,7 +63,7 @@ def test_rules_of_a_dead_generation_are_left_out(clarion: Clarion, account: Acco
     allow(name, 2, ALICE, CALLS)
     allow(name, 4, ALICE, CALLS)
 
-    assert [line["topic"] for line in lines(clarion("export-rules").out)] == [CHAT.hex()]
+    assert [line["rule"]["topic"] for line in lines(clarion("export-rules").out)] == [CHAT.hex()]
 
 
 def test_a_subscription_without_rules_is_a_line_too(clarion: Clarion, account: Account) -> None:
@@ -65,7 +72,7 @@ def test_a_subscription_without_rules_is_a_line_too(clarion: Clarion, account: A
     (line,) = lines(clarion("export-rules").out)
 
     assert (line["subscription_id"], line["status"]) == (name, "invalid")
-    assert "topic" not in line
+    assert "rule" not in line
 
 
 def test_one_clients_are_told_alone(clarion: Clarion, account: Account) -> None:
@@ -80,11 +87,11 @@ def test_one_clients_are_told_alone(clarion: Clarion, account: Account) -> None:
 def test_rules_that_were_replaced_meanwhile_are_read_anew(account: Account) -> None:
     name = subscribe(BOB, (ALICE, CHAT))
     (before,) = Subscription.scan(attributes_to_get=export_rules.READ)
-    Rule(name, rule_key(3, ALICE, CHAT)).delete()
+    Rule(name, rule_key(3, key_of(ALICE, CHAT))).delete()
     allow(name, 5, ALICE, CALLS)
     Subscription(name).update([Subscription.generation.set(5)])
 
-    assert [line.topic for line in export_rules._lines(before)] == [CALLS.hex()]
+    assert [line.rule and line.rule["topic"] for line in export_rules._lines(before)] == [CALLS.hex()]
 
 
 def test_a_token_is_not_even_read(account: Account) -> None:
@@ -100,7 +107,9 @@ def test_a_token_is_not_even_read(account: Account) -> None:
 def test_many_subscriptions_are_all_told(clarion: Clarion, account: Account, count: int) -> None:
     with Subscription.batch_write() as batch:
         for number in range(count):
-            row = Subscription(str(uuid4()), client_id=number.to_bytes(32), channel="apns", token=TOKEN)
+            row = Subscription(
+                str(uuid4()), client_id=number.to_bytes(32), network=STATEMENTS, channel="apns", token=TOKEN
+            )
             row.status, row.generation, row.rule_count, row.created_at, row.updated_at = "active", 0, 0, 1, 1
             batch.save(row)
 

@@ -50,6 +50,6 @@ def test_what_is_so_already_asks_nothing(clarion: Clarion, account: Account) -> 
     assert (ended.code, account.state_of("fcm")) == (0, "Enabled")
 
 
-def test_the_statements_are_no_channel(clarion: Clarion, account: Account) -> None:
-    assert clarion("mute", "statements", "--yes").code == 2
+def test_the_envelopes_are_no_channel(clarion: Clarion, account: Account) -> None:
+    assert clarion("mute", "envelopes", "--yes").code == 2
     assert account.state_of("match") == "Enabled"

@@ -114,7 +114,7 @@ def test_no_word_in_time_says_how_to_ask_later(clarion: Clarion, account: Accoun
 
     assert ended.code == 1
     assert "nothing was heard of it in time" in ended.out
-    assert "clarion why --statement 0x" in ended.out
+    assert "clarion why --envelope 0x" in ended.out
     assert list(Subscription.scan()) == []
 
 

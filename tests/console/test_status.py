@@ -62,7 +62,7 @@ def test_gauges_are_the_latest(account: Account) -> None:
 def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_are_muted(
     clarion: Clarion, account: Account
 ) -> None:
-    account.send("statements", "one", "two", "three")
+    account.send("envelopes", "one", "two", "three")
     account.send("fcm-dead", "a letter")
     account.send("apns-held", "waits for a key", "and so does this")
     clarion("mute", "apns", "--yes")
@@ -70,7 +70,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
     found = look(account.here, 60, 0)
 
     assert [(queue.name, queue.waiting, queue.held, queue.dead, queue.muted) for queue in found.queues] == [
-        ("statements", 3, None, 0, False),
+        ("envelopes", 3, None, 0, False),
         ("apns", 0, 2, 0, True),
         ("voip", 0, None, 0, False),
         ("fcm", 0, 0, 1, False),

@@ -9,9 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
-from clarion.events import NotificationDecided, PushTried, EnvelopeDecided, EnvelopeObserved
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
+from clarion.networks.statements.rules import key_of
 from console.lake import hours_back
 from local.device import Device, topic_of
 from tests.console.account import Account, Clarion
@@ -20,6 +22,7 @@ CHAT = topic_of("why")
 RAW = Device("Alice asks why").statement(CHAT, data=b"hello")
 HASH = codec.decode(RAW).hash
 ALICE, BOB = b"a" * 32, b"b" * 32
+KEY = key_of(ALICE, CHAT)
 NOW = datetime.now(UTC)
 """Of the tests' events; the command's own is a moment later."""
 
@@ -37,15 +40,23 @@ class Way:
         return self.at
 
     def observed(self, **content: Any) -> EnvelopeObserved:
-        content = content or {"statement": RAW}
-        return EnvelopeObserved(at=self._next(), receipt=self.receipt, observed_at=self.began, **content)
+        content = content or {"raw": RAW}
+        return EnvelopeObserved(
+            network=STATEMENTS, at=self._next(), receipt=self.receipt, observed_at=self.began, **content
+        )
 
-    def statement(self, decision: EnvelopeDecision, reason: str | None = None) -> EnvelopeDecided:
-        known = {"receipt": self.receipt, "envelope_id": HASH, "observed_at": self.began, "sender": ALICE}
+    def envelope(self, decision: EnvelopeDecision, reason: str | None = None) -> EnvelopeDecided:
+        known = {
+            "network": STATEMENTS,
+            "receipt": self.receipt,
+            "envelope_id": HASH,
+            "observed_at": self.began,
+            "sender": ALICE,
+        }
         return EnvelopeDecided(at=self._next(), decision=decision, reason=reason, **known)
 
     def notification(self, to: UUID, decision: NotificationDecision, client: bytes = BOB) -> NotificationDecided:
-        known = {"receipt": self.receipt, "envelope_id": HASH, "sender": ALICE, "topic": CHAT}
+        known = {"network": STATEMENTS, "receipt": self.receipt, "envelope_id": HASH, "sender": ALICE, "key": KEY}
         channel = Channel.APNS
         return NotificationDecided(
             at=self._next(), decision=decision, subscription_id=to, client_id=client, channel=channel, **known
@@ -53,7 +64,7 @@ class Way:
 
     def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **told: Any) -> PushTried:
         at = self._next()
-        known = {"receipt": self.receipt, "envelope_id": HASH, "channel": Channel.APNS}
+        known = {"network": STATEMENTS, "receipt": self.receipt, "envelope_id": HASH, "channel": Channel.APNS}
         return PushTried(
             at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **told
         )
@@ -70,7 +81,7 @@ def why(clarion: Clarion) -> Why:
     """What `--json` answers."""
 
     def why(*words: str) -> Any:
-        return json.loads(clarion("why", "--statement", HASH.hex(), "--json", *words).out)
+        return json.loads(clarion("why", "--envelope", HASH.hex(), "--json", *words).out)
 
     return why
 
@@ -82,7 +93,7 @@ def whats(answer: Any) -> list[list[str]]:
 def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
     account.tell_lake(way.observed())
-    account.tell_lake(way.statement(MATCHED), way.notification(bobs, QUEUED), zipped=False)
+    account.tell_lake(way.envelope(MATCHED), way.notification(bobs, QUEUED), zipped=False)
     account.tell_lake(
         way.push(bobs, PushDecision.RETRY, 1, status=503, reason="ServiceUnavailable"),
         way.push(bobs, PushDecision.DELIVERED, 2, status=200, provider_id="apns-id"),
@@ -106,10 +117,10 @@ def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, acc
 
 def test_people_get_a_table_and_what_the_end_means(clarion: Clarion, account: Account) -> None:
     way, bobs = Way(), uuid4()
-    account.tell_lake(way.observed(), way.statement(MATCHED), way.notification(bobs, QUEUED))
+    account.tell_lake(way.observed(), way.envelope(MATCHED), way.notification(bobs, QUEUED))
     account.tell_lake(way.push(bobs, PushDecision.TOKEN_GONE, status=410, reason="Unregistered"))
 
-    ended = clarion("why", "--statement", f"0x{HASH.hex()}")
+    ended = clarion("why", "--envelope", f"0x{HASH.hex()}")
 
     assert ended.code == 0
     assert "attempt 1, status 410, reason Unregistered" in ended.out
@@ -117,29 +128,29 @@ def test_people_get_a_table_and_what_the_end_means(clarion: Clarion, account: Ac
 
 
 def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clarion, account: Account) -> None:
-    account.tell_lake(Way().observed(), Way().observed(statement=b"something else"))
+    account.tell_lake(Way().observed(), Way().observed(raw=b"something else"))
 
     assert whats(why()) == [["observed"]]
-    assert "observed, but not decided" in clarion("why", "--statement", HASH.hex()).out
+    assert "observed, but not decided" in clarion("why", "--envelope", HASH.hex()).out
 
 
-def test_bytes_that_are_no_statement_are_found_by_their_hash(clarion: Clarion, account: Account) -> None:
-    account.tell_lake(Way().observed(statement=b"garbage"))
+def test_bytes_that_are_no_envelope_hide_nothing_else(why: Why, account: Account) -> None:
+    account.tell_lake(Way().observed(raw=b"garbage"), Way().observed())
 
-    assert clarion("why", "--statement", codec.digest(b"garbage").hex()).code == 0
+    assert whats(why()) == [["observed"]]
 
 
 def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:
     way = Way()
     account.tell_lake(way.observed(location="statements/1"), Way().observed(location="statements/2"))
-    account.tell_lake(way.statement(EnvelopeDecision.BAD_SIGNATURE))
+    account.tell_lake(way.envelope(EnvelopeDecision.BAD_SIGNATURE))
 
     assert whats(why()) == [["observed", "bad_signature"]]
 
 
 def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
     way, alices, bobs = Way(), uuid4(), uuid4()
-    account.tell_lake(way.observed(), way.statement(MATCHED))
+    account.tell_lake(way.observed(), way.envelope(MATCHED))
     account.tell_lake(
         way.notification(bobs, QUEUED), way.notification(alices, NotificationDecision.RATE_LIMITED, ALICE)
     )
@@ -151,7 +162,7 @@ def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
 
 def test_a_push_that_is_dated_before_its_decision_is_how_it_ended(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
-    account.tell_lake(way.observed(), way.statement(MATCHED))
+    account.tell_lake(way.observed(), way.envelope(MATCHED))
     account.tell_lake(way.push(bobs, PushDecision.DELIVERED), way.notification(bobs, QUEUED))
     [ending] = why()["summary"]
     assert ending.startswith("delivered: ")
@@ -159,12 +170,12 @@ def test_a_push_that_is_dated_before_its_decision_is_how_it_ended(why: Why, acco
 
 def test_a_client_that_did_not_want_it_is_told_so(why: Why, account: Account) -> None:
     way = Way()
-    account.tell_lake(way.observed(), way.statement(MATCHED), way.notification(uuid4(), QUEUED))
+    account.tell_lake(way.observed(), way.envelope(MATCHED), way.notification(uuid4(), QUEUED))
 
     answer = why("--client", ALICE.hex())
 
     assert answer["summary"] == [
-        "None of this client's subscriptions wanted it: no rule of theirs named its sender and topic at that time."
+        "None of this client's subscriptions wanted it: no rule of theirs named one of its keys at that time."
     ]
 
 
@@ -172,12 +183,12 @@ def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
     lines = [
         way.observed(),
-        way.statement(MATCHED),
+        way.envelope(MATCHED),
         way.notification(bobs, QUEUED),
         way.push(bobs, PushDecision.DELIVERED),
     ]
     account.tell_lake(*lines)
-    account.tell_lake(*lines, way.observed(), way.statement(MATCHED))
+    account.tell_lake(*lines, way.observed(), way.envelope(MATCHED))
 
     assert whats(why()) == [["observed", "matched", "queued", "delivered"]]
 
@@ -185,9 +196,9 @@ def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
 def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Why, account: Account) -> None:
     early = datetime.now(UTC) - timedelta(hours=3)
     way = Way(early)
-    account.tell_lake(way.observed(), way.statement(EnvelopeDecision.EXPIRED), arrived=early)
+    account.tell_lake(way.observed(), way.envelope(EnvelopeDecision.EXPIRED), arrived=early)
     for hours in (4, 5, 20):
-        account.tell_lake(Way().observed(statement=b"x"), arrived=early - timedelta(hours=hours))
+        account.tell_lake(Way().observed(raw=b"x"), arrived=early - timedelta(hours=hours))
 
     answer = why()
 
@@ -198,17 +209,17 @@ def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Wh
 def test_a_duplicate_leads_back_to_whoever_claimed_it_before(why: Why, account: Account) -> None:
     early, bobs = datetime.now(UTC) - timedelta(hours=5), uuid4()
     first, second = Way(early), Way()
-    account.tell_lake(first.statement(MATCHED), first.notification(bobs, QUEUED), arrived=early)
-    account.tell_lake(second.statement(MATCHED), second.notification(bobs, NotificationDecision.DUPLICATE))
+    account.tell_lake(first.envelope(MATCHED), first.notification(bobs, QUEUED), arrived=early)
+    account.tell_lake(second.envelope(MATCHED), second.notification(bobs, NotificationDecision.DUPLICATE))
 
     assert whats(why()) == [["matched", "queued"], ["matched", "duplicate"]]
 
 
 def test_nothing_found_says_what_that_may_mean(clarion: Clarion, account: Account) -> None:
-    ended = clarion("why", "--statement", HASH.hex())
+    ended = clarion("why", "--envelope", HASH.hex())
 
     assert ended.code == 1
-    for hint in ("nobody's rules name its sender and topic", "Firehose gathers for a minute", "--since", "BLAKE2b-256"):
+    for hint in ("nobody's rules name one of its keys", "Firehose buffers for a minute", "--since", "BLAKE2b-256"):
         assert hint in ended.out
 
 
@@ -225,24 +236,24 @@ def test_how_far_back_is_the_operators_choice(why: Why, account: Account, words:
     early = datetime.now(UTC) - timedelta(days=2)
     if words[:2] == ("--from", "2026-11-01"):
         words = (*words, "--to", "2026-11-02")
-    account.tell_lake(Way(early).statement(EnvelopeDecision.EXPIRED), arrived=early)
+    account.tell_lake(Way(early).envelope(EnvelopeDecision.EXPIRED), arrived=early)
 
     assert bool(why(*words)["traces"]) is found
 
 
 def test_lines_of_a_newer_clarion_are_counted(why: Why, account: Account) -> None:
-    account.tell_lake(b'{"version":2,"event":"statement","envelope_id":"%s"}' % HASH.hex().encode())
+    account.tell_lake(b'{"version":2,"event":"envelope","envelope_id":"%s"}' % HASH.hex().encode())
 
     assert why()["summary"][-1].startswith("1 lines could not be read")
 
 
 @pytest.mark.parametrize("wrong", ["abc", "zz" * 32, "0x" + "ab" * 31])
 def test_a_hash_that_is_none_is_refused(clarion: Clarion, wrong: str) -> None:
-    assert clarion("why", "--statement", wrong).code == 2
+    assert clarion("why", "--envelope", wrong).code == 2
 
 
 def test_a_period_that_ends_before_it_begins_is_refused(clarion: Clarion) -> None:
-    assert clarion("why", "--statement", HASH.hex(), "--from", "2026-11-20", "--to", "2026-11-19").code == 2
+    assert clarion("why", "--envelope", HASH.hex(), "--from", "2026-11-20", "--to", "2026-11-19").code == 2
 
 
 def test_hours_are_walked_back_whole() -> None:

@@ -38,6 +38,11 @@ class Row(NamedTuple):
     payload_bytes: int
     calls: Calls
 
+    @property
+    def holds(self) -> bool:
+        """Whether pushes wait for somebody to fix their app: a call would be stale before."""
+        return self.calls is not Calls.ALWAYS
+
 
 CHANNELS = {
     # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification

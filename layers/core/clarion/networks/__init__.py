@@ -8,7 +8,7 @@ A network is a package that says what is particular to it, by one object with th
 pure: what reaches AWS is done by the components, with what `Needs` asks of the account. To add one: docs/architecture.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
@@ -119,8 +119,8 @@ class Network(Protocol):
     def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
         """What a final outcome changes in the network's own state, as an order to its own function."""
 
-    def describe_key(self, key: bytes) -> str:
-        """A rule's key for people to read, in one line."""
+    def describe(self, rule: Rule) -> Mapping[str, str]:
+        """What a rule names, for people to read, without what may be secret."""
 
 
 @cache

@@ -45,9 +45,8 @@ class Statements:
     def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
         return None
 
-    def describe_key(self, key: bytes) -> str:
-        sender, topic = rules.split_key(key)
-        return f"sender {sender.hex()}, topic {topic.hex()}"
+    def describe(self, rule: Rule) -> dict[str, str]:
+        return rules.describe(rule)
 
 
 def _statement(envelope: Envelope) -> Statement:

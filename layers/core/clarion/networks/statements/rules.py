@@ -21,3 +21,9 @@ def split_key(key: bytes) -> tuple[bytes, bytes]:
 
 def wanted(rule: Rule) -> Wanted:
     return Wanted.CALL if rule.condition == CALL else Wanted.ALERT
+
+
+def describe(rule: Rule) -> dict[str, str]:
+    sender, topic = split_key(rule.key)
+    described = {"sender": sender.hex(), "topic": topic.hex()}
+    return described | ({"notify_type": rule.condition.decode()} if rule.condition else {})
