@@ -13,9 +13,12 @@ import sr25519
 
 from clarion.channels import Channel
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import payload
 from clarion.networks.statements.codec import Statement, decode, encode
+from clarion.networks.statements.payload import StatementBody
 from clarion.networks.statements.signature import sign, verify
+from clarion.settings import TITLE
 
 TURNS = 400
 CALLS = 40
@@ -24,10 +27,10 @@ TARGET = 1.15
 
 def main() -> None:
     print(f"decode, verify and hash against a bare sr25519.verify (aim: at most {TARGET})")
-    for name, statement in STATEMENTS.items():
+    for name, statement in EXAMPLES.items():
         compare(name, sign(statement, sr25519.pair_from_seed(b"a made-up sender".ljust(32))))
     push = PushMessage.model_validate(EXAMPLE_PUSH)
-    builders = {"apns": payload.apns, "voip": payload.voip, "fcm": payload.fcm}
+    builders = {"apns": partial(payload.apns, title=TITLE), "voip": payload.voip, "fcm": payload.fcm}
     taken = microseconds(*(partial(build, push) for build in builders.values()))
     print("payloads: " + ", ".join(f"{name} {min(times):.2f} µs" for name, times in zip(builders, taken, strict=True)))
 
@@ -49,7 +52,7 @@ def compare(name: str, signed: Statement) -> None:
     print(f"    {min(whole):.2f} against {min(bare):.2f} µs; decode alone {min(decoding):.2f} µs")
 
 
-STATEMENTS = {
+EXAMPLES = {
     "a greeting on one topic": Statement(expiry=0xFFFFFFFF << 32, topics=(bytes(32),), data=bytes(14)),
     "a message on a topic and a channel": Statement(
         expiry=0xFFFFFFFF << 32, topics=(bytes(32),), channel=bytes(32), data=bytes(200)
@@ -63,9 +66,8 @@ EXAMPLE_PUSH = {
     "subscription_id": "00000000-0000-4000-8000-000000000002",
     "client_id": bytes(32),
     "channel": Channel.APNS,
-    "sender_pubkey": bytes(32),
-    "topic": bytes(32),
-    "data": bytes(200),
+    "network": STATEMENTS,
+    "body": StatementBody(sender=bytes(32), topic=bytes(32), data=bytes(200)),
     "expires_at": 1_900_000_000,
 }
 

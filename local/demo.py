@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from local.provider import Push
 from local.story import STORY, Cast, Scene, Told, Unexpected
 from local.system import System, running

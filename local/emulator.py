@@ -88,7 +88,7 @@ class Emulator:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the stack tells, under the names of its CloudFormation outputs in snake case."""
+    """What the stack outputs, under the names of its CloudFormation outputs in snake case."""
 
     api_id: str
     table_prefix: str
@@ -105,9 +105,9 @@ class Outputs:
     ingest_role_arn: str
 
     @classmethod
-    def of(cls, told: Mapping[str, str]) -> Self:
-        """What an earlier version does not tell yet is empty."""
-        return cls(**{field.name: told.get(field.name.title().replace("_", ""), "") for field in fields(cls)})
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """What an earlier version does not output yet is empty."""
+        return cls(**{field.name: given.get(field.name.title().replace("_", ""), "") for field in fields(cls)})
 
 
 @dataclass(frozen=True)

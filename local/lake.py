@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from clarion.networks.statements import codec
+from clarion.networks import network
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-type Told = dict[str, Any]
+type LakeEvent = dict[str, Any]
 """One event, as its JSON line has it."""
 
 _POLL = 0.1
@@ -27,9 +27,9 @@ class Lake:
         self._s3 = s3
         self._bucket = bucket
         self._read: set[str] = set()
-        self._events: list[Told] = []
+        self._events: list[LakeEvent] = []
 
-    async def growing(self, seconds: float) -> AsyncIterator[list[Told]]:
+    async def growing(self, seconds: float) -> AsyncIterator[list[LakeEvent]]:
         """All events so far, again and again as more arrive, for so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -46,22 +46,22 @@ class Lake:
                     self._read.add(found["Key"])
 
 
-def trails(events: Iterable[Told]) -> dict[str, list[str]]:
-    """By statement hash, in hex: what the lake knows of the statement, in the order of the events' times."""
+def trails(events: Iterable[LakeEvent]) -> dict[str, list[str]]:
+    """By envelope id, in hex: what the lake has recorded of it, in the order of the events' times."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for event in sorted(events, key=lambda event: int(event["at"])):
-        if digits := _hash_of(event):
+        if digits := _id_of(event):
             known = (event.get(name) for name in ("channel", "decision", "attempt", "status", "reason", "receipt"))
             found[digits].append(" ".join(map(str, (event["at"], event["event"], *filter(None, known)))))
     return found
 
 
-def _hash_of(event: Told) -> str | None:
-    if event["event"] == "observed" and "statement" in event:
-        return codec.digest(urlsafe_b64decode(event["statement"])).hex()
+def _id_of(event: LakeEvent) -> str | None:
+    if event["event"] == "observed" and "raw" in event:
+        return network(event["network"]).decode(urlsafe_b64decode(event["raw"])).id.hex()
     return event.get("envelope_id")
 
 
-def _lines(content: bytes) -> list[Told]:
+def _lines(content: bytes) -> list[LakeEvent]:
     text = gzip.decompress(content) if content.startswith(_GZIP) else content
     return [json.loads(line) for line in text.splitlines()]

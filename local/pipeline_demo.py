@@ -41,7 +41,7 @@ async def _play() -> int:
     planted = await LAKE.job("generate", *day, *size, "--faults")
     await LAKE.job("compact", *whole)
     found = await LAKE.job("reconcile", *day)
-    async with running("pipeline-demo", _tell) as system:
+    async with running("pipeline-demo", _print_step) as system:
         lived = await _live(system)
         await LAKE.job("compact", *whole)
         amiss = await healthy(LAKE, *lived)
@@ -55,15 +55,15 @@ async def _play() -> int:
     return _sum_up(amiss, planted, found, left)
 
 
-def _tell(step: str) -> None:
+def _print_step(step: str) -> None:
     print(f"» {step}", file=sys.stderr)
 
 
 async def _live(system: System) -> tuple[str, str]:
-    """Let the real rooms live through a healthy period; returns its begin and end."""
+    """Let the real components live through a healthy period; returns its begin and end."""
     begun, cast = datetime.now(UTC), Cast()
     for scene in STORY:
-        _tell(scene.title)
+        _print_step(scene.title)
         await scene.play(system, cast)
     await LAKE.update(system)
     return begun.isoformat(), datetime.now(UTC).isoformat()
@@ -76,32 +76,33 @@ def _queues(deployment: Deployment) -> dict[str, str]:
 
 
 def _populate(deployment: Deployment) -> None:
-    """Give the tables what the lake was told of subscriptions and rules."""
+    """Give the tables what the lake has recorded of subscriptions and rules."""
     os.environ.update(deployment.emulator.variables)
     bind(deployment.outputs.table_prefix)
     states: dict[str, dict[str, Any]] = {}
-    rules: dict[tuple[str, int, str, str], bool] = {}
+    rules: dict[tuple[str, int, str], str | None] = {}
     for event in sorted(_events(), key=lambda event: (event.get("revision", 0), event["at"])):
         if event["event"] == "subscription":
             states[event["subscription_id"]] = event
         elif event["event"] == "rules":
             for rule in event["rules"]:
-                key = (event["subscription_id"], event["generation"], rule["sender_pubkey"], rule["topic"])
-                rules[key] = event["change"] == "added"
+                name = (event["subscription_id"], event["generation"], rule["key"])
+                rules[name] = rule.get("condition", "") if event["change"] == "added" else None
     with Subscription.batch_write() as batch:
         for state in states.values():
             batch.save(_subscription(state))
     with Rule.batch_write() as batch:
-        for (subscription_id, generation, sender, topic), there in rules.items():
-            if there:
-                batch.save(_rule(subscription_id, generation, bytes.fromhex(sender), bytes.fromhex(topic)))
+        for (subscription_id, generation, key), condition in rules.items():
+            if condition is not None:
+                batch.save(_rule(subscription_id, generation, bytes.fromhex(key), bytes.fromhex(condition)))
 
 
 def _subscription(state: Mapping[str, Any]) -> Subscription:
     return Subscription(
         state["subscription_id"],
         client_id=bytes.fromhex(state["client_id"]),
-        notify_type=state["notify_type"],
+        network=state["network"],
+        channel=state["channel"],
         token=state["subscription_id"].replace("-", "") * 2,
         status=SubscriptionStatus(state["status"]).value,
         generation=state["generation"],
@@ -112,8 +113,8 @@ def _subscription(state: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _rule(subscription_id: str, generation: int, sender: bytes, topic: bytes) -> Rule:
-    return Rule(subscription_id, rule_key(generation, sender, topic), sender_topic=sender + topic)
+def _rule(subscription_id: str, generation: int, key: bytes, condition: bytes) -> Rule:
+    return Rule(subscription_id, rule_key(generation, key), key=key, condition=condition or None)
 
 
 def _events() -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import decided
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from local.device import Device, forge, topic_of
 from local.provider import Journal, Push
@@ -131,7 +132,7 @@ async def duplicate(system: System, cast: Cast) -> Told:
     first = await _published(system, system.apns.received, [raw], pushes=1)
     _expect(first.decisions, _pushed(1), "decisions on the first sight")
     count = system.apns.received.count
-    again = EnvelopeMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+    again = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, raw=raw)
     await system.hand_to_match(again)
     decisions = await _decisions(system, [raw], pushes=1, notifications=2)
     _expect(decisions["duplicate"], 1, "duplicates")

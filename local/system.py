@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import httpx
 
+from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.settings import PREFIX
@@ -34,13 +35,14 @@ BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
-QUEUES = ("statements", "apns", "apns-held", "voip", "fcm", "fcm-held", "cleanup")
+HELD_QUEUES = tuple(f"{channel}-held" for channel, row in CHANNELS.items() if row.holds)
+QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, "cleanup")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
 STOP_S = 60
 
 type Progress = Callable[[str], None]
-"""Told of each step as it begins."""
+"""Called with each step as it begins."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class System:
     @property
     def queue_urls(self) -> dict[str, str]:
         """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
-        base = self.deployment.outputs.envelopes_queue_url.removesuffix("statements")
+        base = self.deployment.outputs.envelopes_queue_url.removesuffix("envelopes")
         return {name: f"{base}{name}" for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
@@ -98,10 +100,10 @@ class System:
         return {name: count for name, count in counts.items() if count}
 
     def counted_by_ingest(self, metric: str) -> int:
-        """How often the ingest task has counted this so far, as its metrics tell every ten seconds."""
+        """How often the ingest task has counted this so far, as its metrics say every ten seconds."""
         lines = (self.deployment.emulator.folder / INGEST_LOG).read_text().splitlines()
-        told = (json.loads(line) for line in lines if '"_aws"' in line)
-        return sum(int(sum(metrics.get(metric, ()))) for metrics in told)
+        flushed = (json.loads(line) for line in lines if '"_aws"' in line)
+        return sum(int(sum(metrics.get(metric, ()))) for metrics in flushed)
 
     @asynccontextmanager
     async def api_of(self, device: Device) -> AsyncIterator[Api]:
@@ -135,8 +137,8 @@ class System:
 
 
 def _count(sqs: Any, queue_url: str) -> int:
-    told = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
-    return sum(int(value) for name, value in told.items() if name.startswith("ApproximateNumberOfMessages"))
+    counts = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    return sum(int(value) for name, value in counts.items() if name.startswith("ApproximateNumberOfMessages"))
 
 
 @asynccontextmanager
@@ -228,7 +230,7 @@ def ingesting(
         try:
             yield
         finally:
-            task.communicate()  # closes standard input, which lets go of the leash
+            task.communicate()  # closes standard input, which ends the leash
 
 
 def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
@@ -250,5 +252,5 @@ def _ingest_settings(checkout: Path) -> set[str]:
     """The names that another version knows; it refuses to start with one that it doesn't."""
     program = "from ingest.settings import IngestSettings; print(*IngestSettings.model_fields)"
     variables = {**os.environ, **python_path(checkout)}
-    told = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
-    return set(told.stdout.split())
+    printed = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    return set(printed.stdout.split())

@@ -23,6 +23,8 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import EventLog
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps
 from clarion.providers.credentials import ApnsCredential, ApnsKey
@@ -90,21 +92,23 @@ class Dispatching:
     def _push_to(self, trouble: Trouble) -> Subscription:
         token = troubled_token(trouble, next(_devices))
         now = int(NOW * 1000)
-        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, channel="apns", token=token, status="active")
+        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, token=token, status="active")
+        row.network, row.channel = STATEMENTS, Channel.APNS.value
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
-        Token(token_hash(Channel.APNS, token), subscription_id=row.subscription_id, client_id=row.client_id).save()
+        Token(
+            token_hash(Channel.APNS, token), STATEMENTS, subscription_id=row.subscription_id, client_id=row.client_id
+        ).save()
         self._enqueue(
             PushMessage(
+                network=STATEMENTS,
                 receipt=uuid4(),
                 observed_at=now,
                 envelope_id=uuid4().bytes * 2,
                 subscription_id=row.subscription_id,
                 client_id=row.client_id,
                 channel=Channel.APNS,
-                sender=bytes(32),
-                topic=bytes(32),
-                data=b"sealed",
+                body=StatementBody(sender=bytes(32), topic=bytes(32), data=b"sealed"),
                 expires_at=int(NOW) + 3600,
             )
         )

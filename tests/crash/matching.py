@@ -13,9 +13,9 @@ from uuid import uuid4
 import boto3
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, EnvelopeDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.limiter import MAX_PACKED_BYTES, Admitted, mark_of, pack, unpack
-from clarion.messages import PushMessage, EnvelopeMessage
+from clarion.messages import EnvelopeMessage, PushMessage
 from clarion.networks.statements.codec import Statement, encode
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
 from match.room import Clients

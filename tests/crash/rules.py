@@ -9,6 +9,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
 from clarion.erasing import erase_dead
+from clarion.networks import STATEMENTS
 from clarion.rulesets import TRANSACTION_RULES, RuleSet, RuleSets, Unchanged
 from clarion.tables import Rule, Subscription
 from tests.crash.harness import RETURN, Scenario
@@ -38,6 +39,7 @@ class Replacement:
         Subscription(
             self._name,
             client_id=self._client_id,
+            network=STATEMENTS,
             channel="apns",
             token="a-token",
             status="active",
@@ -80,8 +82,10 @@ class Replacement:
     def _in_force(self) -> RuleSet:
         """As match would see it."""
         subscription = Subscription.get(self._name, consistent_read=True)
-        first, end = (tables.rule_key(int(subscription.generation) + more, b"", b"") for more in (0, 1))
-        rules: RuleSet = {rule.sender_topic: None for rule in Rule.query(self._name, Rule.rule_key.between(first, end))}
+        first, end = (tables.rule_key(int(subscription.generation) + more, b"") for more in (0, 1))
+        rules: RuleSet = {
+            rule.key: rule.condition or b"" for rule in Rule.query(self._name, Rule.rule_key.between(first, end))
+        }
         assert len(rules) == subscription.rule_count, "the subscription miscounts its rules"
         return rules
 

@@ -14,7 +14,9 @@ import pytest
 
 from clarion.channels import Channel
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
+from clarion.networks.statements.payload import StatementBody
 from local.device import Device, topic_of
 from local.system import PATIENCE, System
 
@@ -104,7 +106,7 @@ async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> N
     ended = await clarion("status")
 
     assert (ended.told["stage"], ended.told["leader"]["renewed"]) == ("local", True)
-    assert [queue["name"] for queue in ended.told["queues"]] == ["statements", "apns", "voip", "fcm", "cleanup"]
+    assert [queue["name"] for queue in ended.told["queues"]] == ["envelopes", "apns", "voip", "fcm", "cleanup"]
 
 
 async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:
@@ -152,7 +154,7 @@ async def test_the_rules_are_exported(system: System, clarion: Operator) -> None
 
     ended = await clarion("export-rules", "--client", bob.public_key.hex())
 
-    assert (ended.told["sender_pubkey"], ended.told["topic"]) == (alice.public_key.hex(), TOPIC.hex())
+    assert (ended.told["rule"]["sender"], ended.told["rule"]["topic"]) == (alice.public_key.hex(), TOPIC.hex())
 
 
 async def decided(system: System, push: PushMessage) -> str | None:
@@ -167,13 +169,13 @@ async def decided(system: System, push: PushMessage) -> str | None:
 def _push(channel: str, expires_at: int) -> PushMessage:
     """Of a subscription that there is not."""
     return PushMessage(
+        network=STATEMENTS,
         receipt=uuid4(),
         observed_at=0,
         envelope_id=bytes(32),
         subscription_id=uuid4(),
         client_id=bytes(32),
-        notify_type=Channel(channel),
-        sender_pubkey=bytes(32),
-        topic=TOPIC,
+        channel=Channel(channel),
+        body=StatementBody(sender=bytes(32), topic=TOPIC),
         expires_at=expires_at,
     )

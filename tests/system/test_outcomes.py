@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from clarion.channels import Channel
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import digest
 from clarion.providers import apns, fcm
 from clarion.tables import Subscription, Token, table_name
@@ -140,7 +141,7 @@ async def seen(system: System) -> AsyncIterator[Mapping[Case, Seen]]:
     found = {}
     for case, subscription in ids.items():
         row = await asyncio.to_thread(item, system, Subscription, {"subscription_id": {"S": subscription}})
-        key = {"token_hash": {"B": token_hash(case.channel, tokens[case])}}
+        key = {"token_hash": {"B": token_hash(case.channel, tokens[case])}, "holder": {"S": STATEMENTS}}
         owner = await asyncio.to_thread(item, system, Token, key)
         told = [each["decision"] for each in attempts[subscription]]
         found[case] = Seen(told, row, owner.get("subscription_id") == {"S": subscription}, letters.count(subscription))

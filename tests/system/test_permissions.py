@@ -20,7 +20,9 @@ import pytest_asyncio
 from aws_cdk.assertions import Template
 
 from clarion.messages import CleanupMessage, EnvelopeMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
+from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, rule_key, table_name
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
@@ -175,7 +177,7 @@ async def use_match(system: System) -> None:
         Device("nobody's friend").statement(TOPIC, data=b"for nobody"),
     ]
     for raw in raws:
-        message = EnvelopeMessage(receipt=uuid4(), observed_at=now(), statement=raw)
+        message = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now(), raw=raw)
         await system.hand_to_match(message)
     hashes = {codec.digest(raw).hex() for raw in raws}
     async for events in system.lake.growing(WAIT_S):
@@ -202,8 +204,8 @@ async def use_the_fan_out(system: System) -> list[str]:
     alice, crowd = Device("Alice, whom all want to hear"), [str(uuid4()) for _ in range(CROWD)]
     await asyncio.to_thread(claim_rules, system, crowd, alice.public_key, POPULAR)
     raw = alice.statement(POPULAR, data=b"to a crowd")
-    await system.hand_to_match(EnvelopeMessage(receipt=uuid4(), observed_at=now(), statement=raw))
-    await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}statements"), WAIT_S)
+    await system.hand_to_match(EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now(), raw=raw))
+    await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}envelopes"), WAIT_S)
     return crowd
 
 
@@ -227,8 +229,8 @@ def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, top
     for subscription in subscriptions:
         row = {
             "subscription_id": {"S": subscription},
-            "rule_key": {"B": rule_key(1 << 20, sender, topic)},
-            "sender_topic": {"B": sender + topic},
+            "rule_key": {"B": rule_key(1 << 20, key_of(sender, topic))},
+            "key": {"B": key_of(sender, topic)},
         }
         dynamodb.put_item(TableName=f"{EMULATOR.prefix}rules", Item=row)
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from clarion.messages import EnvelopeMessage
+from clarion.networks import STATEMENTS
 from infra.alarms import watches
 from infra.environments import EMULATOR
 from local.apns_trouble import troubled_token
@@ -189,15 +190,15 @@ async def test_a_statement_of_a_later_version_waits_among_the_dead_letters_until
     alice, bob = Device("Alice, of tomorrow"), Device("Bob, of today")
     await system.register(bob, "apns", "f1" * 32, (alice.public_key, CHAT))
     raw = alice.statement(CHAT, data=b"from the future")
-    today = EnvelopeMessage(receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, statement=raw)
+    today = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, raw=raw)
     later = json.dumps({**json.loads(today.to_json()), "version": 2})
 
-    await Queue(system, "statements").put(later)
+    await Queue(system, "envelopes").put(later)
     letter = await Queue(system, "statements-dead").take()
 
     assert letter["Body"] == later
     assert letter["MessageAttributes"]["reason"]["StringValue"] == "version: Input should be 1"
-    await Queue(system, "statements").put(today.to_json())
+    await Queue(system, "envelopes").put(today.to_json())
     assert (await system.push_of(raw)).token == "f1" * 32
 
 
@@ -207,12 +208,12 @@ async def test_a_broken_release_rings_and_what_it_gave_up_is_pushed_after_the_ro
     alarm = await asyncio.to_thread(Alarm, system, "function-failing-match")
     raw = alice.statement(CHAT, data=b"sent to a broken release")
 
-    async with without(system, "match", "CLARION_EVENTS_STREAM"), Queue(system, "statements").hurried(receives=3):
+    async with without(system, "match", "CLARION_EVENTS_STREAM"), Queue(system, "envelopes").hurried(receives=3):
         await system.store.inject(raw)
         await Queue(system, "statements-dead").until_visible()
         for _ in range(EMULATOR.limits.function_errors):
             await fail(system, "match")
         assert await asyncio.to_thread(alarm.heard) == "clarion-local-function-failing-match: ALARM"
-    await redrive(system, "statements")
+    await redrive(system, "envelopes")
 
     assert (await system.push_of(raw)).token == "f2" * 32
