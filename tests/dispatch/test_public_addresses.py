@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import pycurl
 import pytest
 
+from clarion.providers import public_addresses
 from clarion.providers.public_addresses import is_public, open_public_socket
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from local import http2, tls
@@ -40,7 +41,7 @@ def test_an_address_that_the_internet_reaches_is_public(address: str) -> None:
 def test_a_socket_is_opened_to_a_public_address_only() -> None:
     opened = open_public_socket(0, Address(socket.AF_INET, ("8.8.8.8", 443)))
     assert isinstance(opened, socket.socket)
-    opened.close()
+    del opened  # closed without a warning, as libcurl keeps a duplicate
 
     assert open_public_socket(0, Address(socket.AF_INET, ("127.0.0.1", 443))) == pycurl.SOCKET_BAD
     assert open_public_socket(0, Address(socket.AF_INET6, ("::1", 443, 0, 0))) == pycurl.SOCKET_BAD
@@ -52,11 +53,13 @@ class Server(Http2Server):
 
     def __init__(self, context: Any) -> None:
         self.paths: list[str] = []
+        self.connections: set[http2.Connection] = set()
         self.usual: http2.Answer = http2.Answer(Response(200))
         super().__init__(self._respond, context, max_streams=100)
 
-    def _respond(self, request: http2.Request, _connection: http2.Connection) -> http2.Answer:
+    def _respond(self, request: http2.Request, connection: http2.Connection) -> http2.Answer:
         self.paths.append(request.path)
+        self.connections.add(connection)
         return self.usual
 
 
@@ -103,6 +106,20 @@ def test_a_handle_that_was_free_to_connect_anywhere_is_not_when_it_is_used_again
     assert isinstance(result, Fault)
     assert result.code == pycurl.E_COULDNT_CONNECT
     assert len(server.paths) == seen
+
+
+def test_a_connection_to_a_public_address_serves_many_requests(
+    server: Server, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as this can be tried without the internet: the server's address is taken for public."""
+    monkeypatch.setattr(public_addresses, "is_public", lambda _: True)
+
+    for _ in range(3):
+        results = transport.send([Request(f"{server.url}/x", [], b"", "lane", public=True) for _ in range(50)])
+        assert [result.status for result in results if isinstance(result, Answer)] == [200] * 50
+
+    assert len(server.paths) == 150
+    assert len(server.connections) == 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -77,7 +77,7 @@ def push(service: Service, new_apps: Callable[..., WebPushApps], transport: Tran
         token = token_at(f"{service.url}{path}")
         app = apps.find(None, None, token)
         assert app is not None
-        fields = {"content": b"{}", "ttl": 60} | changes
+        fields: dict[str, Any] = {"content": b"{}", "ttl": 60} | changes
         (outcome,) = send(transport, [WebPushPush(app=app, address=WebPushAddress.parse(token), **fields)])
         return outcome
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.providers.webpush_encryption import CONTENT_BYTES, Fresh, encrypt
+from clarion.providers.webpush_encryption import CONTENT_BYTES, Ephemeral, encrypt
 
 CURVE = ec.SECP256R1()
 AUTH = bytes(range(16))
@@ -65,7 +65,7 @@ def test_the_example_of_rfc_8291_comes_out_to_the_byte() -> None:
         b"When I grow up, I want to be a watermelon",
         p256dh=receiver.p256dh,
         auth=receiver.auth,
-        fresh=Fresh(sender, salt),
+        ephemeral=Ephemeral(sender, salt),
     )
 
     assert body == urlsafe_b64decode(

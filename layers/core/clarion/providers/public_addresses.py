@@ -19,10 +19,24 @@ TRANSLATED = IPv6Network("64:ff9b::/96")
 class SocketAddress(Protocol):
     """pycurl's `CurlSockAddr`."""
 
-    family: int
-    socktype: int
-    protocol: int
-    addr: tuple[str, int] | tuple[str, int, int, int]
+    @property
+    def family(self) -> int: ...
+
+    @property
+    def socktype(self) -> int: ...
+
+    @property
+    def protocol(self) -> int: ...
+
+    @property
+    def addr(self) -> tuple[str, int] | tuple[str, int, int, int]: ...
+
+
+class _Opened(socket.socket):
+    """pycurl hands libcurl a duplicate of the descriptor and lets go of the original."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def is_public(text: str) -> bool:
@@ -37,6 +51,6 @@ def is_public(text: str) -> bool:
 def open_public_socket(_purpose: int, address: SocketAddress) -> socket.socket | int:
     """For libcurl, which then tries the host's next address; without one, the request ends with E_COULDNT_CONNECT."""
     if address.family in {socket.AF_INET, socket.AF_INET6} and is_public(address.addr[0]):
-        return socket.socket(address.family, address.socktype, address.protocol)
+        return _Opened(address.family, address.socktype, address.protocol)
     refused: int = pycurl.SOCKET_BAD
     return refused

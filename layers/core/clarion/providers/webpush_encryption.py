@@ -20,7 +20,7 @@ _CURVE = ec.SECP256R1()
 _LAST_RECORD = b"\x02"
 
 
-class Fresh(NamedTuple):
+class Ephemeral(NamedTuple):
     """What must never serve two pushes: the sender's key pair, and a salt of 16 bytes."""
 
     key: ec.EllipticCurvePrivateKey
@@ -31,12 +31,12 @@ class Fresh(NamedTuple):
         return cls(ec.generate_private_key(_CURVE), os.urandom(16))
 
 
-def encrypt(content: bytes, *, p256dh: bytes, auth: bytes, fresh: Fresh | None = None) -> bytes:
+def encrypt(content: bytes, *, p256dh: bytes, auth: bytes, ephemeral: Ephemeral | None = None) -> bytes:
     """The body of a push: a header with the salt and the sender's public key, and the one record.
 
     More than `CONTENT_BYTES` become a larger record, which is well-formed and which push services refuse.
     """
-    key, salt = fresh or Fresh.make()
+    key, salt = ephemeral or Ephemeral.make()
     sender = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     receiver = ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, p256dh)
     secret = _hkdf(auth, key.exchange(ec.ECDH(), receiver), b"WebPush: info\0" + p256dh + sender)
