@@ -63,6 +63,9 @@ def _private_key(pem: object) -> PrivateKeyTypes:
     return load_pem_private_key(pem.encode(), password=None)
 
 
+type P256Key = Annotated[ec.EllipticCurvePrivateKey, PlainValidator(_p256)]
+
+
 class ApnsKey(BaseModel):
     """`private_key` is the text of Apple's .p8 file."""
 
@@ -70,7 +73,7 @@ class ApnsKey(BaseModel):
 
     key_id: str
     team_id: str
-    private_key: Annotated[ec.EllipticCurvePrivateKey, PlainValidator(_p256)] = Field(repr=False)
+    private_key: P256Key = Field(repr=False)
 
 
 class GoogleAccount(BaseModel):
@@ -142,7 +145,7 @@ class ApnsCredential:
         try:
             made_of = self._secret.get(), self._issued_at()
         except SECRET_FAULTS as error:
-            return _without_secret(error)
+            return without_secret(error)
         if self._made_of != made_of:
             self._token = apns_token(*made_of)
             self._made_of = made_of
@@ -208,7 +211,7 @@ class GoogleCredential:
         try:
             account = self._secret.get()
         except SECRET_FAULTS as error:
-            return _without_secret(error)
+            return without_secret(error)
         if account is not self._account or self._clock() >= self._good_until:
             self._account = account
             self._granted, seconds = self._exchange(account)
@@ -240,9 +243,14 @@ class GoogleCredential:
 
 
 def apns_token(key: ApnsKey, issued_at: int) -> str:
-    signed = _jws_input({"alg": "ES256", "kid": key.key_id}, {"iss": key.team_id, "iat": issued_at})
-    r, s = decode_dss_signature(key.private_key.sign(signed, ec.ECDSA(SHA256(), deterministic_signing=True)))
-    return (signed + b"." + _base64url(r.to_bytes(32) + s.to_bytes(32))).decode()
+    return es256_token(key.private_key, {"kid": key.key_id}, {"iss": key.team_id, "iat": issued_at})
+
+
+def es256_token(key: ec.EllipticCurvePrivateKey, header: dict[str, str], claims: Mapping[str, str | int]) -> str:
+    """A JWT, signed deterministically (RFC 6979): equal arguments give equal bytes."""
+    signed = _jws_input({"alg": "ES256", **header}, claims)
+    r, s = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256(), deterministic_signing=True)))
+    return (signed + b"." + base64url(r.to_bytes(32) + s.to_bytes(32))).decode()
 
 
 def google_assertion(account: GoogleAccount, issued_at: int) -> str:
@@ -254,7 +262,7 @@ def google_assertion(account: GoogleAccount, issued_at: int) -> str:
         "exp": issued_at + 3600,
     }
     signed = _jws_input({"alg": "RS256", "typ": "JWT"}, claims)
-    return (signed + b"." + _base64url(account.private_key.sign(signed, padding.PKCS1v15(), SHA256()))).decode()
+    return (signed + b"." + base64url(account.private_key.sign(signed, padding.PKCS1v15(), SHA256()))).decode()
 
 
 def _grant_request(account: GoogleAccount, now: int, lane: str) -> Request:
@@ -283,7 +291,7 @@ def _oauth_error(answer: Answer) -> str:
     return UNREADABLE
 
 
-def _without_secret(error: SecretError | ClientError | BotoCoreError) -> Unavailable:
+def without_secret(error: SecretError | ClientError | BotoCoreError) -> Unavailable:
     if isinstance(error, SecretError):
         return Misconfigured(status=None, reason=f"secret: {error}")
     if isinstance(error, ClientError):
@@ -297,8 +305,8 @@ def _later(reason: str) -> RetryLater:
 
 
 def _jws_input(header: dict[str, str], claims: Mapping[str, str | int]) -> bytes:
-    return b".".join(_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
+    return b".".join(base64url(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
 
 
-def _base64url(data: bytes) -> bytes:
+def base64url(data: bytes) -> bytes:
     return urlsafe_b64encode(data).rstrip(b"=")

@@ -3,6 +3,8 @@
 libcurl was the fastest client that installs from wheels (`make bench-dispatch`). It follows the server's SETTINGS for
 the number of streams, and repeats by itself what a GOAWAY or REFUSED_STREAM says was not processed. Requests of
 different lanes never share a connection or wait for each other. https://curl.se/libcurl/c/libcurl-multi.html
+
+Redirects are not followed: they are answers like others.
 """
 
 import select
@@ -15,6 +17,8 @@ from typing import Any, NamedTuple
 import certifi
 import pycurl
 from pydantic_core import from_json
+
+from clarion.providers.public_addresses import open_public_socket
 
 WINDOW = 2000
 """Requests in flight at once in one lane."""
@@ -41,12 +45,16 @@ BROKEN = {
 
 
 class Request(NamedTuple):
-    """A POST. Its headers and body hold secrets and are never shown."""
+    """A POST. Its headers and body hold secrets and are never shown.
+
+    `public`, for a host that a client has chosen: no connection is opened to a private IP address.
+    """
 
     url: str
     headers: list[str]
     body: bytes
     lane: str
+    public: bool = False
 
     def __repr__(self) -> str:
         return f"Request(lane={self.lane!r})"
@@ -211,6 +219,10 @@ class _Lane:
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
         handle.setopt(pycurl.POSTFIELDS, request.body)
+        if request.public:
+            handle.setopt(pycurl.OPENSOCKETFUNCTION, open_public_socket)
+        else:
+            handle.unsetopt(pycurl.OPENSOCKETFUNCTION)
         self._travelling[handle] = at
         self.multi.add_handle(handle)
 
@@ -219,6 +231,7 @@ class _Lane:
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
         handle.setopt(pycurl.CAINFO, self._ca_file)
         handle.setopt(pycurl.PROXY, "")
+        handle.setopt(pycurl.FOLLOWLOCATION, 0)
         handle.setopt(pycurl.PIPEWAIT, 1)
         handle.setopt(pycurl.NOSIGNAL, 1)
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))

@@ -1,0 +1,163 @@
+"""Web Push: requests as browsers' push services ask for them, and what each of their answers means.
+
+https://www.rfc-editor.org/rfc/rfc8030#section-5
+"""
+
+import re
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from http.client import responses
+from typing import TYPE_CHECKING, ClassVar, override
+
+from clarion.networks.statements.payload import TITLE
+from clarion.providers.apps import Apps, AppSettings
+from clarion.providers.credentials import Clock, Credential, base64url
+from clarion.providers.outcomes import Delivered, FirstAnswer, Refused, RetryLater, TokenGone, TokenOrApp
+from clarion.providers.transport import Answer, Request, Result
+from clarion.providers.vapid import VapidCredential, VapidKey
+from clarion.providers.webpush_address import PUSH_SERVICES, ServiceName, WebPushAddress, is_own, service_of
+from clarion.providers.webpush_encryption import encrypt
+from clarion.secrets import Secret
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+MAX_TTL = 28 * 24 * 3600
+"""Seconds: what push services keep a push for at most."""
+
+GONE = {404, 410}
+TOKEN_OR_APP = {401, 403}
+"""A subscription made with another key than ours, or a key of ours that is wrong for all.
+
+Mozilla answers the first with 401, Google with 403.
+https://mozilla-services.github.io/autopush-rs/errors.html
+"""
+ANOTHER_KEY = (400, "VapidPkHashMismatch")
+"""Apple's answer to a subscription made with another key."""
+_REASON = re.compile(r"[A-Za-z]{1,40}")
+
+
+class Urgency(StrEnum):
+    """Whether a device that saves energy is to get the push: https://www.rfc-editor.org/rfc/rfc8030#section-5.3"""
+
+    VERY_LOW = "very-low"
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WebPushApp:
+    """An app at one push service. What one service thinks of our key says nothing of the others.
+
+    `presumed_gone`: a subscription was made with another key only if others are accepted with ours.
+    `public`: whether the service is sent to at a public IP address only.
+    """
+
+    presumed_gone: ClassVar = 0
+
+    credential: VapidCredential
+    _: KW_ONLY
+    name: str
+    title: str = TITLE
+    public: bool = True
+
+
+class WebPushApps(Apps[WebPushApp]):
+    """Apps by name and push service, each with a secret that holds a `VapidKey`; `services` are sent to, no others."""
+
+    def __init__(
+        self,
+        settings: Sequence[AppSettings],
+        secrets: "SecretsManagerClient",
+        services: Collection[ServiceName] = PUSH_SERVICES,
+        clock: Clock = time.time,
+    ) -> None:
+        def make(one: AppSettings, service: ServiceName) -> WebPushApp:
+            return WebPushApp(
+                VapidCredential(Secret(secrets, one.secret_id, VapidKey, clock), clock),
+                name=f"{one.name} {service}",
+                title=one.alert_title,
+                public=not is_own(service),
+            )
+
+        made = {(one.name, service): make(one, service) for one in settings for service in services}
+        super().__init__(settings[0].name, made)
+        self._services = frozenset(services)
+
+    @override
+    def find(self, name: str | None, environment: str | None, token: str = "") -> WebPushApp | None:
+        """None also if the token is no address of a push service that is sent to."""
+        try:
+            service = service_of(WebPushAddress.parse(token), self._services)
+        except ValueError:
+            return None
+        return super().find(name, service) if service else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPushPush:
+    """`ttl` is in seconds, `MAX_TTL` at most. A push replaces an undelivered one with the same `collapse_id`."""
+
+    app: WebPushApp
+    address: WebPushAddress
+    content: bytes = field(repr=False)
+    ttl: int
+    urgency: Urgency = Urgency.HIGH
+    collapse_id: str | None = None
+
+    @property
+    def credential(self) -> Credential:
+        return self.app.credential
+
+    def request(self, bearer: str) -> Request:
+        """Each request is encrypted anew."""
+        headers = [
+            f"authorization: vapid t={self.app.credential.token(self.address.origin)}, k={bearer}",
+            "content-encoding: aes128gcm",
+            "content-type: application/octet-stream",
+            f"ttl: {self.ttl}",
+            f"urgency: {self.urgency}",
+        ]
+        if self.collapse_id is not None:
+            headers.append(f"topic: {topic(self.collapse_id)}")
+        body = encrypt(self.content, p256dh=self.address.p256dh, auth=self.address.auth)
+        return Request(self.address.endpoint, headers, body, self.app.name, public=self.app.public)
+
+    def outcome(self, result: Result) -> FirstAnswer:
+        """`Location` is not read: whoever knows it may delete the push, so it could be shown nowhere."""
+        if not isinstance(result, Answer):
+            return RetryLater(status=None, reason=result.reason)
+        if 200 <= result.status < 300:
+            return Delivered(status=result.status)
+        return refusal(result)
+
+
+def topic(collapse_id: str) -> str:
+    """32 characters of base64url, as many as are allowed: https://www.rfc-editor.org/rfc/rfc8030#section-5.4"""
+    return base64url(sha256(collapse_id.encode()).digest()[:24]).decode()
+
+
+def refusal(answer: Answer) -> FirstAnswer:
+    """What an answer other than 2xx means; one that is not documented never ends a subscription."""
+    status, reason = answer.status, _reason(answer)
+    if status in GONE:
+        return TokenGone(status=status, reason=reason)
+    if status in TOKEN_OR_APP or (status, reason) == ANOTHER_KEY:
+        return TokenOrApp(status=status, reason=reason)
+    if status == 429 or status >= 500:
+        return RetryLater(status=status, reason=reason, after=answer.retry_after)
+    return Refused(status=status, reason=reason)
+
+
+def _reason(answer: Answer) -> str:
+    """Apple's reason, Mozilla's number of the error, or else what the status is called."""
+    match answer.json():
+        case {"reason": str(reason)} if _REASON.fullmatch(reason):
+            return reason
+        case {"errno": int(number)} if 0 < number < 1000:
+            return f"errno {number}"
+    return responses.get(answer.status, "unknown status")
