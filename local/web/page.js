@@ -21,7 +21,7 @@ async function subscribe(pushManager) {
     throw new Error("notifications are not allowed");
   }
   await endSubscriptionOfAnotherKey(pushManager);
-  // A browser without `userVisibleOnly` refuses: each push has to show a notification.
+  // Browsers refuse anything else: each push has to show a notification.
   showJson("#subscription", await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
 }
 

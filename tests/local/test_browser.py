@@ -67,6 +67,18 @@ def test_the_longest_content_makes_the_longest_body() -> None:
         (bytes(17) + b"\xff\0\0\x41" + b"\4" + bytes(200), "no point"),
         (base64url.decode(RFC_BODY), "other keys"),
     ],
+    ids=[
+        "empty",
+        "half a key",
+        "half a tag",
+        "larger than its record size",
+        "no delimiter",
+        "more records to come",
+        "only padding",
+        "short key id",
+        "no point",
+        "other keys",
+    ],
 )
 def test_what_breaks_a_rule_is_not_decrypted(body: bytes, flaw: str) -> None:
     with pytest.raises(UndecryptableError, match=flaw):

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from local import tls
+from local import base64url, tls
 from local.emulator import ROOT
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt
@@ -200,6 +200,24 @@ async def test_the_page_shows_the_subscription_by_which_a_push_reaches_it(
             assert (await client.post(subscription["endpoint"], content=body, headers=headers)).status_code == 201
         [message] = browser.messages
         assert (await app.push(message.decode()))["body"] == "hello, world"
+
+
+@pytest.mark.parametrize(
+    ("key", "ended"), [(SERVER.public_key, False), (ApplicationServer().public_key, True)], ids=["same", "another"]
+)
+async def test_a_subscription_made_with_another_key_is_ended_first(app: WebApp, key: str, ended: bool) -> None:
+    existing = f"""
+        window.ended = false;
+        PushManager.prototype.getSubscription = async () => ({{
+            options: {{ applicationServerKey: Uint8Array.from({list(base64url.decode(key))}).buffer }},
+            unsubscribe: async () => {{ window.ended = true; }},
+        }});
+    """
+    await app.page.call("Page.addScriptToEvaluateOnNewDocument", source=existing + subscribing({"endpoint": "its"}))
+    await app.open()
+    await app.page.evaluate("document.querySelector('#subscribe').click()")
+    await app.until_status("Subscribed.")
+    assert await app.page.evaluate("ended") == ended
 
 
 async def test_the_page_says_why_it_could_not_subscribe(app: WebApp) -> None:

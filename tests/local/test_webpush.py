@@ -299,7 +299,11 @@ async def test_a_subscription_can_ask_for_a_broken_connection(
     assert (await push(client, browser)).status_code == 201
 
 
-@pytest.mark.parametrize("key", ["", "AAAA", f"{SERVER.public_key}=", SERVER.public_key[:-4], "B" + "A" * 86])
+@pytest.mark.parametrize(
+    "key",
+    ["", "AAAA", f"{SERVER.public_key}=", SERVER.public_key[:-4], "B" + "A" * 86],
+    ids=["none", "short", "padded", "cut", "no point"],
+)
 def test_nobody_subscribes_with_what_is_no_key(service: PushService, key: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words are of several libraries
         service.subscribe(key)
