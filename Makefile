@@ -49,6 +49,10 @@ $(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 	@$(UV) pip install --quiet --python $(SPARK) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A link that leads nowhere counts as missing. It is as old as the browser, so that nothing but order can be asked for.
+.tools/chromium: | $(UV)
+	@python3 tools/chromium.py
+
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
 	@cd tools/cdk && node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --silent --no-audit --no-fund --no-update-notifier
@@ -91,7 +95,7 @@ test: setup lint types ## The whole gate: lint, types, unit, property, pipeline 
 
 # At the same time, since each waits a good deal: the system tests for the emulator, Spark's for the JVM.
 .PHONY: test-live
-test-live: setup .venv-pipeline/.ready
+test-live: setup .venv-pipeline/.ready .tools/chromium
 	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline

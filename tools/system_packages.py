@@ -3,9 +3,11 @@
 Runs on whatever `python3` is first on the PATH, so it keeps to the syntax of Python 3.8.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 COMMANDS = {
     "apt-get": (["apt-get", "update", "-qq"], ["apt-get", "install", "-qq", "-y", "--no-install-recommends"]),
@@ -19,4 +21,8 @@ def install(packages: "dict[str, str]") -> bool:
     if manager is None or os.geteuid() != 0:
         return False
     *before, command = COMMANDS[manager]
-    return all(subprocess.run(each, check=False).returncode == 0 for each in (*before, [*command, packages[manager]]))
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # under make's --jobs, or one apt-get would turn the other away
+        return all(
+            subprocess.run(each, check=False).returncode == 0 for each in (*before, [*command, packages[manager]])
+        )

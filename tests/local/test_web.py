@@ -1,0 +1,240 @@
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, override
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from local import base64url, tls
+from local.emulator import ROOT
+from local.webpush import PushService
+from tests.local.application_server import ApplicationServer, encrypt
+from tests.local.chromium import BINARY, DevTools, Target, headless
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SERVER = ApplicationServer()
+STATEMENT = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender": "bb" * 32}
+FULL = {"title": "Polkadot App", **STATEMENT}
+UNREADABLE = {"title": "New message", "body": "Open the app to read it.", "data": None}
+NOTIFICATIONS = """
+    navigator.serviceWorker.ready
+        .then((registration) => registration.getNotifications())
+        .then((shown) => shown.map(({ title, body, data }) => ({ title, body, data })))
+"""
+CLICK = """
+    registration.getNotifications().then(([notification]) => {
+        dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+    })
+"""
+
+
+class WebApp:
+    """The page in a tab, and its service worker."""
+
+    def __init__(self, devtools: DevTools, page: Target, origin: str) -> None:
+        self._devtools = devtools
+        self._origin = origin
+        self.page = page
+
+    async def open(self) -> None:
+        """Return once the service worker is active."""
+        await self._devtools.call("Browser.grantPermissions", origin=self._origin, permissions=["notifications"])
+        await self.page.call("ServiceWorker.enable")
+        await self.page.call("BackgroundService.setRecording", service="pushMessaging", shouldRecord=True)
+        await self.page.call("BackgroundService.startObserving", service="pushMessaging")
+        await self.page.call("Page.navigate", url=f"{self._origin}/?applicationServerKey={SERVER.public_key}")
+        await self.until_status("Ready.")
+        await self.page.event("ServiceWorker.workerVersionUpdated", self._is_activated)
+
+    def _is_activated(self, update: dict[str, Any]) -> bool:
+        for version in update["versions"]:
+            if version["scriptURL"].startswith(f"{self._origin}/") and version["status"] == "activated":
+                self._registration = version["registrationId"]
+                return True
+        return False
+
+    def _is_completed_push(self, recorded: dict[str, Any]) -> bool:
+        event = recorded["backgroundServiceEvent"]
+        return (event["origin"], event["eventName"]) == (f"{self._origin}/", "Push event completed")
+
+    async def until_status(self, text: str) -> None:
+        await self.page.until(f"document.querySelector('#status')?.textContent === {json.dumps(text)}")
+
+    async def push(self, payload: str) -> dict[str, Any]:
+        """The notification that the service worker shows for it, the first one."""
+        await self.page.call(
+            "ServiceWorker.deliverPushMessage", origin=self._origin, registrationId=self._registration, data=payload
+        )
+        # Not by polling for the notification: Chromium forgets one that is asked for while it is about to be shown.
+        completed = await self.page.event("BackgroundService.backgroundServiceEventReceived", self._is_completed_push)
+        assert completed["backgroundServiceEvent"]["eventMetadata"] == [{"key": "Status", "value": "Success"}]
+        notifications: list[dict[str, Any]] = await self.page.evaluate(NOTIFICATIONS)
+        [shown] = notifications
+        return shown
+
+    async def click_notification(self) -> None:
+        worker = await self._devtools.service_worker(self._origin)
+        await worker.evaluate(CLICK)
+
+
+class _Files(SimpleHTTPRequestHandler):
+    @override
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def devtools() -> AsyncIterator[DevTools]:
+    if not BINARY.exists():
+        pytest.skip("there is no Chromium: make .tools/chromium")
+    async with headless() as devtools:
+        yield devtools
+
+
+@pytest.fixture
+def origin() -> Iterator[str]:
+    """Each test has one of its own, and so a service worker and notifications of its own."""
+    handler = partial(_Files, directory=str(ROOT / "local" / "web"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://localhost:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(devtools: DevTools) -> AsyncIterator[Target]:
+    page = await devtools.new_page()
+    await page.call("Page.enable")
+    yield page
+    await page.call("Page.close")
+
+
+@pytest.fixture
+def app(devtools: DevTools, page: Target, origin: str) -> WebApp:
+    return WebApp(devtools, page, origin)
+
+
+async def test_a_full_push_is_shown_with_its_message(app: WebApp) -> None:
+    await app.open()
+    shown = await app.push(json.dumps(FULL))
+    assert shown == {"title": "Polkadot App", "body": "hello, world", "data": STATEMENT}
+
+
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        (b"\xff\x00\x01", "An encrypted message of 3 bytes"),
+        (b"bell \x07", "An encrypted message of 6 bytes"),
+        (b"", "An encrypted message of 0 bytes"),
+        ("grüß dich".encode(), "grüß dich"),
+    ],
+)
+async def test_only_what_is_text_is_shown_as_text(app: WebApp, data: bytes, body: str) -> None:
+    await app.open()
+    assert (await app.push(json.dumps(FULL | {"data": data.hex()})))["body"] == body
+
+
+async def test_a_truncated_push_is_shown_with_the_statement_to_fetch(app: WebApp) -> None:
+    await app.open()
+    truncated = STATEMENT | {"data": None, "hash": "cc" * 32}
+    shown = await app.push(json.dumps({"title": "Polkadot App"} | truncated))
+    assert shown == {"title": "Polkadot App", "body": "A message too large for a push", "data": truncated}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        json.dumps({name: value for name, value in FULL.items() if name != "topic"}),
+        json.dumps(FULL | {"title": ""}),
+        json.dumps(FULL | {"data": "0"}),
+        json.dumps(FULL | {"data": None}),
+        json.dumps(FULL | {"sender": "BB"}),
+    ],
+)
+async def test_what_is_no_payload_is_shown_as_well(app: WebApp, payload: str) -> None:
+    await app.open()
+    assert await app.push(payload) == UNREADABLE
+
+
+async def test_a_clicked_notification_is_closed_and_opened_in_the_page(app: WebApp) -> None:
+    await app.open()
+    await app.push(json.dumps(FULL))
+    await app.click_notification()
+    opened = await app.page.until("document.querySelector('#opened').textContent")
+    assert json.loads(opened) == STATEMENT
+    await app.page.until(f"{NOTIFICATIONS.rstrip()}.then((shown) => shown.length === 0)")
+
+
+async def test_the_page_shows_the_subscription_by_which_a_push_reaches_it(
+    app: WebApp, localhost: tls.Localhost
+) -> None:
+    async with PushService(localhost.server_context()) as service:
+        browser = service.subscribe(SERVER.public_key)
+        await app.page.call("Page.addScriptToEvaluateOnNewDocument", source=subscribing(browser.as_json()))
+        await app.open()
+        await app.page.evaluate("document.querySelector('#subscribe').click()")
+        await app.until_status("Subscribed.")
+        assert await app.page.evaluate("subscribedWith") == {
+            "userVisibleOnly": True,
+            "applicationServerKey": SERVER.public_key,
+        }
+        subscription = json.loads(await app.page.evaluate("document.querySelector('#subscription').textContent"))
+
+        context = localhost.client_context()
+        async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=context) as client:
+            body = encrypt(subscription, json.dumps(FULL).encode())
+            authorization = SERVER.authorization(service.url, time.time())
+            headers = {"content-encoding": "aes128gcm", "ttl": "60", "authorization": authorization}
+            assert (await client.post(subscription["endpoint"], content=body, headers=headers)).status_code == 201
+        [message] = browser.messages
+        assert (await app.push(message.decode()))["body"] == "hello, world"
+
+
+@pytest.mark.parametrize(
+    ("key", "ended"), [(SERVER.public_key, False), (ApplicationServer().public_key, True)], ids=["same", "another"]
+)
+async def test_a_subscription_made_with_another_key_is_ended_first(app: WebApp, key: str, ended: bool) -> None:
+    existing = f"""
+        window.ended = false;
+        PushManager.prototype.getSubscription = async () => ({{
+            options: {{ applicationServerKey: Uint8Array.from({list(base64url.decode(key))}).buffer }},
+            unsubscribe: async () => {{ window.ended = true; }},
+        }});
+    """
+    await app.page.call("Page.addScriptToEvaluateOnNewDocument", source=existing + subscribing({"endpoint": "its"}))
+    await app.open()
+    await app.page.evaluate("document.querySelector('#subscribe').click()")
+    await app.until_status("Subscribed.")
+    assert await app.page.evaluate("ended") == ended
+
+
+async def test_the_page_says_why_it_could_not_subscribe(app: WebApp) -> None:
+    refusing = (
+        "PushManager.prototype.subscribe = () => Promise.reject(new DOMException('no push service', 'AbortError'))"
+    )
+    await app.page.call("Page.addScriptToEvaluateOnNewDocument", source=refusing)
+    await app.open()
+    await app.page.evaluate("document.querySelector('#subscribe').click()")
+    await app.until_status("AbortError: no push service")
+
+
+def subscribing(subscription: dict[str, Any]) -> str:
+    """A script by which the page gets this subscription: a headless browser has no push service to ask."""
+    return f"""
+        PushManager.prototype.subscribe = async (options) => {{
+            window.subscribedWith = options;
+            return {json.dumps(subscription)};
+        }};
+    """
