@@ -127,7 +127,7 @@ class Dispatcher:
             row = attempt.row
             if row is None or attempt.verdict is not UNTRIED:
                 continue
-            app = self.apps.find(row.app, row.environment)
+            app = self.apps.find(row.app, row.environment, row.token)
             if app is None:
                 attempt.verdict = Misconfigured(status=None, reason="unknown app", whole_app=False)
             else:

@@ -15,10 +15,10 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment
 from clarion.events import EventLog
 from clarion.metrics import Metric, decided, metrics_of
-from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
-from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
+from clarion.providers.webpush import WebPushApps
+from clarion.providers.webpush_address import PUSH_SERVICES
 from dispatch.batch import BatchReport, Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
@@ -55,12 +55,16 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     return dispatcher, metrics_of("dispatch", settings.stage)
 
 
-def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | Apps[FcmApp]:
+def _apps(settings: DispatchSettings, transport: Transport) -> Apps[Any]:
     secrets = boto3.client("secretsmanager", config=SECRETS_IN_TIME)
-    if CHANNELS[settings.channel].provider is Provider.FCM:
-        return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
-    urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
-    return apns_apps(settings.all_apps, secrets, urls)
+    match CHANNELS[settings.channel].provider:
+        case Provider.APNS:
+            urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
+            return apns_apps(settings.all_apps, secrets, urls)
+        case Provider.FCM:
+            return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
+        case Provider.WEBPUSH:
+            return WebPushApps(settings.all_apps, secrets, (*PUSH_SERVICES, *settings.push_services))
 
 
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:

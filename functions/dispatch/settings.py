@@ -6,6 +6,7 @@ from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
+from clarion.providers.webpush_address import ServiceName
 from clarion.settings import TITLE, Origin, Settings, Title
 
 
@@ -16,7 +17,8 @@ class DispatchSettings(Settings):
     queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be fixed stays in the queue,
     and comes back after the queue's own visibility timeout. A message is a dead letter after `max_receives` attempts,
     in the queue and the held queue together; without it, each queue counts for itself. `command_queues` is a JSON
-    object: the URL of each network's queue of commands.
+    object: the URL of each network's queue of commands. `push_services` is a JSON array of further hosts that browsers'
+    endpoints may have, beside those of the well-known browsers.
     """
 
     table_prefix: str
@@ -33,6 +35,7 @@ class DispatchSettings(Settings):
     apns_url: Origin = apns.URLS[Environment.PRODUCTION]
     apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]
     fcm_url: Origin = fcm.PRODUCTION
+    push_services: Json[tuple[ServiceName, ...]] = ()
     ca_file: str | None = None
     dead_letter_url: str | None = None
     held_url: str | None = None

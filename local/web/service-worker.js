@@ -1,7 +1,7 @@
 // Shows each push of Clarion as a notification, and opens the page when it is clicked.
 //
-// The payload is JSON, its bytes in lower-case hex: `title`, `topic`, `sender`, and `data`, which is null if the
-// statement was too large for a push; then `hash` says which statement to fetch.
+// The payload is JSON: `title`, and `statement` with its bytes in lower-case hex: `topic`, `sender_pubkey`, and `data`,
+// which is null if the statement was too large for a push; then `hash` says which statement to fetch.
 "use strict";
 
 // Browsers revoke the permission of a site that shows nothing for a push.
@@ -28,7 +28,7 @@ function notificationOf(message) {
   if (!isPayload(payload)) {
     return null;
   }
-  const { title, ...statement } = payload;
+  const { title, statement } = payload;
   return { title, body: bodyOf(statement.data), data: statement };
 }
 
@@ -46,9 +46,17 @@ function isPayload(payload) {
     payload !== null &&
     typeof payload.title === "string" &&
     payload.title !== "" &&
-    isHex(payload.topic) &&
-    isHex(payload.sender) &&
-    (payload.data === null ? isHex(payload.hash) : isHex(payload.data))
+    isStatement(payload.statement)
+  );
+}
+
+function isStatement(statement) {
+  return (
+    typeof statement === "object" &&
+    statement !== null &&
+    isHex(statement.topic) &&
+    isHex(statement.sender_pubkey) &&
+    (statement.data === null ? isHex(statement.hash) : isHex(statement.data))
   );
 }
 

@@ -19,8 +19,14 @@ from tests.local.chromium import BINARY, DevTools, Target, headless
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SERVER = ApplicationServer()
-STATEMENT = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender": "bb" * 32}
-FULL = {"title": "Polkadot App", **STATEMENT}
+STATEMENT = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
+FULL = {"title": "Polkadot App", "statement": STATEMENT}
+
+
+def payload(**changes: str | None) -> dict[str, object]:
+    return FULL | {"statement": STATEMENT | changes}
+
+
 UNREADABLE = {"title": "New message", "body": "Open the app to read it.", "data": None}
 NOTIFICATIONS = """
     navigator.serviceWorker.ready
@@ -139,13 +145,13 @@ async def test_a_full_push_is_shown_with_its_message(app: WebApp) -> None:
 )
 async def test_only_what_is_text_is_shown_as_text(app: WebApp, data: bytes, body: str) -> None:
     await app.open()
-    assert (await app.push(json.dumps(FULL | {"data": data.hex()})))["body"] == body
+    assert (await app.push(json.dumps(payload(data=data.hex()))))["body"] == body
 
 
 async def test_a_truncated_push_is_shown_with_the_statement_to_fetch(app: WebApp) -> None:
     await app.open()
     truncated = STATEMENT | {"data": None, "hash": "cc" * 32}
-    shown = await app.push(json.dumps({"title": "Polkadot App"} | truncated))
+    shown = await app.push(json.dumps({"title": "Polkadot App", "statement": truncated}))
     assert shown == {"title": "Polkadot App", "body": "A message too large for a push", "data": truncated}
 
 
@@ -156,11 +162,12 @@ async def test_a_truncated_push_is_shown_with_the_statement_to_fetch(app: WebApp
         "{",
         "[]",
         "null",
-        json.dumps({name: value for name, value in FULL.items() if name != "topic"}),
+        json.dumps({"title": "Polkadot App", "statement": {"data": "00", "sender_pubkey": "bb"}}),
+        json.dumps({"title": "Polkadot App"}),
         json.dumps(FULL | {"title": ""}),
-        json.dumps(FULL | {"data": "0"}),
-        json.dumps(FULL | {"data": None}),
-        json.dumps(FULL | {"sender": "BB"}),
+        json.dumps(payload(data="0")),
+        json.dumps(payload(data=None)),
+        json.dumps(payload(sender_pubkey="BB")),
     ],
 )
 async def test_what_is_no_payload_is_shown_as_well(app: WebApp, payload: str) -> None:

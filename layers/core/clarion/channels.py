@@ -13,6 +13,7 @@ class Channel(StrEnum):
     APNS = "apns"
     VOIP = "voip"
     FCM = "fcm"
+    WEBPUSH = "webpush"
 
 
 class Provider(StrEnum):
@@ -20,6 +21,7 @@ class Provider(StrEnum):
 
     APNS = "apns"
     FCM = "fcm"
+    WEBPUSH = "webpush"
 
 
 class Calls(Enum):
@@ -50,6 +52,8 @@ CHANNELS = {
     Channel.VOIP: Row(Provider.APNS, 5120, Calls.ALWAYS),
     # The keys and values of its data: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
     Channel.FCM: Row(Provider.FCM, 4096, Calls.AS_WANTED),
+    # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
+    Channel.WEBPUSH: Row(Provider.WEBPUSH, 3993, Calls.NEVER),
 }
 
 

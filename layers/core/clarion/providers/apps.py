@@ -66,7 +66,7 @@ class Apps[SomeApp]:
         self.first = first
         self._apps = apps
 
-    def find(self, name: str | None, environment: str | None) -> SomeApp | None:
+    def find(self, name: str | None, environment: str | None, _token: str = "") -> SomeApp | None:
         return self._apps.get((name or self.first, environment or Environment.PRODUCTION))
 
 

@@ -12,15 +12,16 @@ from hashlib import sha256
 from http.client import responses
 from typing import TYPE_CHECKING, ClassVar, override
 
-from clarion.networks.statements.payload import TITLE
 from clarion.providers.apps import Apps, AppSettings
 from clarion.providers.credentials import Clock, Credential, base64url
+from clarion.providers.order import Order
 from clarion.providers.outcomes import Delivered, FirstAnswer, Refused, RetryLater, TokenGone, TokenOrApp
 from clarion.providers.transport import Answer, Request, Result
 from clarion.providers.vapid import VapidCredential, VapidKey
 from clarion.providers.webpush_address import PUSH_SERVICES, ServiceName, WebPushAddress, is_own, service_of
 from clarion.providers.webpush_encryption import encrypt
 from clarion.secrets import Secret
+from clarion.settings import TITLE
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -64,6 +65,17 @@ class WebPushApp:
     name: str
     title: str = TITLE
     public: bool = True
+
+    def push(self, order: Order[bytes]) -> "WebPushPush":
+        """Raises `ValueError` for a token that is no address, for which `WebPushApps.find` has no app."""
+        return WebPushPush(
+            app=self,
+            address=WebPushAddress.parse(order.token),
+            content=order.body,
+            ttl=min(int(order.useful_until - order.now), MAX_TTL),
+            urgency=Urgency.NORMAL if order.background else Urgency.HIGH,
+            collapse_id=order.collapse_id,
+        )
 
 
 class WebPushApps(Apps[WebPushApp]):
@@ -126,6 +138,10 @@ class WebPushPush:
             headers.append(f"topic: {topic(self.collapse_id)}")
         body = encrypt(self.content, p256dh=self.address.p256dh, auth=self.address.auth)
         return Request(self.address.endpoint, headers, body, self.app.name, public=self.app.public)
+
+    def without_payload(self) -> None:
+        """No answer of a push service leaves it open whether address or payload is at fault."""
+        return
 
     def outcome(self, result: Result) -> FirstAnswer:
         """`Location` is not read: whoever knows it may delete the push, so it could be shown nowhere."""

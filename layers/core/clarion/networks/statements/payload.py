@@ -16,8 +16,8 @@ from clarion.messages import HexBytes, PushMessage
 from clarion.networks import FcmMessage, Payload, Receiver
 from clarion.networks.statements.codec import Statement
 
-APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT = (
-    CHANNELS[channel].payload_bytes for channel in (Channel.APNS, Channel.VOIP, Channel.FCM)
+APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT, WEBPUSH_LIMIT = (
+    CHANNELS[channel].payload_bytes for channel in (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
 )
 MAX_DATA_SIZE = max(row.payload_bytes for row in CHANNELS.values()) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
@@ -49,6 +49,8 @@ def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[
             return voip(push)
         case Channel.FCM:
             return fcm(push)
+        case Channel.WEBPUSH:
+            return webpush(push, title=receiver.title)
 
 
 def apns(push: PushMessage, *, title: str) -> Payload[bytes]:
@@ -87,6 +89,17 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
     return Payload(_fcm_message({**found, "hash": push.envelope_id.hex()}), truncated=True)
 
 
+def webpush(push: PushMessage, *, title: str) -> Payload[bytes]:
+    """What the page's service worker shows, as it has to with each push."""
+    head = f'"title":{_quoted(title)},'
+    data = _data_hex(push)
+    if data is not None:
+        body = f"{{{head}{_statement(push, data)}}}".encode()
+        if len(body) <= WEBPUSH_LIMIT:
+            return Payload(body, truncated=False)
+    return Payload(f"{{{head}{_statement(push, None)}}}".encode(), truncated=True)
+
+
 def _data_hex(push: PushMessage) -> str | None:
     """None for data that was left behind because it fits no channel."""
     body = _body(push)
@@ -109,14 +122,23 @@ def _alert(title: str, *, wake: bool = False) -> str:
     return json.dumps(aps, ensure_ascii=False, separators=(",", ":"))
 
 
+@cache
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _apple_body(aps: str, push: PushMessage, data: str | None) -> bytes:
+    return f'{{"aps":{aps},{_statement(push, data)}}}'.encode()
+
+
+def _statement(push: PushMessage, data: str | None) -> str:
     # Hex needs no escaping; a JSON encoder that looks for what does takes five times as long.
     whole = data is not None
     quoted = f'"{data}"' if whole else "null"
     body = _body(push)
     found = f'"topic":"{body.topic.hex()}","sender_pubkey":"{body.sender.hex()}"'
     hint = "" if whole else f',"hash":"{push.envelope_id.hex()}"'
-    return f'{{"aps":{aps},"statement":{{"data":{quoted},{found}{hint}}}}}'.encode()
+    return f'"statement":{{"data":{quoted},{found}{hint}}}'
 
 
 def _fcm_size(data: dict[str, str]) -> int:
