@@ -5,7 +5,7 @@ meaning gets a new version.
 """
 
 from functools import cache
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 from pydantic import (
@@ -88,6 +88,11 @@ class ObservedMessage(Message):
         if (self.raw is None) == (self.location is None):
             raise ValueError("an envelope is either in the message or at a location")
         return self
+
+    @property
+    def observation(self) -> dict[str, Any]:
+        """What another message about the same envelope says as well."""
+        return {name: getattr(self, name) for name in ObservedMessage.model_fields}
 
 
 class EnvelopeMessage(ObservedMessage):
