@@ -1,4 +1,4 @@
-"""The words of the command line: `clarion-pipeline JOB --lake URI …`."""
+"""The command line's arguments: `clarion-pipeline JOB --lake URI …`."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -10,15 +10,15 @@ from pipeline.lake import DAY_MS, Period
 type Parser = argparse.ArgumentParser
 
 
-def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes."""
     parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
     jobs = parser.add_subparsers(dest="job", required=True)
-    for name, (words_of_job, *adders) in _JOBS.items():
-        job = jobs.add_parser(name, help=words_of_job, description=words_of_job)
+    for name, (description, *adders) in _JOBS.items():
+        job = jobs.add_parser(name, help=description, description=description)
         for add in (_everywhere, *adders):
             add(job)
-    wanted = parser.parse_args(words)
+    wanted = parser.parse_args(arguments)
     if wanted.end <= wanted.start:
         parser.error("--to must be after --from")
     wanted.period = Period(wanted.start, wanted.end)

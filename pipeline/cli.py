@@ -47,12 +47,12 @@ class RetireSettings(Settings):
     events_stream: str
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if all is well; 1 without a lake, or if `--strict` finds that something differs, is missing or can't be read.
 
     2 is for bad usage.
     """
-    wanted = arguments.parse(words)
+    wanted = arguments.parse(given)
     if wanted.job != "generate" and not exists(wanted.lake):
         _log(f"there is no lake at {wanted.lake}")
         return 1

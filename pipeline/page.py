@@ -40,7 +40,7 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
         _section(
             "What it cost",
             _cost(tables),
-            "By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor standing by.",
+            "By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor what runs all the time.",
         ),
     ]
     values = {
@@ -52,8 +52,8 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
     return _PAGE.substitute(values, made=instant_text(int(datetime.now(UTC).timestamp() * 1000)))
 
 
-def _section(title: str, body: str, words: str) -> str:
-    return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{body}</section>"
+def _section(title: str, body: str, caption: str) -> str:
+    return f"<section><h2>{escape(title)}</h2><p>{escape(caption)}</p>{body}</section>"
 
 
 def _tiles(tables: Tables) -> str:

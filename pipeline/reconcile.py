@@ -146,33 +146,36 @@ def with_caps(decided: DataFrame, limits: LimitHistory) -> DataFrame:
 
 def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, terms: Terms) -> DataFrame:
     """What was wanted and what was decided, side by side: the columns of `admit.Comparison`, and `unjudged`."""
-    wish = wanted.select(*_WHO, F.struct(*(name for name in wanted.columns if name not in _WHO)).alias("wish"))
-    fact = decided.select(*_WHO, F.struct(*(name for name in decided.columns if name not in _WHO)).alias("fact"))
-    both = wish.join(fact, on=list(_WHO), how="full")
-    seen = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
-    known = both.join(seen, on="receipt", how="left")
+    both = _nested(wanted, "wanted").join(_nested(decided, "decided"), on=list(_WHO), how="full")
+    about = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
+    known = both.join(about, on="receipt", how="left")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
     either = ("network", "envelope_id", "sender", "client_id", "channel")
-    pushed_under = F.when(F.col("fact.decision") == NotificationDecision.QUEUED, F.col("fact.key"))
+    pushed_under = F.when(F.col("decided.decision") == NotificationDecision.QUEUED, F.col("decided.key"))
     return known.select(
         *_WHO,
-        *(F.coalesce(f"fact.{name}", f"wish.{name}").alias(name) for name in either),
-        F.coalesce(pushed_under, "wish.key", "fact.key").alias("key"),
-        "wish.wanted",
-        F.coalesce("observed_at", "fact.at").alias("observed_at"),
-        F.coalesce("fact.at", "last_at").alias("at"),
-        "fact.order",
-        F.coalesce("fact.judged_at", F.greatest("observed_at", F.col("last_at") - LATENESS)).alias("judged_at"),
-        "fact.counted",
-        _flag("fact.full").alias("full"),
-        _flag("fact.overfull").alias("overfull"),
-        F.col("fact.decision").alias("found"),
+        *(F.coalesce(f"decided.{name}", f"wanted.{name}").alias(name) for name in either),
+        F.coalesce(pushed_under, "wanted.key", "decided.key").alias("key"),
+        "wanted.wanted",
+        F.coalesce("observed_at", "decided.at").alias("observed_at"),
+        F.coalesce("decided.at", "last_at").alias("at"),
+        "decided.order",
+        F.coalesce("decided.judged_at", F.greatest("observed_at", F.col("last_at") - LATENESS)).alias("judged_at"),
+        "decided.counted",
+        _flag("decided.full").alias("full"),
+        _flag("decided.overfull").alias("overfull"),
+        F.col("decided.decision").alias("found"),
         _against().alias("against"),
-        _flag(F.col("wish.certain") & unexpired).alias("sure"),
+        _flag(F.col("wanted.certain") & unexpired).alias("sure"),
         F.col("decision").alias("of_envelope"),
-        F.coalesce(F.col("fact.judged"), F.col("wish").isNotNull()).alias("judged"),
-        _flag("wish.unjudged").alias("unjudged"),
+        F.coalesce(F.col("decided.judged"), F.col("wanted").isNotNull()).alias("judged"),
+        _flag("wanted.unjudged").alias("unjudged"),
     )
+
+
+def _nested(rows: DataFrame, name: str) -> DataFrame:
+    """All columns but `_WHO` as one."""
+    return rows.select(*_WHO, F.struct(*(column for column in rows.columns if column not in _WHO)).alias(name))
 
 
 def _flag(value: Column | str) -> Column:
@@ -182,7 +185,7 @@ def _flag(value: Column | str) -> Column:
 def _against() -> Column:
     """Why a subscription has no claim to an envelope; null if it has, and if nobody can say any more."""
     return (
-        F.when(F.col("wish").isNotNull(), F.col("wish.refusal"))
+        F.when(F.col("wanted").isNotNull(), F.col("wanted.refusal"))
         .when(F.col("flaw") == GONE, None)
         .when(F.col("flaw").isNotNull(), F.col("flaw"))
         .when(F.col("expires_at") * 1000 <= F.col("first_at"), F.lit("expired"))

@@ -173,12 +173,12 @@ def expected(answered: DataFrame) -> DataFrame:
         *(F.any_value(name).alias(name) for name in _SAME),
         F.min_by("key", F.struct(usefulness, ~F.col("certain"), "place")).alias("key"),
         F.min_by(F.when(pushes, F.col("wanted")), F.when(pushes, rank)).alias("wanted"),
-        F.min_by("wanted", F.when(~unknown, rank)).alias("first_word"),
+        F.min_by("wanted", F.when(~unknown, rank)).alias("first_refusal"),
         certain.alias("certain"),
         (doubtful & ~certain).alias("unjudged"),
     )
     refused = F.col("wanted").isNull() & ~F.col("unjudged")
-    return decided.withColumn("refusal", F.when(refused, F.col("first_word"))).drop("first_word")
+    return decided.withColumn("refusal", F.when(refused, F.col("first_refusal"))).drop("first_refusal")
 
 
 def answer_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:

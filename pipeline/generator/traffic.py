@@ -41,8 +41,8 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
     """The drafts with `raw, envelope_id, sender`. Other bytes at each evaluation: write them down."""
-    words = drafted.select("m", "author", "kind", "observed_at", topic_key(plan).alias("topic"))
-    spread = words.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
+    needed = drafted.select("m", "author", "kind", "observed_at", topic_key(plan).alias("topic"))
+    spread = needed.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
     return drafted.join(spread, on="m", how="inner")
 
 
@@ -91,15 +91,15 @@ def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
 def _floods(spark: SparkSession, plan: Plan) -> DataFrame:
     """In the first half of the day, before any outage."""
     floods = spark.range(plan.floods).withColumnRenamed("id", "number")
-    words = floods.select("number", F.explode(F.sequence(F.lit(0), F.lit(FLOOD - 1))).alias("word"))
+    each = floods.select("number", F.explode(F.sequence(F.lit(0), F.lit(FLOOD - 1))).alias("place"))
     begin = plan.moment(0.05 + 0.4 * F.col("number") / max(1, plan.floods))
-    return words.select(
-        (F.lit(OF_FLOODS) + F.col("number") * FLOOD + F.col("word")).alias("m"),
+    return each.select(
+        (F.lit(OF_FLOODS) + F.col("number") * FLOOD + F.col("place")).alias("m"),
         (F.col("number") + plan.senders).alias("author"),
         F.lit(0).cast("long").alias("topic"),
         F.lit("ordinary").alias("kind"),
         F.lit(True).alias("flood"),
-        (begin + F.col("word") * _STEP_MS).alias("observed_at"),
+        (begin + F.col("place") * _STEP_MS).alias("observed_at"),
         F.lit(None).cast("long").alias("again_at"),
     )
 
