@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from clarion.events import EnvelopeObserved
+from clarion.networks import STATEMENTS
 from infra.archives import ROOT
 from infra.config import Platform
 from infra.spark_bundle import ENTRY, PYTHONPATH, code_archive, packages_archive
@@ -79,7 +80,7 @@ def _python() -> str:
 def _write_lake() -> None:
     at = int(NOON.timestamp() * 1000)
     statement = Device("alice").statement(topic_of("a topic"), data=b"hello")
-    observed = EnvelopeObserved(at=at, receipt=uuid4(), observed_at=at, statement=statement)
+    observed = EnvelopeObserved(network=STATEMENTS, at=at, receipt=uuid4(), observed_at=at, raw=statement)
     hour = FOLDER / "lake" / "events" / f"day={NOON:%Y-%m-%d}" / f"hour={NOON:%H}"
     hour.mkdir(parents=True)
     (hour / "stream.jsonl").write_text(f"{observed.model_dump_json()}\n")
