@@ -28,8 +28,9 @@ from pyspark.sql import DataFrame
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate, generate_observed
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, Kind, Lake, Period
+from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.reconcile import Terms, reconcile
+from pipeline.schemas import EventKind
 from pipeline.session import session
 from pipeline.verify import verified
 
@@ -98,8 +99,8 @@ def _processes(count: int, cores: int) -> Iterator[list[ProcessPoolExecutor]]:
 @cache
 def signed(root: str) -> Sequence[Signed]:
     """What `sr25519.verify` takes, of the first statements in the lake."""
-    observed = dataset.dataset(f"{root}/{Kind.OBSERVED}", format="parquet").to_batches(columns=["statement"])
-    raws = (raw for batch in observed for raw in batch.column("statement").to_pylist())
+    observed = dataset.dataset(f"{root}/{EventKind.OBSERVED}", format="parquet").to_batches(columns=["raw"])
+    raws = (raw for batch in observed for raw in batch.column("raw").to_pylist())
     return list(islice(filter(None, map(_signed, raws)), BARE))
 
 
@@ -137,9 +138,9 @@ def run(rows: DataFrame) -> float:
 
 def verify_stage(root: str, cores: int) -> Stage:
     """One turn: the stage from the lake's files on, and what it is compared with; both have warmed up before."""
-    lake = Lake(session("bench", cores=cores), root)
+    lake = EventLake(session("bench", cores=cores), root)
     always = Period(0, NOW)
-    facts = verified(lake.files(Kind.OBSERVED, always), always)
+    facts = verified(lake.files(EventKind.OBSERVED, always), always)
     count = facts.where("flaw is null or flaw not in ('malformed', 'unsupported_proof')").count()
     with _processes(cores, cores) as processes:
         bare_seconds(processes, root)
@@ -160,18 +161,18 @@ def verify_stages(root: str, cores: int, turns: int) -> Stage:
 
 
 def observed_day(root: str, statements: int) -> None:
-    lake = Lake(session("bench", cores=2), root)
+    lake = EventLake(session("bench", cores=2), root)
     with timed(f"generate {statements:,} statements"):
         generate_observed(lake, Plan(START, statements=statements, rules=0))
     lake.spark.stop()
 
 
 def reconciled(root: str, plan: Plan) -> Reconciled:
-    lake = Lake(session("bench", cores=2), root)
+    lake = EventLake(session("bench", cores=2), root)
     with timed(f"generate {plan.statements:,} statements, {plan.rules:,} rules"):
         generate(lake, plan, compacted=True)
     with timed("reconcile") as took:
-        found = reconcile(lake, plan.period, NOW, Terms()).select(*SAME).persist()
+        found = reconcile(lake, plan.period, NOW, Terms()).differences.select(*SAME).persist()
         count = found.count()
     planted = answers(lake).select(*SAME)
     wrong = found.exceptAll(planted).count() + planted.exceptAll(found).count()

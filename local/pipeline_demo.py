@@ -1,8 +1,8 @@
 """`make pipeline-demo`: a day with an outage and other faults; found, repaired through the deployed stack, reported.
 
-First the deployed stack plays the story of `make demo`, and what its rooms told the lake must show no difference. The
-day with faults is made up, and the stack is given its subscriptions and rules. The pipeline's own command line does
-the rest. Exit code 0 only if the story was clean, each planted fault was found, and none is left after the replay.
+First the deployed stack plays the story of `make demo`, and the events of that must show no difference. The day with
+faults is made up, and the stack is given its subscriptions and rules. The pipeline's own command line does the rest.
+Exit code 0 only if the story was clean, each planted fault was found, and none is left after the replay.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from clarion.channels import CHANNELS
 from clarion.decisions import SubscriptionStatus
 from clarion.tables import Rule, Subscription, bind, rule_key
 from local.emulator import ROOT, Deployment
@@ -41,7 +42,7 @@ async def _play() -> int:
     planted = await LAKE.job("generate", *day, *size, "--faults")
     await LAKE.job("compact", *whole)
     found = await LAKE.job("reconcile", *day)
-    async with running("pipeline-demo", _print_step) as system:
+    async with running("pipeline-demo", _tell) as system:
         lived = await _live(system)
         await LAKE.job("compact", *whole)
         amiss = await healthy(LAKE, *lived)
@@ -55,46 +56,46 @@ async def _play() -> int:
     return _sum_up(amiss, planted, found, left)
 
 
-def _print_step(step: str) -> None:
+def _tell(step: str) -> None:
     print(f"» {step}", file=sys.stderr)
 
 
 async def _live(system: System) -> tuple[str, str]:
-    """Let the real components live through a healthy period; returns its begin and end."""
+    """Let the deployed stack live through a healthy period; returns its begin and end."""
     begun, cast = datetime.now(UTC), Cast()
     for scene in STORY:
-        _print_step(scene.title)
+        _tell(scene.title)
         await scene.play(system, cast)
     await LAKE.update(system)
     return begun.isoformat(), datetime.now(UTC).isoformat()
 
 
 def _queues(deployment: Deployment) -> dict[str, str]:
-    outputs = deployment.outputs
-    names = ("envelopes_queue_url", "apns_queue_url", "voip_queue_url", "fcm_queue_url")
-    return {**deployment.emulator.variables, **{f"CLARION_{name.upper()}": getattr(outputs, name) for name in names}}
+    names = [f"{queue}_queue_url" for queue in ("envelopes", *CHANNELS)]
+    urls = {f"CLARION_{name.upper()}": getattr(deployment.outputs, name) for name in names}
+    return {**deployment.emulator.variables, **urls}
 
 
 def _populate(deployment: Deployment) -> None:
-    """Give the tables what the lake has recorded of subscriptions and rules."""
+    """Write the subscriptions and rules of the lake into the tables."""
     os.environ.update(deployment.emulator.variables)
     bind(deployment.outputs.table_prefix)
     states: dict[str, dict[str, Any]] = {}
-    rules: dict[tuple[str, int, str], str | None] = {}
+    rules: dict[tuple[str, int, str], Mapping[str, str] | None] = {}
     for event in sorted(_events(), key=lambda event: (event.get("revision", 0), event["at"])):
         if event["event"] == "subscription":
             states[event["subscription_id"]] = event
         elif event["event"] == "rules":
             for rule in event["rules"]:
                 name = (event["subscription_id"], event["generation"], rule["key"])
-                rules[name] = rule.get("condition", "") if event["change"] == "added" else None
+                rules[name] = rule if event["change"] == "added" else None
     with Subscription.batch_write() as batch:
         for state in states.values():
             batch.save(_subscription(state))
     with Rule.batch_write() as batch:
-        for (subscription_id, generation, key), condition in rules.items():
-            if condition is not None:
-                batch.save(_rule(subscription_id, generation, bytes.fromhex(key), bytes.fromhex(condition)))
+        for (subscription_id, generation, _), rule in rules.items():
+            if rule:
+                batch.save(_rule(subscription_id, generation, rule))
 
 
 def _subscription(state: Mapping[str, Any]) -> Subscription:
@@ -113,7 +114,8 @@ def _subscription(state: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _rule(subscription_id: str, generation: int, key: bytes, condition: bytes) -> Rule:
+def _rule(subscription_id: str, generation: int, rule: Mapping[str, str]) -> Rule:
+    key, condition = (bytes.fromhex(rule.get(name, "")) for name in ("key", "condition"))
     return Rule(subscription_id, rule_key(generation, key), key=key, condition=condition or None)
 
 

@@ -1,24 +1,24 @@
-"""The words of the command line: `clarion-pipeline JOB --lake URI …`."""
+"""The command line's arguments: `clarion-pipeline JOB --lake URI …`."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from pipeline.differences import Difference
+from pipeline.findings import Difference
 from pipeline.lake import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
 
 
-def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes."""
     parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
     jobs = parser.add_subparsers(dest="job", required=True)
-    for name, (words_of_job, *adders) in _JOBS.items():
-        job = jobs.add_parser(name, help=words_of_job, description=words_of_job)
+    for name, (description, *adders) in _JOBS.items():
+        job = jobs.add_parser(name, help=description, description=description)
         for add in (_everywhere, *adders):
             add(job)
-    wanted = parser.parse_args(words)
+    wanted = parser.parse_args(arguments)
     if wanted.end <= wanted.start:
         parser.error("--to must be after --from")
     wanted.period = Period(wanted.start, wanted.end)
@@ -39,7 +39,7 @@ def _everywhere(job: Parser) -> None:
         "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
     )
     job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
-    job.add_argument("--oversize", help="path or URI of the bucket with the statements too large for a message")
+    job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
 
 
@@ -50,7 +50,9 @@ def _strict(job: Parser) -> None:
 
 
 def _judging(job: Parser) -> None:
-    job.add_argument("--grace-seconds", type=int, default=15, help="around a change of rules, either way is right")
+    job.add_argument(
+        "--grace-seconds", type=int, default=15, help="around a change of rules or limits, either way is right"
+    )
     job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
     job.add_argument("--lookback-hours", type=int, default=24, help="how far back to look for earlier claims")
 
@@ -58,9 +60,9 @@ def _judging(job: Parser) -> None:
 def _replaying(job: Parser) -> None:
     _careful(job)
     job.add_argument("--per-second", type=float, default=50, help="at most so many messages")
-    job.add_argument("--receipt", help="only what came of this statement")
+    job.add_argument("--receipt", help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
-    job.add_argument("--client", help="only for this client: its public key, hex")
+    job.add_argument("--client", help="only for this client: its id, hex")
     job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
 
 
@@ -96,7 +98,7 @@ def _generating(job: Parser) -> None:
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "compact": ("turn the stream's small files into Parquet", _strict),
     "reconcile": ("compare what was done with what should have been", _judging, _strict),
-    "replay": ("hand back to the live system what it has lost", _judging, _replaying),
+    "replay": ("send to the live system again what it has lost", _judging, _replaying),
     "report": ("tables and a page about a period", _paged),
     "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _keeping, _paged),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),

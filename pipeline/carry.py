@@ -1,5 +1,7 @@
 """Carry forward what is in force: an object of the lake expires by its age, but a rule lasts until it is removed.
 
+Likewise a subscription until it is removed, and limits until others are loaded.
+
 S3 deletes an object so many days after it was written. Before half of that time has passed, each line that is still in
 force is therefore written again, below today. What has been replaced or removed is not, and expires.
 """
@@ -7,22 +9,28 @@ force is therefore written again, below today. What has been replaced or removed
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.lake import DAY_MS, PARTITIONS, Kind, Lake, hour_path, write_hours
-from pipeline.rules import PAIR, REMOVED, latest_subscriptions
+from pipeline import limits
+from pipeline.lake import DAY_MS, PARTITIONS, EventLake, hour_path, write_hours
+from pipeline.rules import CONDITION, REMOVED, latest_subscriptions
+from pipeline.schemas import EventKind
 
 CARRIED = "carried"
 """The `hour` of what was carried forward. `compact` writes the hours of arrival anew, and so never touches this one."""
-_EVENT = ("at", "change", "subscription_id", "generation", "revision")
+_EVENT = ("at", "network", "change", "subscription_id", "generation", "revision")
 _GENERATION = ("subscription_id", "generation")
 
 
-def carry_forward(lake: Lake, now: int, keep_days: int) -> dict[Kind, int]:
+def carry_forward(lake: EventLake, now: int, keep_days: int) -> dict[EventKind, int]:
     """Write again what is in force and was last written half of `keep_days` ago or earlier; the lines, by kind."""
     # What is older should have expired: how it ended may be forgotten by now, and it must not come back.
     due = F.col("day").between(_day(now - keep_days * DAY_MS), _day(now - keep_days * DAY_MS // 2))
-    subscriptions = held_subscriptions(lake.read_dated(Kind.SUBSCRIPTION)).persist()
-    rules = held_rules(lake.read_dated(Kind.RULES), subscriptions)
-    old = {Kind.SUBSCRIPTION: subscriptions.where(due), Kind.RULES: as_lines(rules.where(due))}
+    subscriptions = held_subscriptions(lake.read_dated(EventKind.SUBSCRIPTION)).persist()
+    rules = held_rules(lake.read_dated(EventKind.RULES), subscriptions)
+    old = {
+        EventKind.SUBSCRIPTION: subscriptions.where(due),
+        EventKind.RULES: as_lines(rules.where(due)),
+        EventKind.LIMITS: held_limits(lake.read_dated(EventKind.LIMITS)).where(due),
+    }
     try:
         return {kind: _write(lake, kind, lines, now) for kind, lines in old.items()}
     finally:
@@ -39,13 +47,18 @@ def held_rules(changes: DataFrame, subscriptions: DataFrame) -> DataFrame:
     each = _last_written(changes.select(*_EVENT, "day", F.inline("rules")))
     in_order = F.struct("revision", "at", "change")
     last = F.max_by(F.struct(*(F.col(name) for name in each.columns)), in_order).alias("last")
-    lasting = each.groupBy(*_GENERATION, *PAIR).agg(last).select("last.*").where(F.col("change") != REMOVED)
+    lasting = each.groupBy(*_GENERATION, "key").agg(last).select("last.*").where(F.col("change") != REMOVED)
     return lasting.join(subscriptions.select(*_GENERATION), on=list(_GENERATION), how="leftsemi")
+
+
+def held_limits(loaded: DataFrame) -> DataFrame:
+    """The last line of each network, with the `day` on which it was last written."""
+    return limits.latest(_last_written(loaded.drop("hour")))
 
 
 def as_lines(rules: DataFrame) -> DataFrame:
     """The lake's kind `rules`, from a row for each rule."""
-    together = F.collect_list(F.struct(*PAIR, "wanted")).alias("rules")
+    together = F.collect_list(F.struct("key", *CONDITION)).alias("rules")
     return rules.groupBy(*_EVENT).agg(together)
 
 
@@ -54,7 +67,7 @@ def _last_written(rows: DataFrame) -> DataFrame:
     return rows.groupBy(*(name for name in rows.columns if name != "day")).agg(F.max("day").alias("day"))
 
 
-def _write(lake: Lake, kind: Kind, lines: DataFrame, now: int) -> int:
+def _write(lake: EventLake, kind: EventKind, lines: DataFrame, now: int) -> int:
     """Beside what was carried forward earlier today."""
     today, carried = F.lit(_day(now)).alias(PARTITIONS[0]), F.lit(CARRIED).alias(PARTITIONS[1])
     dated = lines.drop("day").select("*", today, carried).persist()

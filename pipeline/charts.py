@@ -14,7 +14,7 @@ _BAR = 330
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """One value for each label; `colour` is a class of the page's, `c1` to `c6`."""
 
     name: str
@@ -22,7 +22,7 @@ class Series:
     values: Sequence[float]
 
 
-def bars(labels: Sequence[str], stacks: Sequence[Series], unit: str = "") -> str:
+def bars(labels: Sequence[str], stacks: Sequence[ChartSeries], unit: str = "") -> str:
     """A bar for each label, the series stacked from the bottom."""
     totals = [sum(values) for values in zip(*(series.values for series in stacks), strict=True)]
     top = _ceiling(max(totals, default=0))
@@ -40,7 +40,7 @@ def bars(labels: Sequence[str], stacks: Sequence[Series], unit: str = "") -> str
     return _svg(_grid(top, unit) + _axis(labels) + "".join(shapes), f"{', '.join(one.name for one in stacks)} by hour")
 
 
-def lines(labels: Sequence[str], series: Sequence[Series], unit: str = "", *, from_zero: bool = True) -> str:
+def lines(labels: Sequence[str], series: Sequence[ChartSeries], unit: str = "", *, from_zero: bool = True) -> str:
     """A line for each series, with a point for each label."""
     values = [value for one in series for value in one.values]
     least, most = min(values, default=0), max(values, default=0)
@@ -77,8 +77,8 @@ def rows(items: Sequence[tuple[str, float, str]], parts: Mapping[str, float] | N
             shapes.append(
                 _rect((236, y + 6, _BAR * part / top, 18), "c4", f"{label}: {number(part)} of {number(value)}")
             )
-        told = f"{number(value)}" + (f" · {number(part)} limited" if part else "")
-        shapes.append(f'<text class="value" x="{236 + max(width, 1.5) + 8:.1f}" y="{y + 19}">{told}</text>')
+        figures = f"{number(value)}" + (f" · {number(part)} limited" if part else "")
+        shapes.append(f'<text class="value" x="{236 + max(width, 1.5) + 8:.1f}" y="{y + 19}">{figures}</text>')
     return _svg("".join(shapes), "bars", max(1, len(items)) * _ROW + 4)
 
 
@@ -140,9 +140,9 @@ def _grid(top: float, unit: str, base: float = 0) -> str:
     shapes = []
     for tick in range(_TICKS + 1):
         y = TOP + _plot_height() * (1 - tick / _TICKS)
-        told = number(base + (top - base) * tick / _TICKS)
+        figure = number(base + (top - base) * tick / _TICKS)
         shapes.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        shapes.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{told}{unit}</text>')
+        shapes.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{figure}{unit}</text>')
     return "".join(shapes)
 
 

@@ -16,37 +16,30 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion.events import EventLog
-from clarion.settings import Settings
+from clarion.settings import PushQueues, Settings
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
 from pipeline.compact import compact
-from pipeline.differences import Difference
-from pipeline.gaps import find_gaps
+from pipeline.findings import UNJUDGED, Difference, find_gaps
 from pipeline.generator.day import answers, generate
-from pipeline.generator.plan import NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, Lake, Period, exists, write_text
+from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, exists, write_text
+from pipeline.limits import limit_history
 from pipeline.page import page
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.session import session
 
 
-class ReplaySettings(Settings):
+class ReplaySettings(PushQueues):
     envelopes_queue_url: str
-    apns_queue_url: str
-    voip_queue_url: str
-    fcm_queue_url: str
 
     @property
     def queues(self) -> dict[str, str]:
         """By the routes of a plan."""
-        return {
-            replay.STATEMENTS: self.envelopes_queue_url,
-            "apns": self.apns_queue_url,
-            "voip": self.voip_queue_url,
-            "fcm": self.fcm_queue_url,
-        }
+        pushes = {str(channel): url for channel, url in self.push_queues.items()}
+        return {replay.ENVELOPES: self.envelopes_queue_url} | pushes
 
 
 class RetireSettings(Settings):
@@ -54,65 +47,68 @@ class RetireSettings(Settings):
     events_stream: str
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if all is well; 1 without a lake, or if `--strict` finds that something differs, is missing or can't be read.
 
     2 is for bad usage.
     """
-    wanted = arguments.parse(words)
+    wanted = arguments.parse(given)
     if wanted.job != "generate" and not exists(wanted.lake):
-        _tell(f"there is no lake at {wanted.lake}")
+        _log(f"there is no lake at {wanted.lake}")
         return 1
     started = time.monotonic()
-    _tell(f"{wanted.job} {wanted.period}")
+    _log(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
     try:
-        status = JOBS[wanted.job](Lake(spark, wanted.lake, wanted.oversize), wanted)
+        status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
     finally:
         spark.stop()
-    _tell(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
+    _log(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
     return status
 
 
-def run_compact(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
     compacted = compact(lake, wanted.period)
     for kind, count in sorted(compacted.lines.items()):
-        _tell(f"{count:>12,} {kind}")
+        _log(f"{count:>12,} {kind}")
     return int(wanted.strict and compacted.unreadable > 0)
 
 
-def run_reconcile(lake: Lake, wanted: argparse.Namespace) -> int:
-    """Writes the differences to the lake, and says how many there are of each kind, and which hours are missing."""
+def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """Writes the differences to the lake, and counts them by kind, what can't be judged and which hours are missing."""
     gaps = find_gaps(lake.root, Period(wanted.period.start, min(wanted.period.end, wanted.now)))
     for hour in gaps.uncompacted:
-        _tell(f"missing: {hour} has not been compacted")
+        _log(f"missing: {hour} has not been compacted")
     for hour in gaps.empty:
-        _tell(f"missing: nothing has arrived in {hour}")
-    found = _differences(lake, wanted).persist()
+        _log(f"missing: nothing has arrived in {hour}")
+    findings = _reconciled(lake, wanted)
+    found = findings.differences.persist()
     path = lake.differences_path(wanted.period)
     found.write.mode("overwrite").parquet(path)
     counts = {row["difference"]: row["count"] for row in found.groupBy("difference").count().collect()}
     for difference in Difference:
-        _tell(f"{counts.get(difference, 0):>12,} {difference}")
-    _tell(f"written to {path}")
-    print(json.dumps(counts))
+        _log(f"{counts.get(difference, 0):>12,} {difference}")
+    unjudged = findings.unjudged.count()
+    _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
+    _log(f"written to {path}")
+    print(json.dumps(counts | ({UNJUDGED: unjudged} if unjudged else {})))
     return int(wanted.strict and (bool(counts) or gaps.unjudged))
 
 
-def run_replay(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else ReplaySettings.from_environment()
-    chosen = _chosen(_differences(lake, wanted), wanted).persist()
+    chosen = _chosen(_reconciled(lake, wanted).differences, wanted).persist()
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
-    _tell(f"{planned.notifications:>12,} notifications to hand back, in {planned.messages:,} messages")
-    _tell(f"{planned.expired:>12,} left: their statements have expired, or are gone")
-    _tell(f"{planned.known:>12,} left: an earlier run has handed them back")
+    _log(f"{planned.notifications:>12,} notifications to send again, in {planned.messages:,} messages")
+    _log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
+    _log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
         sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
-        _tell(f"{sent:>12,} messages sent")
+        _log(f"{sent:>12,} messages sent")
     return 0
 
 
-def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables = report(lake, wanted.period, wanted.now)
     folder = tables.write(lake, wanted.period)
     read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
@@ -121,38 +117,38 @@ def run_report(lake: Lake, wanted: argparse.Namespace) -> int:
         rows["differences"] = [row.asDict() for row in differences.groupBy("difference").count().collect()]
     target = wanted.page or f"{folder}/report.html"
     write_text(target, page(rows, wanted.period))
-    _tell(f"tables in {folder}")
-    _tell(f"page   in {target}")
+    _log(f"tables in {folder}")
+    _log(f"page   in {target}")
     return 0
 
 
-def run_daily(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
     """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
     arrived = Period(wanted.period.start - DAY_MS, wanted.now)
     compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
     if wanted.keep_days:
         for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
-            _tell(f"{count:>12,} {kind} carried forward")
+            _log(f"{count:>12,} {kind} carried forward")
     return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
 
 
-def run_retire(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_retire(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else RetireSettings.from_environment()
-    patience = retire.Patience(dead=wanted.dead_days, idle=wanted.idle_days)
-    useless = retire.listed(lake, wanted.now, patience).persist()
+    after = retire.RetireAfter(dead=wanted.dead_days, idle=wanted.idle_days)
+    useless = retire.listed(lake, wanted.now, after).persist()
     for row in useless.groupBy("why").count().collect():
-        _tell(f"{row['count']:>12,} {row['why']}")
+        _log(f"{row['count']:>12,} {row['why']}")
     for row in useless.orderBy("since").limit(wanted.show).collect():
-        _tell(
+        _log(
             f"{row['subscription_id']}  {row['why']} since {datetime.fromtimestamp(row['since'] / 1000, UTC):%Y-%m-%d}"
         )
     if settings:
         removed = _remove(settings, useless, wanted.now)
-        _tell(f"{removed:>12,} removed; what has changed meanwhile stays")
+        _log(f"{removed:>12,} removed; what has changed meanwhile stays")
     return 0
 
 
-def run_generate(lake: Lake, wanted: argparse.Namespace) -> int:
+def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     faults = SOME_OF_EACH if wanted.faults else NO_FAULTS
     plan = Plan(
         wanted.period.start,
@@ -161,9 +157,10 @@ def run_generate(lake: Lake, wanted: argparse.Namespace) -> int:
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
         seed=wanted.seed,
         faults=faults,
+        limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
-    _tell(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.period}")
+    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
@@ -175,7 +172,7 @@ def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
     return retire.retire(useless, Connection(), events, now, _every_thousand("removed"))
 
 
-def _differences(lake: Lake, wanted: argparse.Namespace) -> DataFrame:
+def _reconciled(lake: EventLake, wanted: argparse.Namespace) -> Findings:
     terms = Terms(
         grace=1_000 * wanted.grace_seconds, late=1_000 * wanted.late_seconds, lookback=HOUR_MS * wanted.lookback_hours
     )
@@ -193,24 +190,24 @@ def _chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
     return chosen
 
 
-def _tell(words: str) -> None:
-    print(f"» {words}", file=sys.stderr, flush=True)
+def _log(line: str) -> None:
+    print(f"» {line}", file=sys.stderr, flush=True)
 
 
 def _every_thousand(done: str) -> Callable[[int], None]:
-    """Tells of progress, seldom."""
-    told = 0
+    """Logs progress, seldom."""
+    logged = 0
 
-    def tell(count: int) -> None:
-        nonlocal told
-        if count - told >= 1_000:
-            told = count
-            _tell(f"{count:>12,} {done}")
+    def log(count: int) -> None:
+        nonlocal logged
+        if count - logged >= 1_000:
+            logged = count
+            _log(f"{count:>12,} {done}")
 
-    return tell
+    return log
 
 
-JOBS: dict[str, Callable[[Lake, argparse.Namespace], int]] = {
+JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": run_compact,
     "reconcile": run_reconcile,
     "replay": run_replay,

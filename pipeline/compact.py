@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.lake import PARTITIONS, RAW, SCHEMAS, UNREADABLE, VERSION, Kind, Lake, Period, write_hours
+from pipeline.lake import PARTITIONS, RAW, UNREADABLE, EventLake, Period, write_hours
+from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
-_RULES = "array<struct<sender: string, topic: string, wanted: string>>"
+_RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class Compacted:
         return self.lines.get(UNREADABLE, 0)
 
 
-def compact(lake: Lake, arrived: Period) -> Compacted:
-    lines = told_apart(raw_lines(lake, arrived)).persist(StorageLevel.DISK_ONLY)
+def compact(lake: EventLake, arrived: Period) -> Compacted:
+    lines = with_kind(raw_lines(lake, arrived)).persist(StorageLevel.DISK_ONLY)
     try:
         counts = {row["kind"]: row["count"] for row in lines.groupBy("kind").count().collect()}
-        for kind in Kind:
+        for kind in EventKind:
             lake.write(kind, parsed(lines, kind))
         if UNREADABLE in counts:
             write_hours(unreadable(lines), lake.path(UNREADABLE))
@@ -41,23 +42,23 @@ def compact(lake: Lake, arrived: Period) -> Compacted:
     return Compacted(counts)
 
 
-def raw_lines(lake: Lake, arrived: Period) -> DataFrame:
+def raw_lines(lake: EventLake, arrived: Period) -> DataFrame:
     """`value`, one line as text, with the hour it arrived in."""
     schema = StructType([StructField(name, StringType()) for name in ("value", *PARTITIONS)])
     lines = lake.spark.read.schema(schema).text(lake.path(RAW))
     return lines.where(arrived.has_hour()).where(F.length(F.trim("value")) > 0)
 
 
-def told_apart(lines: DataFrame) -> DataFrame:
+def with_kind(lines: DataFrame) -> DataFrame:
     """`kind`, an event's word or `unreadable`, with the parsed `line`, or its text (`value`) if it is unreadable."""
     read = lines.select("value", *PARTITIONS, F.try_parse_json("value").alias("line"))
-    kind = F.coalesce(*(F.when(_is(kind), F.lit(str(kind))) for kind in Kind), F.lit(UNREADABLE))
+    kind = F.coalesce(*(F.when(_is(kind), F.lit(str(kind))) for kind in EventKind), F.lit(UNREADABLE))
     apart = read.withColumn("kind", kind)
     text = F.when(F.col("kind") == UNREADABLE, F.col("value"))
     return apart.select("kind", "line", text.alias("value"), *PARTITIONS)
 
 
-def parsed(lines: DataFrame, kind: Kind) -> DataFrame:
+def parsed(lines: DataFrame, kind: EventKind) -> DataFrame:
     """The lines of one kind, in its schema."""
     contract = [_value(field).alias(field.name) for field in SCHEMAS[kind].fields]
     return lines.where(F.col("kind") == kind).select(*contract, *PARTITIONS)
@@ -67,16 +68,16 @@ def unreadable(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("kind") == UNREADABLE).select("value", *PARTITIONS)
 
 
-def _is(kind: Kind) -> Column:
+def _is(kind: EventKind) -> Column:
     """Whether a line says so, in the version known here, and has all that the kind's schema needs."""
     says_so = (_get("event", "string") == kind) & (_get("version", "int") == VERSION)
     return reduce(and_, (_value(field).isNotNull() for field in SCHEMAS[kind].fields if not field.nullable), says_so)
 
 
 def _value(field: StructField) -> Column:
-    """A field as the lake keeps it; in JSON, bytes are hex, and a statement's are base64."""
+    """A field as the lake keeps it; in JSON, bytes are hex, and an envelope's are base64."""
     match field.dataType:
-        case BinaryType() if field.name == "statement":
+        case BinaryType() if field.name == "raw":
             return F.unbase64(F.translate(_get(field.name, "string"), "-_", "+/"))
         case BinaryType():
             return F.unhex(_get(field.name, "string"))
@@ -91,5 +92,4 @@ def _get(name: str, kind: str) -> Column:
 
 
 def _rule(rule: Column) -> Column:
-    keys = [F.unhex(rule[name]).alias(name) for name in ("sender", "topic")]
-    return F.struct(*keys, rule["wanted"].alias("wanted"))
+    return F.struct(*(F.unhex(rule[name]).alias(name) for name in RULE.names))

@@ -1,10 +1,10 @@
-"""The lake: its kinds, their schemas, and how to read and write them. docs/lake.md describes it for people.
+"""How to read and write the lake. docs/lake.md describes it for people, `pipeline.schemas` its rows.
 
-    events/day=2026-11-20/hour=16/…gz   what Firehose wrote, by the hour of its arrival: JSON lines of every kind
-    <kind>/day=2026-11-20/hour=16/…     the same hour's lines of one kind as Parquet, made by `compact`
+    events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
+    <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
     <kind>/day=2026-11-20/hour=carried/… older lines that are still in force, written again: see `pipeline.carry`
     unreadable/day=…/hour=…/…            lines that are of no kind and version known here
-    replays/run=<id>/…                  what `replay` has handed back to the live system
+    replays/run=<id>/…                   what `replay` has sent to the live system again
 
 A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
 filter on the row's own time, and keep one row of each key.
@@ -12,137 +12,33 @@ filter on the row's own time, and keep one row of each key.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 
 from pyarrow import fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-VERSION = 1
+from pipeline.schemas import PLAN, SCHEMAS, EventKind
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+FOREVER = (1 << 63) - 1
+"""The end of what has not ended."""
 PARTITIONS = ("day", "hour")
 RAW = "events"
 UNREADABLE = "unreadable"
 REPLAYS = "replays"
 DIFFERENCES = "differences"
 
-
-class Kind(StrEnum):
-    """The word in a line's `event`, and the folder of its Parquet."""
-
-    OBSERVED = "observed"
-    STATEMENT = "statement"
-    NOTIFICATION = "notification"
-    PUSH = "push"
-    SUBSCRIPTION = "subscription"
-    RULES = "rules"
-
-
-def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
-    return StructField(name, kind, nullable=not needed)
-
-
-_TEXT, _LONG, _INT, _BYTES, _FLAG = StringType(), LongType(), IntegerType(), BinaryType(), BooleanType()
-_RULE = StructType(
-    [StructField("sender", _BYTES), StructField("topic", _BYTES), StructField("wanted", _TEXT)]
-)
-
-SCHEMAS: dict[Kind, StructType] = {
-    Kind.OBSERVED: StructType([
-        _field("at", _LONG),
-        _field("receipt", _TEXT),
-        _field("observed_at", _LONG),
-        _field("statement", _BYTES, needed=False),
-        _field("location", _TEXT, needed=False),
-    ]),
-    Kind.STATEMENT: StructType([
-        _field("at", _LONG),
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES, needed=False),
-        _field("decision", _TEXT),
-        _field("observed_at", _LONG),
-        _field("sender", _BYTES, needed=False),
-        _field("reason", _TEXT, needed=False),
-    ]),
-    Kind.NOTIFICATION: StructType([
-        _field("at", _LONG),
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES),
-        _field("decision", _TEXT),
-        _field("subscription_id", _TEXT),
-        _field("client_id", _BYTES),
-        _field("channel", _TEXT),
-        _field("sender", _BYTES),
-        _field("topic", _BYTES),
-        _field("order", _LONG, needed=False),
-        _field("judged_at", _LONG, needed=False),
-        _field("counted", _FLAG, needed=False),
-    ]),
-    Kind.PUSH: StructType([
-        _field("at", _LONG),
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES),
-        _field("decision", _TEXT),
-        _field("subscription_id", _TEXT),
-        _field("channel", _TEXT),
-        _field("attempt", _INT),
-        _field("latency_ms", _LONG),
-        _field("status", _INT, needed=False),
-        _field("reason", _TEXT, needed=False),
-        _field("provider_id", _TEXT, needed=False),
-    ]),
-    Kind.SUBSCRIPTION: StructType([
-        _field("at", _LONG),
-        _field("subscription_id", _TEXT),
-        _field("client_id", _BYTES),
-        _field("channel", _TEXT),
-        _field("status", _TEXT),
-        _field("status_reason", _TEXT, needed=False),
-        _field("generation", _LONG),
-        _field("revision", _LONG),
-    ]),
-    Kind.RULES: StructType([
-        _field("at", _LONG),
-        _field("change", _TEXT),
-        _field("subscription_id", _TEXT),
-        _field("generation", _LONG),
-        _field("revision", _LONG),
-        _field("rules", ArrayType(_RULE)),
-    ]),
-}  # fmt: skip
-
-PLAN = StructType([
-    _field("run", _TEXT),
-    _field("place", _LONG),
-    _field("receipt", _TEXT),
-    _field("subscription_id", _TEXT),
-    _field("route", _TEXT),
-    _field("message", _TEXT, needed=False),
-])  # fmt: skip
-"""What `replay` hands back: a row for each notification. Those of one statement share one message: see `replay`."""
-
+_DATED = [StructField(name, StringType()) for name in PARTITIONS]
 _FILE = StructType([
-    _field("path", _TEXT),
-    _field("modificationTime", TimestampType()),
-    _field("length", _LONG),
-    _field("content", _BYTES),
-    _field("day", _TEXT),
-    _field("hour", _TEXT),
+    StructField("path", StringType()),
+    StructField("modificationTime", TimestampType()),
+    StructField("length", LongType()),
+    StructField("content", BinaryType()),
+    *_DATED,
 ])  # fmt: skip
 """What Spark knows of a file, whose content it only reads if that is asked for."""
 
@@ -167,10 +63,10 @@ class Period:
 
 
 @dataclass(frozen=True)
-class Lake:
+class EventLake:
     """A lake at `root`: a path, or a URI that Spark can read.
 
-    `oversize` is where statements lie that were too large for a message: what their `location` is below of.
+    `oversize` is where envelopes lie that were too large for a message: what their `location` is below of.
     """
 
     spark: SparkSession
@@ -180,25 +76,24 @@ class Lake:
     def path(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"
 
-    def read(self, kind: Kind, arrived: Period | None = None) -> DataFrame:
+    def read(self, kind: EventKind, arrived: Period | None = None) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
         rows = self.read_dated(kind)
         rows = rows if arrived is None else rows.where(arrived.has_hour())
         return rows.select(*SCHEMAS[kind].names)
 
-    def read_dated(self, kind: Kind) -> DataFrame:
+    def read_dated(self, kind: EventKind) -> DataFrame:
         """All rows of a kind, with the `day` and `hour` that they lie under."""
-        schema = StructType([*SCHEMAS[kind].fields, _field("day", _TEXT), _field("hour", _TEXT)])
-        return self._parquet(kind, schema)
+        return self._parquet(kind, StructType([*SCHEMAS[kind].fields, *_DATED]))
 
-    def files(self, kind: Kind, arrived: Period) -> DataFrame:
+    def files(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
         reader = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
         found = self._rows(reader, kind, _FILE)
         return found.where(arrived.has_hour()).select("path")
 
     def plans(self) -> DataFrame:
-        """All that `replay` has planned to hand back, in `PLAN`."""
+        """All that `replay` has planned to send again, in `PLAN`."""
         return self._parquet(REPLAYS, PLAN)
 
     def differences_path(self, period: Period) -> str:
@@ -213,7 +108,7 @@ class Lake:
                 raise
             return None
 
-    def write(self, kind: Kind, rows: DataFrame) -> None:
+    def write(self, kind: EventKind, rows: DataFrame) -> None:
         """Replace the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
         contract = [F.col(field.name).cast(field.dataType) for field in SCHEMAS[kind].fields]
         write_hours(rows.select(*contract, *PARTITIONS), self.path(kind))

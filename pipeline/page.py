@@ -4,15 +4,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import cycle
 from string import Template
 from typing import Any
 
+from clarion.channels import CHANNELS
 from pipeline import charts
-from pipeline.charts import Series, number
+from pipeline.charts import ChartSeries, number
 from pipeline.lake import HOUR_MS, Period, instant_text
 
-CHANNELS = {"apns": "c1", "voip": "c2", "fcm": "c3"}
-_COLOURS = {"p50": "c1", "p90": "c2", "p99": "c4"}
+COLOURS = dict(zip(map(str, CHANNELS), cycle(("c1", "c2", "c3", "c6", "c4", "c5")), strict=False))
+"""Of the channels."""
+_PERCENTILES = {"p50": "c1", "p90": "c2", "p99": "c4"}
+_STAGES = {"envelope": "c5", "notification": "c2", "push": "c4"}
 _SHORT_KEY = 12
 
 type Row = Mapping[str, Any]
@@ -22,7 +26,7 @@ type Tables = Mapping[str, Sequence[Row]]
 def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
     """`tables` are those of `report`, collected, and optionally `differences`: `difference, count`."""
     sections = [
-        _section("From statement to phone", _funnel(tables), "Every statement that was decided, and what came of it."),
+        _section("From envelope to phone", _funnel(tables), "Every envelope that was decided, and what came of it."),
         _section("Delivered, by hour", _delivered(tables, period), "Pushes that a provider took, by channel."),
         _section(
             "From observed to delivered",
@@ -30,26 +34,26 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
             "Milliseconds; of each hour the slowest channel, so that no average hides it.",
         ),
         _section("Why the rest went no further", _drops(tables), "Unmatched is how it should be: nobody had asked."),
-        _section("Heaviest senders", _senders(tables), "By public key; in red what the limit held back."),
+        _section("Heaviest senders", _senders(tables), "By their keys; in red what the limit held back."),
         _section("Rules in force", _rules(tables), "At each full hour."),
         _section("Dead tokens", _dead(tables, period), "Subscriptions whose provider declared the token dead."),
         _section(
             "What it cost",
             _cost(tables),
-            "By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor standing by.",
+            "By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor what runs all the time.",
         ),
     ]
-    told = {
+    values = {
         "title": escape(title),
         "period": escape(str(period)),
         "tiles": _tiles(tables),
         "sections": "".join(sections),
     }
-    return _PAGE.substitute(told, made=instant_text(int(datetime.now(UTC).timestamp() * 1000)))
+    return _PAGE.substitute(values, made=instant_text(int(datetime.now(UTC).timestamp() * 1000)))
 
 
-def _section(title: str, body: str, words: str) -> str:
-    return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{body}</section>"
+def _section(title: str, body: str, caption: str) -> str:
+    return f"<section><h2>{escape(title)}</h2><p>{escape(caption)}</p>{body}</section>"
 
 
 def _tiles(tables: Tables) -> str:
@@ -58,7 +62,7 @@ def _tiles(tables: Tables) -> str:
     dollars = sum(row["dollars"] for row in tables["cost"])
     delivered = staged["delivered"] or 1
     tiles = [
-        ("statements", number(staged["statements"]), ""),
+        ("envelopes", number(staged["envelopes"]), ""),
         ("delivered", number(staged["delivered"]), f"{staged['delivered'] / (staged['queued'] or 1):.1%} of queued"),
         ("median latency", f"{number(p50)} ms", f"99 % within {number(p99)} ms"),
         (
@@ -69,8 +73,8 @@ def _tiles(tables: Tables) -> str:
     ]
     if "differences" in tables:
         found = {row["difference"]: row["count"] for row in tables["differences"]}
-        told = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
-        tiles.append(("differences", number(sum(found.values())), told or "all went as it should"))
+        words = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
+        tiles.append(("differences", number(sum(found.values())), words or "all went as it should"))
     cells = (f"<div><b>{value}</b><span>{name}</span><small>{words}</small></div>" for name, value, words in tiles)
     return "".join(cells)
 
@@ -80,7 +84,7 @@ def _funnel(tables: Tables) -> str:
 
 
 def _stages(tables: Tables) -> dict[str, int]:
-    counts = dict.fromkeys(("statements", "wanted", "queued", "delivered"), 0)
+    counts = dict.fromkeys(("envelopes", "wanted", "queued", "delivered"), 0)
     for row in tables["funnel"]:
         counts[row["stage"]] += row["count"]
     return counts
@@ -103,21 +107,25 @@ def _by_channel(rows: Iterable[Row], value: str, period: Period) -> str:
         counts[row["channel"], row["hour"]] += row[value]
     hours = _hours(period)
     stacks = [
-        Series(channel, colour, [counts[channel, hour] for hour in hours]) for channel, colour in CHANNELS.items()
+        ChartSeries(channel, colour, [counts[channel, hour] for hour in hours]) for channel, colour in COLOURS.items()
     ]
-    return _legend(CHANNELS) + charts.bars(_labels(hours), stacks)
+    return _legend(COLOURS) + charts.bars(_labels(hours), stacks)
 
 
 def _latency(tables: Tables, period: Period) -> str:
     """Of each hour the worst channel, so that no average hides it."""
     hours = [hour for hour in _hours(period) if any(row["hour"] == hour for row in tables["latency"])]
     worst = [
-        Series(name, colour, [max(row[name] for row in tables["latency"] if row["hour"] == hour) for hour in hours])
-        for name, colour in _COLOURS.items()
+        ChartSeries(
+            name, colour, [max(row[name] for row in tables["latency"] if row["hour"] == hour) for hour in hours]
+        )
+        for name, colour in _PERCENTILES.items()
     ]
-    rows = [[row["channel"], *(number(row[name]) for name in (*_COLOURS, "count"))] for row in tables["latency_whole"]]
+    rows = [
+        [row["channel"], *(number(row[name]) for name in (*_PERCENTILES, "count"))] for row in tables["latency_whole"]
+    ]
     table = _table(["channel", "p50 ms", "p90 ms", "p99 ms", "delivered"], rows, words=1)
-    return _legend(_COLOURS) + charts.lines(_labels(hours), worst) + table
+    return _legend(_PERCENTILES) + charts.lines(_labels(hours), worst) + table
 
 
 def _overall(tables: Tables) -> tuple[float, float]:
@@ -129,16 +137,15 @@ def _overall(tables: Tables) -> tuple[float, float]:
 
 
 def _drops(tables: Tables) -> str:
-    colours = {"statement": "c5", "notification": "c2", "push": "c4"}
     items = [
         (
             row["decision"].replace("_", " ") + (f" · {row['reason']}" if row["reason"] else ""),
             row["count"],
-            colours[row["stage"]],
+            _STAGES[row["stage"]],
         )
         for row in tables["drops"][:14]
     ]
-    return _legend({"statement": "c5", "notification": "c2", "push": "c4"}) + charts.rows(items)
+    return _legend(_STAGES) + charts.rows(items)
 
 
 def _senders(tables: Tables) -> str:
@@ -149,7 +156,7 @@ def _senders(tables: Tables) -> str:
 
 def _rules(tables: Tables) -> str:
     rows = tables["rules"]
-    in_force = Series("rules", "c3", [row["rules"] for row in rows])
+    in_force = ChartSeries("rules", "c3", [row["rules"] for row in rows])
     return charts.lines(_labels([row["hour"] for row in rows]), [in_force], from_zero=False)
 
 
@@ -190,9 +197,9 @@ _PAGE = Template("""<!doctype html>
 <title>$title: $period</title>
 <style>
 :root { color-scheme: light dark; --paper: #f6f5f1; --card: #fff; --ink: #1d2327; --soft: #69727a; --rule: #e4e2dc;
-  --c1: #2f6fde; --c2: #e8a33d; --c3: #1f9d78; --c4: #d6493f; --c5: #8b95a1; }
+  --c1: #2f6fde; --c2: #e8a33d; --c3: #1f9d78; --c4: #d6493f; --c5: #8b95a1; --c6: #8a5cd0; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14181b; --card: #1d2327; --ink: #eceff1; --soft: #97a1a9;
-  --rule: #313a40; --c1: #6ea0ff; --c2: #f0b95f; --c3: #45c79d; --c4: #ff7a6e; --c5: #77828d; } }
+  --rule: #313a40; --c1: #6ea0ff; --c2: #f0b95f; --c3: #45c79d; --c4: #ff7a6e; --c5: #77828d; --c6: #b592f0; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1240px; padding: 40px 24px; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "Helvetica Neue", sans-serif; }
@@ -209,7 +216,7 @@ h2 { font-size: 17px; margin: 0; }
 svg { display: block; width: 100%; height: auto; margin-top: 12px; font-size: 11px; }
 .c1 { fill: var(--c1); background: var(--c1); } .c2 { fill: var(--c2); background: var(--c2); }
 .c3 { fill: var(--c3); background: var(--c3); } .c4 { fill: var(--c4); background: var(--c4); }
-.c5 { fill: var(--c5); background: var(--c5); }
+.c5 { fill: var(--c5); background: var(--c5); } .c6 { fill: var(--c6); background: var(--c6); }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .line.c1 { stroke: var(--c1); } .line.c2 { stroke: var(--c2); } .line.c3 { stroke: var(--c3); } .line.c4 { stroke: var(--c4); }
 .line { background: none; } .grid { stroke: var(--rule); } .tick { fill: var(--soft); }

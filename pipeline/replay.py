@@ -1,7 +1,7 @@
-"""`replay`: hand back to the live system what it has lost, each thing with its own receipt.
+"""`replay`: send to the live system again what it has lost, each thing with its own receipt.
 
-    differences ──▶ plan, written to the lake ──▶ statements queue    nothing of the statement was queued: decide anew
-                    (without what earlier       └▶ push queues        some was: only what is missing is pushed
+    differences ──▶ plan, written to the lake ─┬─▶ envelopes queue    nothing of the envelope was queued: decide anew
+                    (without what earlier      └─▶ push queues        some was: only what is missing is pushed
                      plans have)
 
 What a plan names is never planned again, so running twice sends nothing twice. A run that was stopped is finished by
@@ -10,33 +10,35 @@ live system knows.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import batched
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from clarion import sqs
+from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, Wanted
-from clarion.messages import PushMessage, EnvelopeMessage
-from clarion.networks.statements.codec import decode
-from clarion.networks.statements.payload import MAX_DATA_SIZE
-from pipeline.differences import REPAIRABLE
-from pipeline.lake import PLAN, REPLAYS, Kind, Lake, Period, read_text, write_text
-from pipeline.oversize import fetched
+from clarion.messages import EnvelopeMessage, PushMessage, Recipient
+from clarion.networks import network
+from clarion.sqs import SqsMessage
+from pipeline.findings import REPAIRABLE
+from pipeline.lake import REPLAYS, EventLake, Period, read_text, write_text
+from pipeline.schemas import PLAN, EventKind
+from pipeline.verify import fetched
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
-STATEMENTS = "statements"
-"""The route of a statement; that of a push is its channel."""
-BATCH = 10
+ENVELOPES = "envelopes"
+"""The route of an envelope; that of a push is its channel."""
+BATCH = sqs.ENTRIES
 _CHECKPOINTS = "replayed"
 _DONE = "done"
 _WHO = ("receipt", "subscription_id")
@@ -59,20 +61,20 @@ class Planned:
     known: int
 
 
-def plan(lake: Lake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
-    """Work out what to hand back and, unless it is a dry run, write it down as the plan of a new run."""
+def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
+    """Work out what to send again and, unless it is a dry run, write it down as the plan of a new run."""
     repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
     lost = differences.where(repairable & F.col("subscription_id").isNotNull())
     new = lost.join(lake.plans().select(*_WHO), on=list(_WHO), how="leftanti").persist()
     since = Period(period.start, now)
-    observed = lake.read(Kind.OBSERVED, since).select("receipt", "observed_at", "statement", "location")
-    statements = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
-    queued = lake.read(Kind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.QUEUED)
+    observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")
+    envelopes = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
+    queued = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.QUEUED)
     begun = queued.select("receipt", F.lit(True).alias("begun")).distinct()
-    whole = new.join(statements, on="receipt", how="inner").join(begun, on="receipt", how="left")
+    whole = new.drop("network").join(envelopes, on="receipt", how="inner").join(begun, on="receipt", how="left")
     first = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) == 1
     rows = whole.select(
-        *_WHO, *_CARRIED, "statement", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
+        *_WHO, *_CARRIED, "network", "raw", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
         first.alias("first"), F.lit(now).alias("now"),
     ).mapInArrow(partial(_build_batches, oversize=lake.oversize), _BUILT)  # fmt: skip
     run = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
@@ -86,73 +88,66 @@ def plan(lake: Lake, differences: DataFrame, period: Period, now: int, *, dry_ru
     return Planned(run, notifications - expired, messages, expired, known)
 
 
-_CARRIED = ("envelope_id", "sender", "client_id", "topic", "channel", "wanted")
+_CARRIED = ("client_id", "key", "channel", "wanted")
 
 
 def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = batch.to_pylist()
-        raws = fetched(oversize, (row["statement"] for row in rows), (row["location"] for row in rows))
+        raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
         built = [_built(row, raw) for row, raw in zip(rows, raws, strict=True)]
         yield pa.RecordBatch.from_pylist(built, schema=_ARROW)
 
 
-def _built(row: Mapping[str, object], raw: bytes | None) -> dict[str, object]:
+def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
     """A row of the plan; what has expired, or is gone, has no route."""
     who = {name: row[name] for name in _WHO}
     nowhere = who | {"route": "", "message": None}
     if raw is None:
         return nowhere
-    match row:
-        case {"receipt": str(receipt), "observed_at": int(at), "now": int(now)}:
-            statement = decode(raw)
-        case _:
-            raise TypeError(f"no observation: {row['receipt']}")
-    if statement.expires_at * 1000 <= now:
+    envelope = network(row["network"]).decode(raw)
+    if envelope.expires_at * 1000 <= row["now"]:
         return nowhere
+    # As ingest sent it: what was too large for a message still is.
+    place = {"raw": raw} if row["location"] is None else {"location": row["location"]}
+    message = EnvelopeMessage(
+        network=row["network"], receipt=UUID(row["receipt"]), observed_at=row["observed_at"], **place
+    )
     if not row["begun"]:
-        # As ingest sent it: what was too large for a message still is.
-        place = {"statement": raw} if row["location"] is None else {"location": row["location"]}
-        message = EnvelopeMessage(receipt=UUID(receipt), observed_at=at, **place)
-        return who | {"route": STATEMENTS, "message": message.to_json() if row["first"] else None}
-    push = _push(row, statement.data, at, statement.expires_at)
+        return who | {"route": ENVELOPES, "message": message.to_json() if row["first"] else None}
+    recipient = Recipient(UUID(row["subscription_id"]), row["client_id"], Channel(row["channel"]))
+    # Where a secret condition says how it was wanted, an alert is what every channel can show.
+    wanted = Wanted(row["wanted"] or Wanted.ALERT)
+    push = PushMessage.of(message, envelope, row["key"], wanted, recipient)
     return who | {"route": str(push.channel), "message": push.to_json()}
 
 
-def _push(row: Mapping[str, object], data: bytes | None, observed_at: int, expires_at: int) -> PushMessage:
-    truncated = data is not None and len(data) > MAX_DATA_SIZE
-    same = {name: row[name] for name in (*_WHO, *_CARRIED) if name != "wanted"}
-    return PushMessage.model_validate(
-        same
-        | {"observed_at": observed_at, "expires_at": expires_at, "wanted": row["wanted"] or Wanted.ALERT}
-        | {"data": None if truncated else data, "truncated": truncated}
-    )
-
-
 def send(
-    lake: Lake, sqs: "SQSClient", queues: Mapping[str, str], per_second: float, tell: Callable[[int], None]
+    lake: EventLake, client: "SQSClient", queues: Mapping[str, str], per_second: float, report: Callable[[int], None]
 ) -> int:
-    """Send what is planned and not yet sent; returns how many messages went out. `queues` are URLs by route."""
+    """Send what is planned and not yet sent; returns how many messages went out, `report`ed as they grow.
+
+    `queues` are URLs by route.
+    """
     sent = 0
     for run in unfinished(lake):
         for batch in batched(_messages(lake, run), BATCH, strict=False):
             begun = time.monotonic()
-            for route in dict.fromkeys(route for _, route, _ in batch):
-                _send_batch(sqs, queues[route], [message for _, its, message in batch if its == route])
+            _send_batch(client, [(queues[route], SqsMessage(message)) for _, route, message in batch])
             _mark(lake, run, str(batch[-1][0]))
             sent += len(batch)
-            tell(sent)
+            report(sent)
             time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
         _mark(lake, run, _DONE)
     return sent
 
 
-def unfinished(lake: Lake) -> list[str]:
+def unfinished(lake: EventLake) -> list[str]:
     runs = [row["run"] for row in lake.plans().select("run").distinct().orderBy("run").collect()]
     return [run for run in runs if _checkpoint(lake, run) != _DONE]
 
 
-def _messages(lake: Lake, run: str) -> Iterator[tuple[int, str, str]]:
+def _messages(lake: EventLake, run: str) -> Iterator[tuple[int, str, str]]:
     """`place, route, message`, in order, a partition at a time."""
     mark = _checkpoint(lake, run)
     there: Column = (F.col("run") == run) & F.col("message").isNotNull()
@@ -161,18 +156,15 @@ def _messages(lake: Lake, run: str) -> Iterator[tuple[int, str, str]]:
         yield row["place"], row["route"], row["message"]
 
 
-def _send_batch(sqs: "SQSClient", queue_url: str, bodies: list[str]) -> None:
-    entries: list[SendMessageBatchRequestEntryTypeDef] = [
-        {"Id": str(number), "MessageBody": body} for number, body in enumerate(bodies)
-    ]
-    refused = sqs.send_message_batch(QueueUrl=queue_url, Entries=entries).get("Failed", [])
+def _send_batch(client: "SQSClient", messages: Sequence[tuple[str, SqsMessage]]) -> None:
+    refused = [reason for reason in sqs.send_to_queues(client, messages) if reason]
     if refused:
-        raise ReplayStopped(f"SQS refused {len(refused)} of {len(bodies)}: {refused[0]['Code']}")
+        raise ReplayStopped(f"SQS refused {len(refused)} of {len(messages)}: {refused[0]}")
 
 
-def _checkpoint(lake: Lake, run: str) -> str | None:
+def _checkpoint(lake: EventLake, run: str) -> str | None:
     return read_text(lake.path(f"{_CHECKPOINTS}/{run}"))
 
 
-def _mark(lake: Lake, run: str, mark: str) -> None:
+def _mark(lake: EventLake, run: str, mark: str) -> None:
     write_text(lake.path(f"{_CHECKPOINTS}/{run}"), mark)

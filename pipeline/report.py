@@ -3,28 +3,81 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, PushDecision
-from pipeline.cost import MILLION, PER_DECISION
-from pipeline.lake import HOUR_MS, Kind, Lake, Period
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.rules import in_force, rule_changes
+from pipeline.schemas import EventKind
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
 REPORTS = "reports"
+MILLION = 1_000_000
 _ACCURACY = 10_000
 
 
+class Units(NamedTuple):
+    """What is billed: the tables' read and write units, messages to SQS, records to Firehose."""
+
+    reads: float = 0
+    writes: float = 0
+    sent: float = 0
+    records: float = 0
+
+    @property
+    def dollars(self) -> float:
+        """For a million."""
+        tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
+        return tables + self.sent * SQS_REQUEST + self.records * FIREHOSE_RECORD_BYTES * FIREHOSE_BYTE
+
+
+_RECORDED = Units(records=1)
+_LOOKED_UP = Units(reads=0.5, records=1)
+
+PER_DECISION = {
+    "envelope/malformed": _RECORDED,
+    "envelope/unsupported_proof": _RECORDED,
+    "envelope/expired": _RECORDED,
+    "envelope/bad_signature": _RECORDED,
+    "envelope/unmatched": _LOOKED_UP,
+    "envelope/matched": _LOOKED_UP,
+    # The subscription is read; the record is the envelope's.
+    "notification/own_message": Units(reads=0.5),
+    "notification/not_pushable": Units(reads=0.5),
+    "notification/not_in_scope": Units(reads=0.5),
+    # And the pair's window.
+    "notification/rate_limited": Units(reads=1),
+    "notification/capped": Units(reads=1),
+    "notification/duplicate": Units(reads=1, writes=1),
+    "notification/queued": Units(reads=1, writes=2, sent=1),
+    # Dispatch reads the subscription, and emits an event in a record of its own.
+    "push/delivered": _LOOKED_UP,
+    "push/token_gone": Units(reads=0.5, writes=4, records=1),
+    "push/retry": Units(reads=0.5, sent=1, records=1),
+    "push/refused": _LOOKED_UP,
+    "push/stale": _RECORDED,
+    "push/subscription_gone": _LOOKED_UP,
+    "push/misconfigured": Units(reads=0.5, sent=1, records=1),
+}
+"""What each decision costs, by stage, as the ledger of docs/cost.md has it: the tables, what is sent on, and the events.
+
+Each counts as if it came one at a time, so a busy hour costs less. As in the ledger, the Lambdas' time and what SQS
+bills for receiving are not in it.
+"""
+
+
 @dataclass(frozen=True)
-class Tables:
+class ReportTables:
     """The report's tables, by name; each is small enough for a page."""
 
     by_name: Mapping[str, DataFrame]
 
-    def write(self, lake: Lake, period: Period) -> str:
+    def write(self, lake: EventLake, period: Period) -> str:
         """Below one folder for the period; a later run replaces it."""
         folder = f"{REPORTS}/from={period.start}/to={period.end}"
         for name, table in self.by_name.items():
@@ -32,26 +85,25 @@ class Tables:
         return lake.path(folder)
 
 
-def report(lake: Lake, period: Period, now: int) -> Tables:
+def report(lake: EventLake, period: Period, now: int) -> ReportTables:
     since = Period(period.start, now)
-    statements = once(lake.read(Kind.STATEMENT, since), "receipt").where(period.has(F.col("at"))).persist()
-    told = (
-        once(lake.read(Kind.NOTIFICATION, since), "receipt", "subscription_id").where(period.has(F.col("at"))).persist()
-    )
-    tried = lake.read(Kind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
+    envelopes = once(lake.read(EventKind.ENVELOPE, since), "receipt").where(period.has(F.col("at"))).persist()
+    decided = once(lake.read(EventKind.NOTIFICATION, since), "receipt", "subscription_id")
+    notified = decided.where(period.has(F.col("at"))).persist()
+    tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
     rules = in_force(
-        rule_changes(lake.read(Kind.RULES, since_ever(now))), lake.read(Kind.SUBSCRIPTION, since_ever(now))
+        rule_changes(lake.read(EventKind.RULES, since_ever(now))), lake.read(EventKind.SUBSCRIPTION, since_ever(now))
     )
-    return Tables({
-        "funnel": funnel(statements, told, pushes),
+    return ReportTables({
+        "funnel": funnel(envelopes, notified, pushes),
         "latency": latency(pushes, "hour"),
         "latency_whole": latency(pushes),
-        "drops": drops(statements, told, pushes),
+        "drops": drops(envelopes, notified, pushes),
         "dead_tokens": dead_tokens(pushes),
-        "senders": senders(told),
+        "senders": senders(notified),
         "rules": rules_by_hour(rules, period),
-        "cost": cost(statements, told, pushes),
+        "cost": cost(envelopes, notified, pushes),
     })  # fmt: skip
 
 
@@ -65,13 +117,13 @@ def once(rows: DataFrame, *key: str) -> DataFrame:
     return rows.groupBy(*key).agg(whole).select("last.*")
 
 
-def funnel(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
-    """`hour, channel, stage, count`: statements seen, and by channel what was wanted, queued and delivered."""
+def funnel(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFrame:
+    """`hour, channel, stage, count`: envelopes decided, and by channel what was wanted, queued and delivered."""
     delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
-    queued = told.where(F.col("decision") == NotificationDecision.QUEUED)
+    queued = notified.where(F.col("decision") == NotificationDecision.QUEUED)
     parts = (
-        _staged(statements, "statements", F.lit("all")),
-        _staged(told, "wanted", F.col("channel")),
+        _staged(envelopes, "envelopes", F.lit("all")),
+        _staged(notified, "wanted", F.col("channel")),
         _staged(queued, "queued", F.col("channel")),
         _staged(delivered, "delivered", F.col("channel")),
     )
@@ -87,15 +139,15 @@ def latency(pushes: DataFrame, *by: str) -> DataFrame:
     """`p50, p90, p99, count` in milliseconds from observed to delivered, by `channel` and `by`."""
     delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
     values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
-    dated = delivered.select(_hour(), F.col("channel").alias("channel"), "latency_ms")
+    dated = delivered.select(_hour(), "channel", "latency_ms")
     return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")
 
 
-def drops(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
+def drops(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFrame:
     """`stage, decision, reason, count` of all that went no further; `unmatched` is how it should be."""
     parts = (
-        (statements, "statement", ["matched"]),
-        (told, "notification", [NotificationDecision.QUEUED]),
+        (envelopes, "envelope", [EnvelopeDecision.MATCHED]),
+        (notified, "notification", [NotificationDecision.QUEUED]),
         (pushes, "push", [PushDecision.DELIVERED, PushDecision.RETRY]),
     )
     ended = (_ended(rows, stage, [str(word) for word in passed]) for rows, stage, passed in parts)
@@ -105,20 +157,20 @@ def drops(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFram
 def dead_tokens(pushes: DataFrame) -> DataFrame:
     """`hour, channel, subscriptions` whose token turned out to be dead."""
     gone = pushes.where(F.col("decision") == PushDecision.TOKEN_GONE)
-    dated = gone.select(_hour(), F.col("channel").alias("channel"), "subscription_id")
+    dated = gone.select(_hour(), "channel", "subscription_id")
     counted = dated.groupBy("hour", "channel").agg(F.countDistinct("subscription_id").alias("subscriptions"))
     return counted.orderBy("hour", "channel")
 
 
-def senders(told: DataFrame) -> DataFrame:
-    """`sender, notifications, receivers, rate_limited`: the heaviest and the most limited, by key (hex)."""
+def senders(notified: DataFrame) -> DataFrame:
+    """`sender, notifications, receivers, rate_limited`: the heaviest and the most limited, in hex; where there is one."""
     limited = F.count_if(F.col("decision") == NotificationDecision.RATE_LIMITED).alias("rate_limited")
-    counted = told.groupBy("sender").agg(
-        F.count("*").alias("notifications"), F.approx_count_distinct("client_id").alias("receivers"), limited
+    counted = (
+        notified.where(F.col("sender").isNotNull())
+        .groupBy("sender")
+        .agg(F.count("*").alias("notifications"), F.approx_count_distinct("client_id").alias("receivers"), limited)
     )
-    named = counted.select(
-        F.lower(F.hex("sender")).alias("sender"), "notifications", "receivers", "rate_limited"
-    )
+    named = counted.select(F.lower(F.hex("sender")).alias("sender"), "notifications", "receivers", "rate_limited")
     heaviest = named.orderBy(F.desc("notifications")).limit(TOP)
     most_limited = named.where(F.col("rate_limited") > 0).orderBy(F.desc("rate_limited")).limit(TOP)
     return heaviest.unionByName(most_limited).distinct().orderBy(F.desc("notifications"))
@@ -138,11 +190,11 @@ def rules_by_hour(rules: DataFrame, period: Period) -> DataFrame:
     return counted.select(F.col("moment").alias("hour"), "rules").orderBy("hour")
 
 
-def cost(statements: DataFrame, told: DataFrame, pushes: DataFrame) -> DataFrame:
-    """`stage, decision, count, dollars`, by what each decision costs: `pipeline.cost`."""
+def cost(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFrame:
+    """`stage, decision, count, dollars`, by what each decision costs."""
     dollars = {decision: units.dollars / MILLION for decision, units in PER_DECISION.items()}
     prices = F.create_map(*(F.lit(part) for price in dollars.items() for part in price))
-    stages = (("statement", statements), ("notification", told), ("push", pushes))
+    stages = (("envelope", envelopes), ("notification", notified), ("push", pushes))
     counts = [
         rows.groupBy("decision").count().select(F.lit(stage).alias("stage"), "decision", "count")
         for stage, rows in stages

@@ -18,39 +18,45 @@ from clarion.events import EventLog, SubscriptionChanged
 from clarion.rulesets import Unchanged
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription
-from pipeline.lake import DAY_MS, Kind, Lake, Period
+from pipeline.lake import DAY_MS, EventLake, Period
 from pipeline.rules import REMOVED, latest_subscriptions
+from pipeline.schemas import EventKind
 
 SLACK_MS = 60_000
-"""An event may be dated a little before or after the write that it tells of."""
+"""An event may be dated a little before or after the write that it records."""
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetireAfter:
     """Days that a subscription may be dead, or idle."""
 
     dead: int = 30
     idle: int = 180
 
 
-def listed(lake: Lake, now: int, patience: Patience) -> DataFrame:
+def listed(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     """`subscription_id, client_id, status, why, since`: what to retire, and since when it has been of no use."""
     everything = Period(0, now)
-    latest = latest_subscriptions(lake.read(Kind.SUBSCRIPTION, everything)).where(F.col("status") != REMOVED)
-    ruled = lake.read(Kind.RULES, everything).groupBy("subscription_id").agg(F.max("at").alias("ruled_at"))
-    told = lake.read(Kind.NOTIFICATION, Period(now - patience.idle * DAY_MS, now))
-    matched = told.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
+    latest = latest_subscriptions(lake.read(EventKind.SUBSCRIPTION, everything)).where(F.col("status") != REMOVED)
+    ruled = lake.read(EventKind.RULES, everything).groupBy("subscription_id").agg(F.max("at").alias("ruled_at"))
+    notified = lake.read(EventKind.NOTIFICATION, Period(now - after.idle * DAY_MS, now))
+    matched = notified.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
     whole = latest.join(ruled, on="subscription_id", how="left").join(matched, on="subscription_id", how="left")
     used = F.greatest("at", "ruled_at", "matched_at")
-    dead = (F.col("status") == SubscriptionStatus.INVALID) & (F.col("at") <= now - patience.dead * DAY_MS)
-    why = F.when(dead, F.lit("dead")).when(used <= now - patience.idle * DAY_MS, F.lit("idle"))
+    dead = (F.col("status") == SubscriptionStatus.INVALID) & (F.col("at") <= now - after.dead * DAY_MS)
+    why = F.when(dead, F.lit("dead")).when(used <= now - after.idle * DAY_MS, F.lit("idle"))
     since = F.when(dead, F.col("at")).otherwise(used)
     judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))
     return judged.where(F.col("why").isNotNull())
 
 
-def retire(retired: DataFrame, connection: Connection, events: EventLog, now: int, tell: Callable[[int], None]) -> int:
-    """Remove them, client by client; what has changed since the lake knew of it stays. Returns how many went."""
+def retire(
+    retired: DataFrame, connection: Connection, events: EventLog, now: int, report: Callable[[int], None]
+) -> int:
+    """Remove them, client by client; what has changed since the lake knew of it stays.
+
+    Returns how many were removed; `report` is called with that as it grows.
+    """
     removed = 0
     rows = retired.select("client_id", "subscription_id", "status", "since").orderBy("client_id").toLocalIterator()
     for client_id, of_client in groupby(rows, key=itemgetter("client_id")):
@@ -62,7 +68,7 @@ def retire(retired: DataFrame, connection: Connection, events: EventLog, now: in
             events.flush()
             for row in gone:
                 erase(connection, row.subscription_id)
-        tell(removed)
+        report(removed)
     return removed
 
 

@@ -1,20 +1,47 @@
-"""When each rule was in force, from the changes of rules and of subscriptions.
+"""When each rule was in force, and how the rules of its time wanted an envelope.
+
+    rules, subscriptions ──▶ in_force ──┐
+    envelopes, by each of their keys ───┴──▶ asked ──▶ with_wanted ──▶ expected
 
 A rule counts while it is in the generation that its subscription has, and the subscription is active.
 """
 
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from clarion.decisions import SubscriptionStatus
+from clarion.decisions import SubscriptionStatus, Wanted
+from clarion.networks import Rule, network
+from pipeline.lake import FOREVER
+from pipeline.verify import fetched
 
 REMOVED = "removed"
-FOREVER = (1 << 63) - 1
-PAIR = ("sender", "topic")
+HOT_RULES = 100_000
+"""A key that more rules name than this is spread over several tasks."""
+SALTS = 16
+BROADCAST_KEYS = 200_000
+"""Keys of 65 bytes: some 20 MB in each executor."""
+CONDITION = ("condition", "condition_digest")
+
+_WHO = ("receipt", "subscription_id")
+_SAME = ("network", "envelope_id", "sender", "client_id", "channel")
+_ANSWERS = StructType([
+    StructField("receipt", StringType()),
+    StructField("key", BinaryType()),
+    StructField("condition", BinaryType()),
+    StructField("wanted", StringType()),
+])  # fmt: skip
+_ARROW = pa.schema(
+    [("receipt", pa.string()), ("key", pa.binary()), ("condition", pa.binary()), ("wanted", pa.string())]
+)
 
 
 def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """`subscription_id, client_id, channel, sender, topic, wanted, since, until`.
+    """`subscription_id, client_id, channel, key, condition, condition_digest, since, until`.
 
     A row says that the rule was in force from `since` up to but without `until`, in UNIX milliseconds. `rules` are
     as `rule_changes` gives them, `subscriptions` are of the lake's kind.
@@ -24,8 +51,8 @@ def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
         "subscription_id",
         "client_id",
         "channel",
-        *PAIR,
-        "wanted",
+        "key",
+        *CONDITION,
         F.greatest("rule_since", "subscription_since").alias("since"),
         F.least("rule_until", "subscription_until").alias("until"),
     )
@@ -34,17 +61,16 @@ def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 def rule_changes(changes: DataFrame) -> DataFrame:
     """The lake's kind `rules`, a row for each rule."""
-    one = F.inline("rules")
-    return changes.select("at", "change", "subscription_id", "generation", "revision", one)
+    return changes.select("at", "change", "subscription_id", "generation", "revision", F.inline("rules"))
 
 
 def rule_spans(changes: DataFrame) -> DataFrame:
-    """From each addition of a rule to the next word about it."""
-    same_rule = Window.partitionBy("subscription_id", "generation", *PAIR).orderBy("revision", "at", "change")
+    """From each addition of a rule, or of another condition, to the next change of it."""
+    same_rule = Window.partitionBy("subscription_id", "generation", "key").orderBy("revision", "at", "change")
     until = F.lead("at", 1, FOREVER).over(same_rule)
     spans = changes.withColumn("rule_until", until).where(F.col("change") == "added")
     return spans.select(
-        "subscription_id", "generation", *PAIR, "wanted", F.col("at").alias("rule_since"), "rule_until"
+        "subscription_id", "generation", "key", *CONDITION, F.col("at").alias("rule_since"), "rule_until"
     )
 
 
@@ -69,6 +95,117 @@ def latest_subscriptions(changes: DataFrame) -> DataFrame:
     return changes.groupBy("subscription_id").agg(last).select("last.*")
 
 
+def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
+    """The rules that name a key of some envelope: of all rules there are, usually few."""
+    keys = envelopes.select(F.explode("keys").alias("key")).distinct().persist()
+    return rules.join(_broadcast_if_few(keys), on="key", how="leftsemi")
+
+
+def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
+    """One row for each receipt, subscription and rule that may have been in force for one of the envelope's keys.
+
+    `envelopes` have `receipt, network, envelope_id, sender, keys, first_at, last_at`: between these two times the
+    live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
+    that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
+    index lags behind its table and clocks differ. `place` is the key's among the envelope's. The `condition` is null
+    if only its digest is known.
+    """
+    exploded = envelopes.select(
+        "receipt",
+        "network",
+        "envelope_id",
+        "sender",
+        "first_at",
+        "last_at",
+        F.posexplode("keys").alias("place", "key"),
+    )
+    left, right = salted(exploded, rules, hot_rules)
+    overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
+    throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
+    condition = F.when(F.col("condition_digest").isNull(), F.coalesce("condition", F.lit(b"")))
+    matched = left.join(right, on=["key", "salt"], how="inner").where(overlap)
+    return matched.select(
+        *_WHO, *_SAME, "first_at", "place", "key", condition.alias("condition"), throughout.alias("certain")
+    )
+
+
+def salted(envelopes: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[DataFrame, DataFrame]:
+    """Both sides with a `salt`, so that the many rules of a hot key don't all end in one task.
+
+    Its few envelopes are repeated for each salt; for every other key the salt is 0 on both sides.
+    """
+    hot = rules.groupBy("key").count().where(F.col("count") > hot_rules).select("key", F.lit(True).alias("hot"))
+    salts = F.when(F.col("hot"), F.sequence(F.lit(0), F.lit(SALTS - 1))).otherwise(F.array(F.lit(0)))
+    left = envelopes.join(F.broadcast(hot), on="key", how="left").withColumn("salt", F.explode(salts)).drop("hot")
+    salt = F.when(F.col("hot"), F.pmod(F.hash("subscription_id"), F.lit(SALTS))).otherwise(F.lit(0))
+    right = rules.join(F.broadcast(hot), on="key", how="left").withColumn("salt", salt).drop("hot")
+    return left, right
+
+
+def with_wanted(matched: DataFrame, observed: DataFrame, oversize: str | None) -> DataFrame:
+    """What was `asked`, with `wanted`: the network's answer, null if the condition is not known.
+
+    `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that some rule names.
+    """
+    rule = F.struct("key", "condition")
+    questions = matched.where(F.col("condition").isNotNull()).groupBy("receipt")
+    asking = questions.agg(F.min("first_at").alias("decided_at"), F.collect_set(rule).alias("rules")).persist()
+    rows = observed.select("receipt", "network", "raw", "location").join(_broadcast_if_few(asking), on="receipt")
+    answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
+    once = answers.dropDuplicates(["receipt", "key", "condition"])
+    return matched.join(once, on=["receipt", "key", "condition"], how="left")
+
+
+def expected(answered: DataFrame) -> DataFrame:
+    """One row for each receipt and subscription, of what `with_wanted` gives: how the envelope was wanted.
+
+    Of several rules, `wanted` is of the least rank, and `key` the first of those that push; what was certainly in
+    force comes before what may have been. If no rule pushes, `refusal` says why not. `unjudged` are those for which
+    nobody can say, because of a rule whose condition is not known.
+    """
+    pushes = F.col("wanted").isin(*(str(wanted) for wanted in Wanted if wanted.pushes))
+    unknown = F.col("wanted").isNull()
+    by_rank = F.create_map(*(F.lit(part) for wanted in Wanted for part in (str(wanted), wanted.rank)))
+    rank = F.struct(by_rank[F.col("wanted")], "place")
+    usefulness = F.when(pushes, 0).when(unknown, 1).otherwise(2)
+    certain, doubtful = F.max(F.coalesce(pushes, F.lit(False)) & F.col("certain")), F.max(unknown)
+    decided = answered.groupBy(*_WHO).agg(
+        *(F.any_value(name).alias(name) for name in _SAME),
+        F.min_by("key", F.struct(usefulness, ~F.col("certain"), "place")).alias("key"),
+        F.min_by(F.when(pushes, F.col("wanted")), F.when(pushes, rank)).alias("wanted"),
+        F.min_by("wanted", F.when(~unknown, rank)).alias("first_refusal"),
+        certain.alias("certain"),
+        (doubtful & ~certain).alias("unjudged"),
+    )
+    refused = F.col("wanted").isNull() & ~F.col("unjudged")
+    return decided.withColumn("refusal", F.when(refused, F.col("first_refusal"))).drop("first_refusal")
+
+
+def answer_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.to_pylist()
+        raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
+        found = [answer for row, raw in zip(rows, raws, strict=True) if raw for answer in _answers(row, raw)]
+        yield pa.RecordBatch.from_pylist(found, schema=_ARROW)
+
+
+def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
+    """How each of the rules that name an envelope wants it."""
+    match row:
+        case {"network": str(name), "decided_at": int(at), "rules": list(rules)}:
+            envelope = network(name).decode(raw)
+        case _:
+            raise TypeError(f"no observation: {row['receipt']}")
+    for rule in rules:
+        wanted = network(name).wants(envelope, Rule(rule["key"], rule["condition"]), at)
+        yield {"receipt": row["receipt"], **rule, "wanted": str(wanted)}
+
+
+def _broadcast_if_few(rows: DataFrame) -> DataFrame:
+    """`rows` are persisted, since they are counted first."""
+    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
+
+
 def _in_order() -> tuple[Column, ...]:
-    """Revisions order what clocks can't; words of one revision go by their time, and a removal is the last one."""
+    """Revisions order what clocks can't; changes of one revision go by their time, and a removal is the last one."""
     return F.col("revision"), F.col("at"), F.col("generation"), F.col("status") == REMOVED

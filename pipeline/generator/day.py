@@ -5,10 +5,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, EnvelopeDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision
 from pipeline.generator import faults, live, people, traffic
-from pipeline.generator.plan import Plan
-from pipeline.lake import RAW, SCHEMAS, VERSION, Kind, Lake, hour_columns
+from pipeline.generator.plan import NETWORK, Plan
+from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
+from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _MADE = "made"
 _BUFFERED_MS = 90_000
@@ -16,7 +17,7 @@ _AN_HOUR_LATE_MS = 3_600_000
 _QUEUED = str(NotificationDecision.QUEUED)
 
 
-def generate(lake: Lake, plan: Plan, *, compacted: bool = False) -> None:
+def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
     """Write the day as the stream would leave it or, if `compacted`, as Parquet at once; and its answers."""
     kinds = make(lake, plan)
     if compacted:
@@ -26,51 +27,53 @@ def generate(lake: Lake, plan: Plan, *, compacted: bool = False) -> None:
         write_raw(lake, kinds, plan)
 
 
-def generate_observed(lake: Lake, plan: Plan) -> None:
+def generate_observed(lake: EventLake, plan: Plan) -> None:
     """Only what was observed in such a day, without anything that came of it."""
     made = traffic.signed(traffic.drafts(lake.spark, plan), plan)
-    rows = _observed(traffic.observations(made, plan))
-    lake.write(Kind.OBSERVED, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
+    rows = _observed(traffic.observations(made, plan)).withColumn("network", F.lit(NETWORK))
+    lake.write(EventKind.OBSERVED, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
 
 
-def answers(lake: Lake) -> DataFrame:
+def answers(lake: EventLake) -> DataFrame:
     """`receipt, subscription_id, difference`: what a reconciliation of the day should find."""
     return lake.spark.read.parquet(lake.path(f"{_MADE}/answers"))
 
 
-def make(lake: Lake, plan: Plan) -> dict[Kind, DataFrame]:
+def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
     """The rows of each kind; each step is written down, since signatures differ each time and plans would grow."""
     spark = lake.spark
     made = _kept(lake, "statements", traffic.signed(traffic.drafts(spark, plan), plan))
     shown = live.decided(traffic.observations(made, plan), plan)
     crowd = _kept(lake, "people", people.subscriptions(spark, plan))
     rules = _kept(lake, "rules", people.rules(crowd, plan))
-    wanted = _kept(lake, "wanted", live.wants(shown.drop("statement"), rules, crowd))
+    wanted = _kept(lake, "wanted", live.wants(shown.drop("raw"), rules, crowd))
     deaths = _kept(lake, "deaths", live.deaths(wanted))
     wanted = wanted.join(deaths, on="sub", how="left")
     alive = F.col("invalid_at").isNull() | (F.col("decided_at") < F.col("invalid_at"))
     healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
-    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy), plan))
+    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy, plan.limit), plan))
     intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
     _kept(lake, "answers", faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
-    notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_told())
-    return {
-        Kind.OBSERVED: _observed(shown),
-        Kind.STATEMENT: live.statements(shown, _told(notified)),
-        Kind.NOTIFICATION: live.notification_rows(notified.where(~_fault("undecided", "mistold")), plan),
-        Kind.PUSH: live.pushes(_tried(notified), plan),
-        Kind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
-        Kind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
+    notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_recorded())
+    kinds = {
+        EventKind.OBSERVED: _observed(shown),
+        EventKind.ENVELOPE: live.envelopes(shown, _of_envelopes(notified)),
+        EventKind.NOTIFICATION: live.notification_rows(notified.where(~_fault("undecided", "misjudged")), plan),
+        EventKind.PUSH: live.pushes(_tried(notified), plan),
+        EventKind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
+        EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
+        EventKind.LIMITS: _limits(lake, plan),
     }
+    return {kind: rows.withColumn("network", F.lit(NETWORK)) for kind, rows in kinds.items()}
 
 
-def _kept(lake: Lake, name: str, rows: DataFrame) -> DataFrame:
+def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
     path = lake.path(f"{_MADE}/{name}")
     rows.write.mode("overwrite").parquet(path)
     return lake.spark.read.parquet(path)
 
 
-def write_raw(lake: Lake, kinds: dict[Kind, DataFrame], plan: Plan) -> None:
+def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) -> None:
     """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour late, some come twice."""
     lines = reduce(DataFrame.unionByName, (_lines(rows, kind) for kind, rows in kinds.items()))
     throw = plan.dice("arrival", "value")
@@ -82,7 +85,7 @@ def write_raw(lake: Lake, kinds: dict[Kind, DataFrame], plan: Plan) -> None:
     rows.write.mode("overwrite").partitionBy("day", "hour").option("compression", "gzip").text(lake.path(RAW))
 
 
-def _lines(rows: DataFrame, kind: Kind) -> DataFrame:
+def _lines(rows: DataFrame, kind: EventKind) -> DataFrame:
     """As `clarion.events` writes them: what is null is left out."""
     fields = [_as_json(F.col(field.name), field.name, rows).alias(field.name) for field in SCHEMAS[kind].fields]
     line = F.to_json(F.struct(F.lit(VERSION).alias("version"), F.lit(str(kind)).alias("event"), *fields))
@@ -90,7 +93,7 @@ def _lines(rows: DataFrame, kind: Kind) -> DataFrame:
 
 
 def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
-    if name == "statement":
+    if name == "raw":
         return F.translate(F.base64(value), "+/", "-_")
     if name == "rules":
         return F.transform(value, _rule_as_json)
@@ -98,31 +101,39 @@ def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
 
 
 def _rule_as_json(rule: Column) -> Column:
-    keys = [F.lower(F.hex(rule[name])).alias(name) for name in ("sender", "topic")]
-    return F.struct(*keys, rule["wanted"].alias("wanted"))
+    return F.struct(*(F.lower(F.hex(rule[name])).alias(name) for name in RULE.names))
 
 
 def _observed(shown: DataFrame) -> DataFrame:
     at = F.col("observed_at").alias("at")
-    return shown.select(at, "receipt", "observed_at", "statement", F.lit(None).cast("string").alias("location"))
+    return shown.select(at, "receipt", "observed_at", "raw", F.lit(None).cast("string").alias("location"))
+
+
+def _limits(lake: EventLake, plan: Plan) -> DataFrame:
+    """Loaded before the day, once and for all."""
+    limit, cap = plan.limit, plan.limits.cap
+    row = (plan.start - DAY_MS, limit.count, limit.window, limit.cooldown, cap.count, cap.window)
+    return lake.spark.createDataFrame(
+        [row], "at long, count long, window long, cooldown long, cap long, cap_window long"
+    )
 
 
 def _fault(*names: str) -> Column:
     return F.coalesce(F.col("fault").isin(*names), F.lit(False))
 
 
-def _as_told() -> Column:
+def _as_recorded() -> Column:
     limited, pushed = _fault("limited"), _fault("repeated", "overrun")
-    told = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
-    return told.otherwise(F.col("decision"))
+    recorded = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
+    return recorded.otherwise(F.col("decision"))
 
 
-def _told(notified: DataFrame) -> DataFrame:
-    told = F.when(_fault("mistold"), EnvelopeDecision.BAD_SIGNATURE).otherwise(EnvelopeDecision.MATCHED)
-    return notified.groupBy("receipt").agg(F.min(told).alias("decision"))
+def _of_envelopes(notified: DataFrame) -> DataFrame:
+    decision = F.when(_fault("misjudged"), EnvelopeDecision.BAD_SIGNATURE).otherwise(EnvelopeDecision.MATCHED)
+    return notified.groupBy("receipt").agg(F.min(decision).alias("decision"))
 
 
 def _tried(notified: DataFrame) -> DataFrame:
-    tried = (F.col("decision") == _QUEUED) & ~_fault("lost", "undecided", "mistold")
+    tried = (F.col("decision") == _QUEUED) & ~_fault("lost", "undecided", "misjudged")
     delay = F.when(_fault("late"), faults.LATE_MS).otherwise(0)
     return notified.where(tried).withColumn("delay", delay)

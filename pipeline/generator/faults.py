@@ -4,12 +4,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
-from pipeline.differences import Difference
+from pipeline.findings import Difference
 from pipeline.generator.live import GENUINE
 from pipeline.generator.plan import Plan
 from pipeline.generator.traffic import FLOOD, OF_FLOODS
 
-SETTLED_MS = 60_000
+STEADY_MS = 60_000
 """Faults keep this far from every change of rules, where nobody can say what is right."""
 LATE_MS = 300_000
 _SAME = ("receipt", "subscription_id")
@@ -23,16 +23,16 @@ def with_faults(notified: DataFrame, plan: Plan) -> DataFrame:
     """
     clean = (
         (F.col("decision") == NotificationDecision.QUEUED)
-        & ~F.col("flood") & ~F.col("shown_twice") & F.col("dies_at").isNull() & settled()
+        & ~F.col("flood") & ~F.col("shown_twice") & F.col("dies_at").isNull() & steady()
     )  # fmt: skip
     throw = plan.dice("fault", "m", "sub")
-    fault = F.when(clean & (plan.dice("mistold", "m") < plan.faults.mistold), F.lit("mistold"))
+    fault = F.when(clean & (plan.dice("misjudged", "m") < plan.faults.misjudged), F.lit("misjudged"))
     top = 0
     for name in ("lost", "undecided", "limited", "late"):
         share = getattr(plan.faults, name)
         fault = fault.when(clean & throw.between(top, top + share - 1), F.lit(name))
         top += share
-    again = (F.col("decision") == NotificationDecision.DUPLICATE) & settled() & F.col("dies_at").isNull()
+    again = (F.col("decision") == NotificationDecision.DUPLICATE) & steady() & F.col("dies_at").isNull()
     fault = fault.when(again & (throw < plan.faults.repeated), F.lit("repeated"))
     return notified.withColumn("fault", fault.when(_overruns(plan), F.lit("overrun")))
 
@@ -41,8 +41,8 @@ def intruders(wanted: DataFrame, plan: Plan) -> DataFrame:
     """Pushes that nothing bears out: of forged statements, and for rules that were gone."""
     alone = ~F.col("outage") & F.col("dies_at").isNull() & F.col("flips_at").isNull() & (F.col("copy") == 0)
     throw = plan.dice("intruder", "m", "sub")
-    forged = (F.col("kind") == "forged") & F.col("until").isNull() & (F.col("since") < F.col("decided_at") - SETTLED_MS)
-    outlived = F.col("kind").isin(*GENUINE) & ~F.col("flood") & (F.col("until") < F.col("decided_at") - SETTLED_MS)
+    forged = (F.col("kind") == "forged") & F.col("until").isNull() & (F.col("since") < F.col("decided_at") - STEADY_MS)
+    outlived = F.col("kind").isin(*GENUINE) & ~F.col("flood") & (F.col("until") < F.col("decided_at") - STEADY_MS)
     fault = F.when(forged & (throw < plan.faults.forged), F.lit("forged")).when(
         outlived & (throw < plan.faults.outlived), F.lit("outlived")
     )
@@ -52,30 +52,31 @@ def intruders(wanted: DataFrame, plan: Plan) -> DataFrame:
 def answers(befallen: DataFrame, intruding: DataFrame, missed: DataFrame) -> DataFrame:
     """`receipt, subscription_id, difference`: all that a reconciliation should find."""
     planted = befallen.unionByName(intruding, allowMissingColumns=True).where(F.col("fault").isNotNull())
-    told = F.create_map(*(F.lit(part) for pair in _DIFFERENCES.items() for part in pair))
-    found = planted.select(*_SAME, told[F.col("fault")].alias("difference"))
+    differences = F.create_map(*(F.lit(part) for pair in _DIFFERENCES.items() for part in pair))
+    found = planted.select(*_SAME, differences[F.col("fault")].alias("difference"))
     return found.unionByName(missed.select(*_SAME, F.lit(str(Difference.MISSING)).alias("difference")))
 
 
 def missed(wanted: DataFrame, notified: DataFrame) -> DataFrame:
     """What the outage swallowed and no second showing brought."""
-    swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & settled())
+    swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & steady())
     first = swallowed.groupBy("m", "sub").agg(F.min_by(F.struct(*_SAME), "copy").alias("who"))
     brought = notified.where(F.col("decision") == NotificationDecision.QUEUED).select("m", "sub")
     return first.join(brought, on=["m", "sub"], how="leftanti").select("who.*")
 
 
-def settled() -> Column:
+def steady() -> Column:
     """Whether the rule was in force well before and after the decision."""
     at = F.col("decided_at")
-    ends = F.coalesce(F.least("until", "invalid_at"), at + 2 * SETTLED_MS)
-    far = F.col("flips_at").isNull() | (F.abs(F.col("flips_at") - at) > SETTLED_MS)
-    return (F.col("since") < at - SETTLED_MS) & (ends > at + SETTLED_MS) & far
+    ends = F.coalesce(F.least("until", "invalid_at"), at + 2 * STEADY_MS)
+    far = F.col("flips_at").isNull() | (F.abs(F.col("flips_at") - at) > STEADY_MS)
+    return (F.col("since") < at - STEADY_MS) & (ends > at + STEADY_MS) & far
 
 
 def _overruns(plan: Plan) -> Column:
-    """The last notification of a flood, for the first of its subscriptions."""
-    last = F.col("flood") & ((F.col("m") + 1 - OF_FLOODS) % FLOOD == 0) & (F.col("sub") % 2 == 0)
+    """The last notification of a flood, for the first of its subscriptions, if it was over the limit."""
+    refused = F.col("decision") == NotificationDecision.RATE_LIMITED
+    last = refused & F.col("flood") & ((F.col("m") + 1 - OF_FLOODS) % FLOOD == 0) & (F.col("sub") % 2 == 0)
     return last & F.lit(plan.faults.overrun)
 
 
@@ -83,7 +84,7 @@ _DIFFERENCES = {
     "lost": str(Difference.MISSING),
     "undecided": str(Difference.MISSING),
     "limited": str(Difference.WRONGLY_DROPPED),
-    "mistold": str(Difference.WRONGLY_DROPPED),
+    "misjudged": str(Difference.WRONGLY_DROPPED),
     "late": str(Difference.LATE),
     "repeated": str(Difference.UNEXPECTED),
     "overrun": str(Difference.UNEXPECTED),

@@ -1,23 +1,24 @@
-"""The live system's part, played naively: who was told of what, and how their pushes went."""
+"""The live system's part, played naively: what was decided for whom, and how the pushes went."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
-from pipeline.generator.people import topic_key
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.limiter import Limit
+from pipeline.generator.people import rule_key
 from pipeline.generator.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-GENUINE = ("ordinary", "standing")
-LIMIT, WINDOW_MS, COOLDOWN_MS = 30, 60_000, 120_000
+GENUINE = ("ordinary", "lasting")
 _GONE_AFTER_MS = 400
-_DECIDED = "sender long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
+_DECIDED = "author long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
 _FATES = {
     "malformed": EnvelopeDecision.MALFORMED,
     "foreign": EnvelopeDecision.UNSUPPORTED_PROOF,
@@ -36,9 +37,9 @@ def decided(shown: DataFrame, plan: Plan) -> DataFrame:
 
 def wants(shown: DataFrame, rules: DataFrame, people: DataFrame) -> DataFrame:
     """Each observation with each subscription that has or had or will have a rule for it."""
-    of_rules = shown.join(rules, on=["sender", "topic"], how="inner")
+    of_rules = shown.join(rules, on=["author", "topic"], how="inner")
     return of_rules.join(people.drop("flips_at"), on="sub", how="inner").select(
-        "m", "copy", "receipt", "sender", "topic", "kind", "flood", "shown_twice", "outage", "observed_at", "decided_at",
+        "m", "copy", "receipt", "author", "topic", "kind", "flood", "shown_twice", "outage", "observed_at", "decided_at",
         "envelope_id", "sender", "sub", "client", "subscription_id", "client_id", "channel", "dies_at",
         "since", "until", "flips_at",
     )  # fmt: skip
@@ -55,49 +56,49 @@ def deaths(wanted: DataFrame) -> DataFrame:
     return tried.groupBy("sub").agg((F.min("decided_at") + _GONE_AFTER_MS).alias("invalid_at"))
 
 
-def notifications(wanted: DataFrame) -> DataFrame:
+def notifications(wanted: DataFrame, limit: Limit) -> DataFrame:
     """The wants that were decided on, with `decision` and `order`."""
-    pair = Window.partitionBy("sender", "client")
+    pair = Window.partitionBy("author", "client")
     same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
     counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("place", F.row_number().over(same))
     simple = F.when(F.col("place") == 1, NotificationDecision.QUEUED).otherwise(NotificationDecision.DUPLICATE)
-    quiet = counted.where(F.col("of_pair") <= LIMIT).select(
+    quiet = counted.where(F.col("of_pair") <= limit.count).select(
         *wanted.columns,
         simple.alias("decision"),
         F.lit(None).cast("long").alias("order"),
         F.lit(None).cast("boolean").alias("counted"),
     )
-    loud = counted.where(F.col("of_pair") > LIMIT)
-    asked = loud.select("sender", "client", "m", "copy", "sub", "observed_at", "decided_at")
-    told = asked.groupBy("sender", "client").applyInPandas(_limited, _DECIDED)
-    rest = loud.join(told, on=["sender", "client", "m", "copy", "sub"], how="inner")
+    loud = counted.where(F.col("of_pair") > limit.count)
+    asked = loud.select("author", "client", "m", "copy", "sub", "observed_at", "decided_at")
+    decided = asked.groupBy("author", "client").applyInPandas(partial(_limited, limit=limit), _DECIDED)
+    rest = loud.join(decided, on=["author", "client", "m", "copy", "sub"], how="inner")
     columns = [*wanted.columns, "decision", "order", "counted"]
     return quiet.select(columns).unionByName(rest.select(columns))
 
 
-def _limited(attempts: pd.DataFrame) -> pd.DataFrame:
-    ordered = attempts.sort_values(["decided_at", "m", "sub"])
-    decisions, orders, counted = zip(*_decide(ordered), strict=True)
-    told = ordered.assign(decision=[str(decision) for decision in decisions], order=orders, counted=counted)
-    return told.drop(columns=["observed_at", "decided_at"])
+def _limited(asked: pd.DataFrame, limit: Limit) -> pd.DataFrame:
+    ordered = asked.sort_values(["decided_at", "m", "sub"])
+    decisions, orders, counted = zip(*_decide(ordered, limit), strict=True)
+    decided = ordered.assign(decision=[str(decision) for decision in decisions], order=orders, counted=counted)
+    return decided.drop(columns=["observed_at", "decided_at"])
 
 
-def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int, bool]]:
+def _decide(asked: pd.DataFrame, limit: Limit) -> Iterator[tuple[NotificationDecision, int, bool]]:
     """Each decision, the version of the pair's window after it, and whether it changed the window."""
     counted: dict[Hashable, int] = {}
     claims: set[tuple[Hashable, Hashable]] = set()
     cooldowns: list[int] = []
     version = 0
-    for at, m, sub in zip(*(attempts[name] for name in ("observed_at", "m", "sub")), strict=True):
+    for at, m, sub in zip(*(asked[name] for name in ("observed_at", "m", "sub")), strict=True):
         known = m in counted
-        if not known and any(begin <= at < begin + COOLDOWN_MS for begin in cooldowns):
+        if not known and any(begin <= at < begin + limit.cooldown for begin in cooldowns):
             yield NotificationDecision.RATE_LIMITED, version, False
         elif (m, sub) in claims:
             yield NotificationDecision.DUPLICATE, version, False
         else:
             claims.add((m, sub))
             version += not known
-            if known or not _crowded([*counted.values(), at], at):
+            if known or not _crowded([*counted.values(), at], at, limit):
                 counted.setdefault(m, at)
                 yield NotificationDecision.QUEUED, version, not known
             else:
@@ -105,14 +106,14 @@ def _decide(attempts: pd.DataFrame) -> Iterator[tuple[NotificationDecision, int,
                 yield NotificationDecision.RATE_LIMITED, version, True
 
 
-def _crowded(times: list[int], at: int) -> bool:
+def _crowded(times: list[int], at: int, limit: Limit) -> bool:
     """Whether some window that `at` lies in holds too many."""
-    begins = (begin for begin in times if begin <= at < begin + WINDOW_MS)
-    return any(sum(begin <= one < begin + WINDOW_MS for one in times) > LIMIT for begin in begins)
+    begins = (begin for begin in times if begin <= at < begin + limit.window)
+    return any(sum(begin <= one < begin + limit.window for one in times) > limit.count for begin in begins)
 
 
-def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
-    """The lake's kind `statement`; `told` are receipts with a `decision` that prevails over what the statement is."""
+def envelopes(shown: DataFrame, notified: DataFrame) -> DataFrame:
+    """The lake's kind `envelope`; `notified` are receipts with a `decision` that prevails over what the statement is."""
     fate = F.lit(str(EnvelopeDecision.UNMATCHED))
     for kind, decision in _FATES.items():
         fate = F.when(F.col("kind") == kind, decision).otherwise(fate)
@@ -120,7 +121,7 @@ def statements(shown: DataFrame, told: DataFrame) -> DataFrame:
     known = F.col("kind") != "malformed"
     return (
         shown.where(~F.col("outage"))
-        .join(told, on="receipt", how="left")
+        .join(notified, on="receipt", how="left")
         .select(
             F.col("decided_at").alias("at"),
             "receipt",
@@ -144,7 +145,7 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
         "client_id",
         "channel",
         "sender",
-        topic_key(plan).alias("topic"),
+        rule_key(plan).alias("key"),
         "order",
         F.col("observed_at").alias("judged_at"),
         "counted",
@@ -176,7 +177,7 @@ def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
         (F.col("decided_at") - F.col("observed_at") + took).alias("latency_ms"),
         plan.uuid("push", *who).alias("name"),
     )  # fmt: skip
-    answer = F.create_map(*(F.lit(part) for told in _ANSWERS.items() for part in told))
+    answer = F.create_map(*(F.lit(part) for answer in _ANSWERS.items() for part in answer))
     return outcomes.select(
         *(name for name in outcomes.columns if name != "name"),
         F.split_part(answer[F.col("decision")], F.lit(" "), F.lit(1)).cast("int").alias("status"),

@@ -1,12 +1,14 @@
-"""Who there is: subscriptions, the rules they have over the day, and what the lake is told of both."""
+"""Who there is: subscriptions, the rules they have over the day, and the events of both."""
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
+from clarion.networks.statements.rules import NUMBER
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS
+from pipeline.rules import CONDITION
 
 TOPICS = 3
 """A sender's conversations."""
@@ -40,14 +42,14 @@ def subscriptions(spark: SparkSession, plan: Plan) -> DataFrame:
 
 
 def rules(people: DataFrame, plan: Plan) -> DataFrame:
-    """`sub, sender, topic, since, until, flips_at`: numbers, and when each rule was in force; without end: null.
+    """`sub, author, topic, since, until, flips_at`: numbers, and when each rule was in force; without end: null.
 
     Where a rule set is replaced, about half of it stays.
     """
     chosen = _ordinary_rules(people.sparkSession, plan).unionByName(_flooding_rules(people.sparkSession, plan))
     of_people = chosen.join(people.select("sub", "client", "flips_at"), on="sub", how="inner")
     steady = F.col("flips_at").isNotNull() | (F.col("client") < plan.floods)
-    identity = ("sub", "sender", "topic")
+    identity = ("sub", "author", "topic")
     comes = ~steady & (plan.dice("comes", *identity) < 200)
     goes = ~steady & ~comes & (plan.dice("goes", *identity) < 200)
     dropped = F.col("flips_at").isNotNull() & (plan.dice("kept", *identity) % 2 == 0)
@@ -72,7 +74,7 @@ def subscription_changes(people: DataFrame, deaths: DataFrame, plan: Plan) -> Da
 def rule_changes(people: DataFrame, chosen: DataFrame, senders: DataFrame, plan: Plan) -> DataFrame:
     """The lake's kind `rules`."""
     named = chosen.join(people.select("sub", "subscription_id"), on="sub", how="inner").join(
-        F.broadcast(senders), on="sender", how="inner"
+        F.broadcast(senders), on="author", how="inner"
     )
     replaced = F.col("flips_at").isNotNull()
     added = named.select("*", *_rule_change("added", F.col("since"), 1, 1))
@@ -82,7 +84,8 @@ def rule_changes(people: DataFrame, chosen: DataFrame, senders: DataFrame, plan:
     kept = named.where(F.col("until").isNull() & replaced).select(
         "*", *_rule_change("added", F.col("flips_at") - _FLIP_LEAD, 2, 2)
     )
-    rule = F.struct("sender", topic_key(plan).alias("topic"), F.lit(None).cast("string").alias("wanted"))
+    nothing = [F.lit(None).cast("binary").alias(name) for name in CONDITION]
+    rule = F.struct(rule_key(plan).alias("key"), *nothing)
     changes = added.unionByName(removed).unionByName(kept)
     return changes.groupBy("at", "change", "subscription_id", "generation", "revision").agg(
         F.collect_list(rule).alias("rules")
@@ -90,8 +93,13 @@ def rule_changes(people: DataFrame, chosen: DataFrame, senders: DataFrame, plan:
 
 
 def topic_key(plan: Plan) -> Column:
-    """The 32 bytes of `topic`, one of `sender`'s."""
-    return plan.key("topic", "sender", "topic")
+    """The 32 bytes of `topic`, one of `author`'s."""
+    return plan.key("topic", "author", "topic")
+
+
+def rule_key(plan: Plan) -> Column:
+    """The key of `sender` and `topic`."""
+    return F.concat(F.lit(NUMBER), "sender", topic_key(plan))
 
 
 def _ordinary_rules(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -101,7 +109,7 @@ def _ordinary_rules(spark: SparkSession, plan: Plan) -> DataFrame:
         spark.range(plan.rules)
         .select(
             (2 * client + second.cast("long")).alias("sub"),
-            popular(plan.chance("rule_sender", "id"), plan).alias("sender"),
+            popular(plan.chance("rule_sender", "id"), plan).alias("author"),
             (F.lit(TOPICS) * plan.chance("rule_topic", "id")).cast("long").alias("topic"),
         )
         .dropDuplicates()
@@ -110,10 +118,10 @@ def _ordinary_rules(spark: SparkSession, plan: Plan) -> DataFrame:
 
 def _flooding_rules(spark: SparkSession, plan: Plan) -> DataFrame:
     """Client 0 is flooded by a sender of its own, on its first topic, and so on."""
-    flooded = spark.range(plan.floods).select(F.col("id").alias("client"), (F.col("id") + plan.senders).alias("sender"))
+    flooded = spark.range(plan.floods).select(F.col("id").alias("client"), (F.col("id") + plan.senders).alias("author"))
     subs = F.when(F.col("client") % 2 == 0, F.array(2 * F.col("client"), 2 * F.col("client") + 1))
     both = F.explode(F.coalesce(subs, F.array(2 * F.col("client"))))
-    return flooded.select(both.alias("sub"), "sender", F.lit(0).cast("long").alias("topic"))
+    return flooded.select(both.alias("sub"), "author", F.lit(0).cast("long").alias("topic"))
 
 
 def popular(chance: Column, plan: Plan) -> Column:

@@ -6,9 +6,14 @@ from functools import cached_property
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from clarion.limiter import Limit
+from clarion.networks import STATEMENTS
 from pipeline.lake import HOUR_MS, Period
+from pipeline.limits import LimitSpan, default_span
 
 DICE = 10_000
+NETWORK = STATEMENTS
+"""Whose envelopes are made up."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Faults:
     """Shares are of 10,000. The outage is a span of the day, as fractions: what was observed in it was never decided.
 
     `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
-    `mistold`: dropped, by a limit that wasn't reached or as badly signed though they weren't; `late`: delivered
+    `misjudged`: dropped, by a limit that wasn't reached or as badly signed though they weren't; `late`: delivered
     minutes later. Pushed though they should not have been were `forged` statements, statements for rules that were
     `outlived`, `repeated` duplicates, and, if `overrun`, one notification of each flood.
     """
@@ -25,7 +30,7 @@ class Faults:
     lost: int = 0
     undecided: int = 0
     limited: int = 0
-    mistold: int = 0
+    misjudged: int = 0
     late: int = 0
     forged: int = 0
     outlived: int = 0
@@ -39,7 +44,7 @@ SOME_OF_EACH = Faults(
     lost=20,
     undecided=20,
     limited=20,
-    mistold=20,
+    misjudged=20,
     late=20,
     forged=500,
     outlived=500,
@@ -50,7 +55,10 @@ SOME_OF_EACH = Faults(
 
 @dataclass(frozen=True)
 class Plan:
-    """`start` is a full hour in UNIX milliseconds; statements come from then on, for `hours`."""
+    """`start` is a full hour in UNIX milliseconds; statements come from then on, for `hours`.
+
+    `limits` are those that the deployment has all the time.
+    """
 
     start: int
     statements: int
@@ -59,6 +67,13 @@ class Plan:
     floods: int = 3
     seed: int = 1
     faults: Faults = field(default=NO_FAULTS)
+    limits: LimitSpan = field(default_factory=lambda: default_span(NETWORK))
+
+    @property
+    def limit(self) -> Limit:
+        if not self.limits.limit:
+            raise ValueError("the network has no limit")
+        return self.limits.limit
 
     @cached_property
     def senders(self) -> int:

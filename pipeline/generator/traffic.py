@@ -20,29 +20,29 @@ FLOOD = 70
 """Statements in a flood, one each 150 ms."""
 KNOWN = 6_000
 """Of 10,000 statements, so many are by senders that some rule may name."""
-STANDING = 0xFFFFFFFF << 32
+LASTING = 0xFFFFFFFF << 32
 _STEP_MS = 150
 _MONTH = 30 * 24 * 3600
 OF_FLOODS = 1 << 40
 """Where the numbers of flooding statements begin."""
-_SIGNED = "m long, statement binary, envelope_id binary, sender binary"
+_SIGNED = "m long, raw binary, envelope_id binary, sender binary"
 _ARROW = pa.schema([
     ("m", pa.int64()),
-    ("statement", pa.binary()),
+    ("raw", pa.binary()),
     ("envelope_id", pa.binary()),
     ("sender", pa.binary()),
 ])  # fmt: skip
 
 
 def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
-    """`m, sender, topic, kind, flood, observed_at, again_at`: all about a statement but its bytes."""
+    """`m, author, topic, kind, flood, observed_at, again_at`: all about a statement but its bytes."""
     return _ordinary(spark, plan).unionByName(_floods(spark, plan))
 
 
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
-    """The drafts with `statement, envelope_id, sender`. Other bytes at each evaluation: write them down."""
-    words = drafted.select("m", "sender", "kind", "observed_at", topic_key(plan).alias("topic"))
-    spread = words.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
+    """The drafts with `raw, envelope_id, sender`. Other bytes at each evaluation: write them down."""
+    needed = drafted.select("m", "author", "kind", "observed_at", topic_key(plan).alias("topic"))
+    spread = needed.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
     return drafted.join(spread, on="m", how="inner")
 
 
@@ -50,17 +50,17 @@ def observations(made: DataFrame, plan: Plan) -> DataFrame:
     """A row for each time that a statement was shown, with its `receipt`, `copy` and `observed_at`."""
     times = F.when(F.col("again_at").isNull(), F.array("observed_at")).otherwise(F.array("observed_at", "again_at"))
     shown = made.select(
-        "m", "sender", "topic", "kind", "flood", "statement", "envelope_id", "sender",
+        "m", "author", "topic", "kind", "flood", "raw", "envelope_id", "sender",
         F.col("again_at").isNotNull().alias("shown_twice"), F.posexplode(times).alias("copy", "observed_at"),
     )  # fmt: skip
     return shown.withColumn("receipt", plan.uuid("receipt", "m", "copy"))
 
 
 def senders(spark: SparkSession, plan: Plan) -> DataFrame:
-    """`sender, sender`."""
+    """`author, sender`."""
     count = plan.senders + plan.floods
-    numbers = spark.range(count).select(F.col("id").alias("sender"))
-    return numbers.mapInArrow(partial(_key_batches, seed=plan.seed), "sender long, sender binary")
+    numbers = spark.range(count).select(F.col("id").alias("author"))
+    return numbers.mapInArrow(partial(_key_batches, seed=plan.seed), "author long, sender binary")
 
 
 def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -70,16 +70,16 @@ def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
     time = (chance + 0.12 * F.sin(2 * F.pi() * chance)) * (1 - HOUR_MS / plan.span)
     throw = plan.dice("kind", "m")
     kind = F.lit("ordinary")
-    for name, below in (("standing", 900), ("expired", 200), ("foreign", 150), ("malformed", 100), ("forged", 60)):
+    for name, below in (("lasting", 900), ("expired", 200), ("foreign", 150), ("malformed", 100), ("forged", 60)):
         kind = F.when(throw < below, F.lit(name)).otherwise(kind)
     again = (throw >= 1_000) & (plan.dice("again", "m") < 200)
     later = F.col("observed_at") + 600_000 + (1_800_000 * plan.chance("again_at", "m")).cast("long")
-    chance = plan.chance("sender", "m")
+    chance = plan.chance("author", "m")
     stranger = F.floor(plan.senders + plan.floods + chance * plan.strangers)
     known = plan.dice("known", "m") < KNOWN
     return numbers.select(
         "m",
-        F.when(known, popular(chance, plan)).otherwise(stranger).alias("sender"),
+        F.when(known, popular(chance, plan)).otherwise(stranger).alias("author"),
         (F.lit(TOPICS) * plan.chance("topic", "m")).cast("long").alias("topic"),
         kind.alias("kind"),
         F.lit(False).alias("flood"),
@@ -91,15 +91,15 @@ def _ordinary(spark: SparkSession, plan: Plan) -> DataFrame:
 def _floods(spark: SparkSession, plan: Plan) -> DataFrame:
     """In the first half of the day, before any outage."""
     floods = spark.range(plan.floods).withColumnRenamed("id", "number")
-    words = floods.select("number", F.explode(F.sequence(F.lit(0), F.lit(FLOOD - 1))).alias("word"))
+    each = floods.select("number", F.explode(F.sequence(F.lit(0), F.lit(FLOOD - 1))).alias("place"))
     begin = plan.moment(0.05 + 0.4 * F.col("number") / max(1, plan.floods))
-    return words.select(
-        (F.lit(OF_FLOODS) + F.col("number") * FLOOD + F.col("word")).alias("m"),
-        (F.col("number") + plan.senders).alias("sender"),
+    return each.select(
+        (F.lit(OF_FLOODS) + F.col("number") * FLOOD + F.col("place")).alias("m"),
+        (F.col("number") + plan.senders).alias("author"),
         F.lit(0).cast("long").alias("topic"),
         F.lit("ordinary").alias("kind"),
         F.lit(True).alias("flood"),
-        (begin + F.col("word") * _STEP_MS).alias("observed_at"),
+        (begin + F.col("place") * _STEP_MS).alias("observed_at"),
         F.lit(None).cast("long").alias("again_at"),
     )
 
@@ -112,12 +112,12 @@ def _sign_batches(batches: Iterable[pa.RecordBatch], seed: int) -> Iterator[pa.R
 
 def _made(draft: dict[str, object], seed: int) -> dict[str, object]:
     match draft:
-        case {"m": int(m), "sender": int(sender), "kind": str(kind), "observed_at": int(at), "topic": bytes(topic)}:
-            statement = _statement(m, kind, at // 1000, topic, keypair(seed, sender))
+        case {"m": int(m), "author": int(author), "kind": str(kind), "observed_at": int(at), "topic": bytes(topic)}:
+            statement = _statement(m, kind, at // 1000, topic, keypair(seed, author))
         case _:
             raise TypeError(f"no draft: {draft}")
     raw = statement.encoded + b"!" * (kind == "malformed")
-    return {"m": m, "statement": raw, "envelope_id": statement.hash, "sender": statement.signer}
+    return {"m": m, "raw": raw, "envelope_id": statement.hash, "sender": statement.signer}
 
 
 def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Statement:
@@ -125,7 +125,7 @@ def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Stat
     size = int(dice.lognormvariate(5.2, 0.6))
     data = shake_128(m.to_bytes(8)).digest(min(size, 2_000))
     topics = (sha256(topic).digest(), topic) if dice.random() < 0.2 else (topic,)
-    expiry = STANDING if kind == "standing" else (now + (-3_600 if kind == "expired" else _MONTH)) << 32
+    expiry = LASTING if kind == "lasting" else (now + (-3_600 if kind == "expired" else _MONTH)) << 32
     statement = sign(Statement(expiry | (m & 0xFFFFFFFF), topics, data, channel=None), keys)
     if kind == "forged":
         return statement._replace(data=data[::-1] + b"\0")
@@ -136,14 +136,14 @@ def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Stat
 
 
 @lru_cache(1 << 17)
-def keypair(seed: int, sender: int) -> Keypair:
-    keys: Keypair = sr25519.pair_from_seed(sha256(f"{seed}/sender/{sender}".encode()).digest())
+def keypair(seed: int, author: int) -> Keypair:
+    keys: Keypair = sr25519.pair_from_seed(sha256(f"{seed}/sender/{author}".encode()).digest())
     return keys
 
 
 def _key_batches(batches: Iterable[pa.RecordBatch], seed: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        publics = [keypair(seed, sender)[0] for sender in batch.column("sender").to_pylist()]
+        publics = [keypair(seed, author)[0] for author in batch.column("author").to_pylist()]
         yield pa.RecordBatch.from_arrays(
-            [batch.column("sender"), pa.array(publics, pa.binary())], names=["sender", "sender"]
+            [batch.column("author"), pa.array(publics, pa.binary())], names=["author", "sender"]
         )

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, Lake, Period
-from pipeline.reconcile import Terms, reconcile
+from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.session import session
 
 DAY = 24 * HOUR_MS
@@ -39,9 +39,9 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+def lake(spark: SparkSession, tmp_path: Path) -> EventLake:
     """An empty one."""
-    return Lake(spark, str(tmp_path / "lake"))
+    return EventLake(spark, str(tmp_path / "lake"))
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +50,19 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="session")
-def day(spark: SparkSession, plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def day(spark: SparkSession, plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """A day with faults, compacted; not to be written to."""
-    lake = Lake(spark, str(tmp_path_factory.mktemp("day")))
+    lake = EventLake(spark, str(tmp_path_factory.mktemp("day")))
     generate(lake, plan)
     compact(lake, Period(START - 3 * DAY, NOW))
     return lake
 
 
 @pytest.fixture(scope="session")
-def differences(day: Lake, plan: Plan) -> DataFrame:
-    return reconcile(day, plan.period, NOW, Terms()).persist()
+def findings(day: EventLake, plan: Plan) -> Findings:
+    return reconcile(day, plan.period, NOW, Terms())
+
+
+@pytest.fixture(scope="session")
+def differences(findings: Findings) -> DataFrame:
+    return findings.differences.persist()

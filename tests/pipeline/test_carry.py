@@ -8,12 +8,15 @@ import pytest
 from pyspark.sql import functions as F
 
 from pipeline.carry import CARRIED, carry_forward
-from pipeline.lake import DAY_MS, HOUR_MS, SCHEMAS, Kind, Lake, hour_columns, hour_path
-from pipeline.rules import FOREVER, in_force, rule_changes
+from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, hour_columns, hour_path
+from pipeline.limits import limit_history
+from pipeline.rules import in_force, rule_changes
+from pipeline.schemas import SCHEMAS, EventKind
 
 KEEP_DAYS = 20
+NETWORK = "statements"
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
-CLIENT, TOPIC = b"c" * 32, b"t" * 32
+CLIENT = b"c" * 32
 LASTING, REPLACED, REMOVED, LATER = (bytes([number]) * 32 for number in range(4))
 
 type Row = tuple[object, ...]
@@ -23,23 +26,23 @@ def day(number: int) -> int:
     return START + number * DAY_MS
 
 
-def arrive(lake: Lake, kind: Kind, rows: Sequence[Row]) -> None:
-    """Each line in the hour of its own time, as `compact` writes it; the time comes first in both kinds."""
+def arrive(lake: EventLake, kind: EventKind, rows: Sequence[Row]) -> None:
+    """Each line in the hour of its own time, as `compact` writes it; the time comes first in every kind."""
     frame = lake.spark.createDataFrame(list(rows), SCHEMAS[kind])
     lake.write(kind, frame.select("*", *hour_columns(F.col("at"))))
 
 
-def subscribe(lake: Lake, *states: tuple[int, str, str, int, int]) -> None:
-    rows = [(at, who, CLIENT, "fcm", status, None, gen, rev) for at, who, status, gen, rev in states]
-    arrive(lake, Kind.SUBSCRIPTION, rows)
+def subscribe(lake: EventLake, *states: tuple[int, str, str, int, int]) -> None:
+    rows = [(at, NETWORK, who, CLIENT, "fcm", status, None, gen, rev) for at, who, status, gen, rev in states]
+    arrive(lake, EventKind.SUBSCRIPTION, rows)
 
 
-def change(lake: Lake, *changes: tuple[int, str, str, int, int, Sequence[bytes]]) -> None:
-    rows = [(*of_line, [(sender, TOPIC, "alert") for sender in senders]) for *of_line, senders in changes]
-    arrive(lake, Kind.RULES, rows)
+def change(lake: EventLake, *changes: tuple[int, str, str, int, int, Sequence[bytes]]) -> None:
+    rows = [(at, NETWORK, *of_line, [(key, b"alert", None) for key in keys]) for at, *of_line, keys in changes]
+    arrive(lake, EventKind.RULES, rows)
 
 
-def expire(lake: Lake, now: int) -> None:
+def expire(lake: EventLake, now: int) -> None:
     """As S3 does with what was written more than `KEEP_DAYS` ago."""
     oldest = f"day={hour_path(now - KEEP_DAYS * DAY_MS)[:10]}"
     for folder in Path(lake.root).glob("*/day=*"):
@@ -47,27 +50,27 @@ def expire(lake: Lake, now: int) -> None:
             shutil.rmtree(folder)
 
 
-def live_on(lake: Lake, first: int, last: int) -> None:
+def live_on(lake: EventLake, first: int, last: int) -> None:
     """The days of `lake` from `first` to `last`, with a run every eighth."""
     for number in range(first, last + 1, 8):
         carry_forward(lake, day(number) + 2 * HOUR_MS, KEEP_DAYS)
         expire(lake, day(number))
 
 
-def rules(lake: Lake) -> list[tuple[str, bytes, int, int]]:
-    found = in_force(rule_changes(lake.read(Kind.RULES)), lake.read(Kind.SUBSCRIPTION))
-    rows = found.select("subscription_id", "sender", "since", "until").collect()
+def rules(lake: EventLake) -> list[tuple[str, bytes, int, int]]:
+    found = in_force(rule_changes(lake.read(EventKind.RULES)), lake.read(EventKind.SUBSCRIPTION))
+    rows = found.select("subscription_id", "key", "since", "until").collect()
     return sorted((row[0], bytes(row[1]), row[2], row[3]) for row in rows)
 
 
-def whose(lake: Lake) -> set[str]:
+def whose(lake: EventLake) -> set[str]:
     """All that anything is known of."""
-    kinds = (Kind.SUBSCRIPTION, Kind.RULES)
+    kinds = (EventKind.SUBSCRIPTION, EventKind.RULES)
     return {row[0] for kind in kinds for row in lake.read(kind).select("subscription_id").distinct().collect()}
 
 
 @pytest.fixture
-def lived(lake: Lake) -> Lake:
+def lived(lake: EventLake) -> EventLake:
     """Three subscriptions: one has a rule to keep and some that ended, one is removed, and one's token is dead."""
     subscribe(
         lake,
@@ -89,21 +92,21 @@ def lived(lake: Lake) -> Lake:
     return lake
 
 
-def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(lived: Lake) -> None:
+def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(lived: EventLake) -> None:
     live_on(lived, 3, 60)
     assert rules(lived) == [("kept", LASTING, day(1), FOREVER)]
     assert whose(lived) == {"kept", "dead"}
-    senders = {bytes(row["sender"]) for row in rule_changes(lived.read(Kind.RULES)).collect()}
-    assert senders == {LASTING}
+    changes = rule_changes(lived.read(EventKind.RULES)).collect()
+    assert {(bytes(row["key"]), bytes(row["condition"])) for row in changes} == {(LASTING, b"alert")}
 
 
-def test_a_dead_subscription_that_comes_back_still_has_its_rules(lived: Lake) -> None:
+def test_a_dead_subscription_that_comes_back_still_has_its_rules(lived: EventLake) -> None:
     live_on(lived, 3, 60)
     subscribe(lived, (day(61), "dead", "active", 1, 3))
     assert ("dead", LASTING, day(61), FOREVER) in rules(lived)
 
 
-def test_what_ends_after_it_was_carried_forward_ends_all_the_same(lived: Lake) -> None:
+def test_what_ends_after_it_was_carried_forward_ends_all_the_same(lived: EventLake) -> None:
     live_on(lived, 3, 27)
     subscribe(lived, (day(28), "dead", "removed", 1, 3))
     change(lived, (day(28), "removed", "kept", 2, 5, [LASTING]), (day(28), "added", "kept", 2, 6, [LATER]))
@@ -114,20 +117,39 @@ def test_what_ends_after_it_was_carried_forward_ends_all_the_same(lived: Lake) -
     assert whose(lived) == {"kept"}
 
 
-def test_a_second_run_writes_nothing_and_the_hours_that_compact_makes_are_left_alone(lived: Lake) -> None:
+def test_a_second_run_writes_nothing_and_the_hours_that_compact_makes_are_left_alone(lived: EventLake) -> None:
     now = day(15)
-    assert carry_forward(lived, now, KEEP_DAYS) == {Kind.SUBSCRIPTION: 2, Kind.RULES: 2}
-    assert carry_forward(lived, now, KEEP_DAYS) == {Kind.SUBSCRIPTION: 0, Kind.RULES: 0}
+    assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 2, EventKind.RULES: 2, EventKind.LIMITS: 0}
+    assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 0, EventKind.RULES: 0, EventKind.LIMITS: 0}
     change(lived, (now, "added", "kept", 2, 5, [LATER]))  # in the same day, as `compact` writes it
-    assert list(Path(lived.path(Kind.RULES)).glob(f"day=*/hour={CARRIED}/*.parquet"))
-    assert carry_forward(lived, now, KEEP_DAYS) == {Kind.SUBSCRIPTION: 0, Kind.RULES: 0}
+    assert list(Path(lived.path(EventKind.RULES)).glob(f"day=*/hour={CARRIED}/*.parquet"))
+    assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 0, EventKind.RULES: 0, EventKind.LIMITS: 0}
 
 
-def test_what_should_have_expired_is_not_brought_back(lived: Lake) -> None:
+def test_what_should_have_expired_is_not_brought_back(lived: EventLake) -> None:
     """Its hour was compacted anew, so that it is still there; what ended it may not be."""
-    shutil.rmtree(Path(lived.path(Kind.SUBSCRIPTION)) / f"day={hour_path(day(2))[:10]}")
-    assert carry_forward(lived, day(KEEP_DAYS + 3), KEEP_DAYS) == {Kind.SUBSCRIPTION: 0, Kind.RULES: 0}
+    shutil.rmtree(Path(lived.path(EventKind.SUBSCRIPTION)) / f"day={hour_path(day(2))[:10]}")
+    assert carry_forward(lived, day(KEEP_DAYS + 3), KEEP_DAYS) == {
+        EventKind.SUBSCRIPTION: 0,
+        EventKind.RULES: 0,
+        EventKind.LIMITS: 0,
+    }
 
 
-def test_what_is_young_is_not_written_again(lived: Lake) -> None:
-    assert carry_forward(lived, day(9), KEEP_DAYS) == {Kind.SUBSCRIPTION: 0, Kind.RULES: 0}
+def test_what_is_young_is_not_written_again(lived: EventLake) -> None:
+    assert carry_forward(lived, day(9), KEEP_DAYS) == {
+        EventKind.SUBSCRIPTION: 0,
+        EventKind.RULES: 0,
+        EventKind.LIMITS: 0,
+    }
+
+
+def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:
+    """No worker has started since, so nothing has loaded them again."""
+    arrive(lake, EventKind.LIMITS, [(day(0), NETWORK, 30, 60_000, 120_000, 300, 60_000)])
+    arrive(lake, EventKind.LIMITS, [(day(1), NETWORK, 30, 60_000, 300_000, 300, 60_000)])
+    live_on(lake, 3, 60)
+    assert [row["cooldown"] for row in lake.read(EventKind.LIMITS).dropDuplicates().collect()] == [300_000]
+    limit = limit_history(lake, day(61)).at(NETWORK, day(60)).limit
+    assert limit
+    assert limit.cooldown == 300_000

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision
-from pipeline.cost import PER_DECISION, Units
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from pipeline.report import PER_DECISION, Units
 
 PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
-TELLING = Units(records=1).dollars
-QUEUED = ("statement/matched", "notification/queued", "push/delivered")
+RECORD = Units(records=1).dollars
+QUEUED = ("envelope/matched", "notification/queued", "push/delivered")
 
 
 def ledger() -> dict[str, list[float]]:
@@ -22,20 +22,20 @@ def ledger() -> dict[str, list[float]]:
 @pytest.mark.parametrize(
     ("path", "decisions"),
     [
-        ("forged, malformed, expired", ("statement/bad_signature",)),
-        ("unmatched", ("statement/unmatched",)),
-        ("in cooldown", ("statement/matched", "notification/rate_limited")),
-        ("duplicate", ("statement/matched", "notification/duplicate")),
+        ("forged, malformed, expired", ("envelope/bad_signature",)),
+        ("unmatched", ("envelope/unmatched",)),
+        ("in cooldown", ("envelope/matched", "notification/rate_limited")),
+        ("duplicate", ("envelope/matched", "notification/duplicate")),
         ("delivered to one, pair new to the sandbox", QUEUED),
     ],
 )
 def test_a_decision_costs_what_the_ledger_says(path: str, decisions: tuple[str, ...]) -> None:
     reads, writes, sent, _ = (sum(units) for units in zip(*(PER_DECISION[name] for name in decisions), strict=True))
     dollars = sum(PER_DECISION[name].dollars for name in decisions)
-    told_by_dispatch = TELLING if decisions == QUEUED else 0  # the ledger is match's, and dispatch's read
-    assert [reads, writes, sent, dollars - told_by_dispatch] == pytest.approx(ledger()[path], abs=0.0051)
+    of_dispatch = RECORD if decisions == QUEUED else 0  # the ledger is match's, and dispatch's read
+    assert [reads, writes, sent, dollars - of_dispatch] == pytest.approx(ledger()[path], abs=0.0051)
 
 
 def test_every_decision_has_its_price() -> None:
-    stages = {"statement": EnvelopeDecision, "notification": NotificationDecision, "push": PushDecision}
+    stages = {"envelope": EnvelopeDecision, "notification": NotificationDecision, "push": PushDecision}
     assert set(PER_DECISION) == {f"{stage}/{decision}" for stage, words in stages.items() for decision in words}

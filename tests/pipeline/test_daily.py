@@ -15,7 +15,7 @@ from pipeline.cli import JOBS
 from pipeline.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, Lake, Period, instant_text
+from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, instant_text
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 NOW = START + DAY_MS + 2 * HOUR_MS
@@ -38,7 +38,7 @@ print(pandas.__file__, pipeline.__file__, signed.data)
 """
 
 
-def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(lake: Lake) -> None:
+def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(lake: EventLake) -> None:
     """Earlier runs have done the days before; the last lines of this one arrive after midnight."""
     generate(lake, Plan(START + 22 * HOUR_MS, statements=200, rules=100, hours=2, faults=Faults(lost=500)))
     compact(lake, Period(START - 5 * DAY_MS, START))
@@ -61,9 +61,9 @@ def test_the_environment_for_emr_is_complete(tmp_path: Path) -> None:
     release = (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")
     path = ":".join(["./code", "./packages", *map(str, release)])
     bare = getattr(sys, "_base_executable")  # noqa: B009
-    told = subprocess.run(
+    ran = subprocess.run(
         [bare, "-S", "-c", COMPLETE], cwd=tmp_path, env={"PYTHONPATH": path}, check=True, capture_output=True, text=True
     )
-    assert told.stdout.split() == [
+    assert ran.stdout.split() == [
         f"{tmp_path}/packages/pandas/__init__.py", f"{tmp_path}/code/pipeline/__init__.py", "b''",
     ]  # fmt: skip

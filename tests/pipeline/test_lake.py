@@ -5,57 +5,65 @@ from uuid import UUID
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision, EnvelopeDecision, SubscriptionStatus
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
 from clarion.events import (
+    EnvelopeDecided,
+    EnvelopeObserved,
     Event,
+    LimitsLoaded,
     NotificationDecided,
     PushTried,
     RuleRef,
     RulesChanged,
-    EnvelopeDecided,
-    EnvelopeObserved,
     SubscriptionChanged,
 )
 from pipeline.compact import compact
-from pipeline.lake import HOUR_MS, RAW, SCHEMAS, UNREADABLE, Kind, Lake, Period, hour_path
+from pipeline.lake import HOUR_MS, RAW, UNREADABLE, EventLake, Period, hour_path
+from pipeline.schemas import SCHEMAS, EventKind
 
 AT = 1_790_000_000_000
+NETWORK = "statements"
 ARRIVED = Period(AT, AT + 3 * HOUR_MS)
-WRITERS: dict[Kind, type[Event]] = {
-    Kind.OBSERVED: EnvelopeObserved,
-    Kind.STATEMENT: EnvelopeDecided,
-    Kind.NOTIFICATION: NotificationDecided,
-    Kind.PUSH: PushTried,
-    Kind.SUBSCRIPTION: SubscriptionChanged,
-    Kind.RULES: RulesChanged,
+WRITERS: dict[EventKind, type[Event]] = {
+    EventKind.OBSERVED: EnvelopeObserved,
+    EventKind.ENVELOPE: EnvelopeDecided,
+    EventKind.NOTIFICATION: NotificationDecided,
+    EventKind.PUSH: PushTried,
+    EventKind.SUBSCRIPTION: SubscriptionChanged,
+    EventKind.RULES: RulesChanged,
+    EventKind.LIMITS: LimitsLoaded,
 }
 RECEIPT, SUBSCRIPTION = UUID(int=1), UUID(int=2)
-SENDER, TOPIC, CLIENT, HASH = (bytes([number]) * 32 for number in (1, 2, 3, 4))
+SENDER, KEY, CLIENT, ID = (bytes([number]) * 32 for number in (1, 2, 3, 4))
 EVENTS: list[Event] = [
-    EnvelopeObserved(at=AT, receipt=RECEIPT, observed_at=AT - 5, statement=bytes(range(256))),
+    EnvelopeObserved(network=NETWORK, at=AT, receipt=RECEIPT, observed_at=AT - 5, raw=bytes(range(256))),
     EnvelopeDecided(
-        at=AT, receipt=RECEIPT, envelope_id=None, decision=EnvelopeDecision.MALFORMED, observed_at=AT, reason="empty"
+        network=NETWORK, at=AT, receipt=RECEIPT, envelope_id=None, decision=EnvelopeDecision.MALFORMED, observed_at=AT,
+        reason="empty",
     ),
     NotificationDecided(
-        at=AT, receipt=RECEIPT, envelope_id=HASH, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
-        client_id=CLIENT, channel=Channel.FCM, sender=SENDER, topic=TOPIC, order=7,
+        network=NETWORK, at=AT, receipt=RECEIPT, envelope_id=ID, decision=NotificationDecision.QUEUED, subscription_id=SUBSCRIPTION,
+        client_id=CLIENT, channel=Channel.FCM, sender=SENDER, key=KEY, order=7,
     ),
     PushTried(
-        at=AT, receipt=RECEIPT, envelope_id=HASH, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
+        network=NETWORK, at=AT, receipt=RECEIPT, envelope_id=ID, decision=PushDecision.DELIVERED, subscription_id=SUBSCRIPTION,
         channel=Channel.FCM, attempt=1, latency_ms=250, status=200, provider_id="projects/p/messages/1",
     ),
     SubscriptionChanged(
-        at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, channel=Channel.FCM,
+        network=NETWORK, at=AT, subscription_id=SUBSCRIPTION, client_id=CLIENT, channel=Channel.FCM,
         status=SubscriptionStatus.ACTIVE, generation=3, revision=5,
     ),
     RulesChanged(
-        at=AT, change="added", subscription_id=SUBSCRIPTION, generation=3, revision=5,
-        rules=(RuleRef(sender=SENDER, topic=TOPIC),),
+        network=NETWORK, at=AT, change="added", subscription_id=SUBSCRIPTION, generation=3, revision=5,
+        rules=(
+            RuleRef(key=KEY), RuleRef(key=SENDER, condition=b"voip"), RuleRef(key=CLIENT, condition_digest=ID),
+        ),
     ),
+    LimitsLoaded(network=NETWORK, at=AT, count=30, window=60_000, cooldown=0, cap=300, cap_window=60_000),
 ]  # fmt: skip
 
 
-def arrive(lake: Lake, lines: Iterable[str], hour: int, name: str = "file") -> None:
+def arrive(lake: EventLake, lines: Iterable[str], hour: int, name: str = "file") -> None:
     date, of_day = hour_path(AT + hour * HOUR_MS).split("/")
     folder = Path(lake.path(RAW)) / f"day={date}" / f"hour={of_day}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +75,7 @@ def lines_of(events: Iterable[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "writer"), WRITERS.items())
-def test_the_lake_keeps_every_field_that_is_written(kind: Kind, writer: type[Event]) -> None:
+def test_the_lake_keeps_every_field_that_is_written(kind: EventKind, writer: type[Event]) -> None:
     assert set(SCHEMAS[kind].names) == set(writer.model_fields) - {"version", "event"}
     assert writer.model_fields["event"].default == kind
 
@@ -76,27 +84,27 @@ def test_no_kind_has_room_for_a_push_token() -> None:
     assert not any("token" in name for schema in SCHEMAS.values() for name in schema.names)
 
 
-def test_what_the_rooms_write_comes_out_as_it_went_in(lake: Lake) -> None:
+def test_what_the_live_system_writes_comes_out_as_it_went_in(lake: EventLake) -> None:
     arrive(lake, lines_of(EVENTS), hour=0)
-    assert compact(lake, ARRIVED).lines == dict.fromkeys(map(str, Kind), 1)
+    assert compact(lake, ARRIVED).lines == dict.fromkeys(map(str, EventKind), 1)
     for event in EVENTS:
-        (row,) = lake.read(Kind(event.model_dump()["event"])).collect()
+        (row,) = lake.read(EventKind(event.model_dump()["event"])).collect()
         assert type(event).model_validate(row.asDict(recursive=True)) == event
 
 
-def test_late_and_repeated_files_are_taken_in_and_a_second_run_changes_nothing(lake: Lake) -> None:
+def test_late_and_repeated_files_are_taken_in_and_a_second_run_changes_nothing(lake: EventLake) -> None:
     arrive(lake, lines_of(EVENTS[:1]), hour=0)
     compact(lake, ARRIVED)
     arrive(lake, lines_of(EVENTS[1:2]), hour=0, name="late")
     arrive(lake, lines_of(EVENTS[:1]), hour=1, name="repeated")
     for _ in range(2):
         compact(lake, ARRIVED)
-        assert lake.read(Kind.OBSERVED).count() == 2
-        assert lake.read(Kind.OBSERVED, Period(AT, AT + 1)).count() == 1
-        assert lake.read(Kind.STATEMENT).count() == 1
+        assert lake.read(EventKind.OBSERVED).count() == 2
+        assert lake.read(EventKind.OBSERVED, Period(AT, AT + 1)).count() == 1
+        assert lake.read(EventKind.ENVELOPE).count() == 1
 
 
-def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: Lake) -> None:
+def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: EventLake) -> None:
     good = lines_of(EVENTS[:1])
     odd = [
         "{",
@@ -107,11 +115,11 @@ def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: Lake) -> None:
     arrive(lake, good + odd, hour=0)
     compacted = compact(lake, ARRIVED)
     assert compacted.unreadable == 4
-    assert compacted.lines[Kind.OBSERVED] == 1
+    assert compacted.lines[EventKind.OBSERVED] == 1
     kept = lake.spark.read.parquet(lake.path(UNREADABLE))
     assert {row["value"] for row in kept.collect()} == set(odd)
 
 
-def test_a_lake_without_a_kind_reads_as_empty(lake: Lake) -> None:
-    assert lake.read(Kind.PUSH).count() == 0
+def test_a_lake_without_a_kind_reads_as_empty(lake: EventLake) -> None:
+    assert lake.read(EventKind.PUSH).count() == 0
     assert lake.plans().count() == 0

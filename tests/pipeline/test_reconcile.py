@@ -8,30 +8,35 @@ from pyspark.sql import functions as F
 from clarion.limiter import Limit
 from pipeline import arguments
 from pipeline.cli import JOBS, main
-from pipeline.differences import Difference
-from pipeline.gaps import Gaps, find_gaps
+from pipeline.findings import Difference, Gaps, find_gaps
 from pipeline.generator.day import answers
-from pipeline.lake import HOUR_MS, RAW, UNREADABLE, Kind, Lake, Period, hour_path, instant_text
-from pipeline.reconcile import with_caps
+from pipeline.lake import FOREVER, HOUR_MS, RAW, UNREADABLE, EventLake, Period, hour_path, instant_text
+from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.reconcile import Findings, with_caps
+from pipeline.schemas import EventKind
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 CAP = Limit(count=3, window=60_000, cooldown=0)
 SAME = ("receipt", "subscription_id", "difference")
 
 
-def test_a_reconciliation_finds_every_planted_fault_and_nothing_else(day: Lake, differences: DataFrame) -> None:
+def test_a_reconciliation_finds_every_planted_fault_and_nothing_else(day: EventLake, differences: DataFrame) -> None:
     found = {tuple(row) for row in differences.select(*SAME).collect()}
     planted = {tuple(row) for row in answers(day).select(*SAME).collect()}
     assert found == planted
     assert {difference for _, _, difference in found} == {str(difference) for difference in Difference}
 
 
+def test_what_has_no_secret_condition_is_all_judged(findings: Findings) -> None:
+    assert findings.unjudged.count() == 0
+
+
 def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> None:
-    needed = ("evidence", "envelope_id", "sender", "client_id", "topic", "at")
+    needed = ("evidence", "envelope_id", "sender", "client_id", "key", "at")
     assert differences.where(F.greatest(*(F.col(name).isNull() for name in needed))).count() == 0
 
 
-def test_no_difference_is_told_twice(differences: DataFrame) -> None:
+def test_no_difference_is_found_twice(differences: DataFrame) -> None:
     assert differences.groupBy(*SAME).count().where(F.col("count") > 1).count() == 0
 
 
@@ -46,7 +51,7 @@ def test_a_lake_that_does_not_exist_is_named_and_not_made(
 
 
 @pytest.fixture
-def hours(lake: Lake) -> Callable[[str, int], Path]:
+def hours(lake: EventLake) -> Callable[[str, int], Path]:
     """Makes the folder of an hour, counted from START, as it is once something has been written there."""
 
     def hour(folder: str, number: int) -> Path:
@@ -58,10 +63,10 @@ def hours(lake: Lake) -> Callable[[str, int], Path]:
     return hour
 
 
-def test_hours_in_which_nothing_arrived_and_hours_not_compacted_are_told_apart(
-    lake: Lake, hours: Callable[[str, int], Path]
+def test_hours_in_which_nothing_arrived_and_hours_not_compacted_are_named(
+    lake: EventLake, hours: Callable[[str, int], Path]
 ) -> None:
-    for folder, number in ((RAW, 0), (Kind.RULES, 0), (RAW, 1), (UNREADABLE, 3), (RAW, 4)):
+    for folder, number in ((RAW, 0), (EventKind.RULES, 0), (RAW, 1), (UNREADABLE, 3), (RAW, 4)):
         hours(folder, number)
     second, third = (hour_path(START + number * HOUR_MS) for number in (1, 2))
 
@@ -74,31 +79,33 @@ def test_hours_in_which_nothing_arrived_and_hours_not_compacted_are_told_apart(
 
 
 def test_a_period_of_which_the_lake_has_nothing_is_not_healthy(
-    lake: Lake, hours: Callable[[str, int], Path], capsys: pytest.CaptureFixture[str]
+    lake: EventLake, hours: Callable[[str, int], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hours(Kind.SUBSCRIPTION, 0)
+    hours(EventKind.SUBSCRIPTION, 0)
     empty, now = START + HOUR_MS, instant_text(START + 2 * HOUR_MS)
     period = ["--from", instant_text(empty), "--to", now, "--now", now]
 
     wanted = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *period])
 
     assert JOBS["reconcile"](lake, wanted) == 1
-    told = capsys.readouterr()
-    assert f"missing: nothing has arrived in {hour_path(empty)}" in told.err
-    assert told.out == "{}\n"
+    printed = capsys.readouterr()
+    assert f"missing: nothing has arrived in {hour_path(empty)}" in printed.err
+    assert printed.out == "{}\n"
 
 
 def test_a_cap_is_borne_out_by_what_was_queued_within_a_window_around_it(spark: SparkSession) -> None:
     queued = [("busy", "queued", at) for at in (0, 20_000, 59_999, 60_001, 60_002, 60_003, 60_004, 60_005)]
     capped = [("busy", "capped", at) for at in (10_000, 120_500)] + [("calm", "capped", 10_000)]
-    rows = [(name, word, at, at) for name, word, at in [*queued, *capped, ("calm", "queued", 10_000)]]
-    found = spark.createDataFrame(rows, "subscription_id string, decision string, judged_at long, at long")
-    told = {
+    rows = [(name, "statements", word, at, at) for name, word, at in [*queued, *capped, ("calm", "queued", 10_000)]]
+    found = spark.createDataFrame(
+        rows, "subscription_id string, network string, decision string, judged_at long, at long"
+    )
+    marked = {
         tuple(row)
-        for row in with_caps(found, CAP)
+        for row in with_caps(found, LimitHistory({"statements": [LimitSpan(0, FOREVER, None, CAP)]}))
         .select("subscription_id", "decision", "judged_at", "full", "overfull")
         .collect()
     }
-    assert {(name, at) for name, word, at, full, _ in told if word == "capped" and full} == {("busy", 10_000)}
-    assert {at for _, _, at, _, overfull in told if overfull} == {60_005}
-    assert len(told) == len(rows)
+    assert {(name, at) for name, word, at, full, _ in marked if word == "capped" and full} == {("busy", 10_000)}
+    assert {at for _, _, at, _, overfull in marked if overfull} == {60_005}
+    assert len(marked) == len(rows)

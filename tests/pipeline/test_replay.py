@@ -6,12 +6,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.messages import PushMessage, EnvelopeMessage
+from clarion.channels import CHANNELS
+from clarion.messages import EnvelopeMessage, PushMessage
 from pipeline import replay
 from pipeline.generator.plan import Plan
-from pipeline.lake import PLAN, REPLAYS, Lake
+from pipeline.lake import REPLAYS, EventLake
+from pipeline.schemas import PLAN
 
-QUEUES = {replay.STATEMENTS: "statements", "apns": "apns", "voip": "voip", "fcm": "fcm"}
+QUEUES = {replay.ENVELOPES: "envelopes", **{str(channel): str(channel) for channel in CHANNELS}}
 QUICK = 1e9
 
 
@@ -38,12 +40,12 @@ def lost(differences: DataFrame) -> set[tuple[str, str]]:
     return {(row[0], row[1]) for row in repairable.select("receipt", "subscription_id").collect()}
 
 
-def send(lake: Lake, queues: Queues) -> int:
+def send(lake: EventLake, queues: Queues) -> int:
     return replay.send(lake, queues, QUEUES, QUICK, lambda _: None)  # type: ignore[arg-type] # speaks as much of SQS as is needed
 
 
-def test_a_replay_hands_back_each_loss_once_even_if_it_is_stopped_and_run_again(
-    day: Lake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
+def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
+    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
 ) -> None:
     now = plan.start + 24 * 3_600_000
     dry = replay.plan(day, differences, plan.period, now, dry_run=True)
@@ -62,38 +64,40 @@ def test_a_replay_hands_back_each_loss_once_even_if_it_is_stopped_and_run_again(
     again = replay.plan(day, differences, plan.period, now + 1_000, dry_run=False)
     assert (again.notifications, again.known) == (0, len(lost))
     assert send(day, Queues()) == 0
-    statements = {str(EnvelopeMessage.model_validate_json(body).receipt) for url, body in sent if url == "statements"}
-    pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "statements"]
+    envelopes = {str(EnvelopeMessage.model_validate_json(body).receipt) for url, body in sent if url == "envelopes"}
+    pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
     assert {(str(push.receipt), str(push.subscription_id)) for _, push in pushes} == {
-        who for who in lost if who[0] not in statements
+        who for who in lost if who[0] not in envelopes
     }
     assert all(url == push.channel for url, push in pushes)
-    assert statements <= {receipt for receipt, _ in lost}
+    assert envelopes <= {receipt for receipt, _ in lost}
 
 
-def test_what_has_expired_is_left(day: Lake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]) -> None:
+def test_what_has_expired_is_left(
+    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
+) -> None:
     next_year = plan.start + 400 * 24 * 3_600_000
     late = replay.plan(_unplanned(day), differences, plan.period, next_year, dry_run=True)
     assert late.notifications + late.expired == len(lost)
     assert late.expired > late.notifications
 
 
-def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: Lake) -> None:
+def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLake) -> None:
     rows = [("run", place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
     lake.spark.createDataFrame(rows, PLAN).write.parquet(lake.path(REPLAYS))
-    queues, told = Queues(), list[int]()
+    queues, reported = Queues(), list[int]()
     begun = time.monotonic()
-    sent = replay.send(lake, queues, QUEUES, 10 * replay.BATCH, told.append)  # type: ignore[arg-type] # as above
-    assert (sent, told) == (30, [10, 20, 30])
+    sent = replay.send(lake, queues, QUEUES, 10 * replay.BATCH, reported.append)  # type: ignore[arg-type] # as above
+    assert (sent, reported) == (30, [10, 20, 30])
     assert queues.sent == [("fcm", f"message {place}") for place in range(30)]
     assert all(at - begun >= 0.1 * number for number, at in enumerate(queues.called_at))
     assert send(lake, queues) == 0
 
 
-def _unplanned(lake: Lake) -> Lake:
+def _unplanned(lake: EventLake) -> EventLake:
     """The same lake without any plans."""
 
-    class Unplanned(Lake):
+    class Unplanned(EventLake):
         def plans(self) -> DataFrame:
             return super().plans().where(F.lit(False))
 

@@ -4,27 +4,29 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from pipeline.charts import Series, bars, number
+from clarion.channels import CHANNELS
+from pipeline.charts import ChartSeries, bars, number
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS, Kind, Lake
-from pipeline.page import page
+from pipeline.lake import HOUR_MS, EventLake
+from pipeline.page import COLOURS, page
 from pipeline.report import report
+from pipeline.schemas import EventKind
 
 
 @pytest.fixture(scope="module")
-def tables(day: Lake, plan: Plan) -> dict[str, list[dict[str, Any]]]:
+def tables(day: EventLake, plan: Plan) -> dict[str, list[dict[str, Any]]]:
     frames = report(day, plan.period, plan.start + 24 * HOUR_MS).by_name
     return {name: [row.asDict() for row in table.collect()] for name, table in frames.items()}
 
 
-def test_the_funnel_counts_each_statement_and_delivery_once(
-    day: Lake, plan: Plan, tables: dict[str, list[dict[str, Any]]]
+def test_the_funnel_counts_each_envelope_and_delivery_once(
+    day: EventLake, plan: Plan, tables: dict[str, list[dict[str, Any]]]
 ) -> None:
-    counts = dict.fromkeys(("statements", "wanted", "queued", "delivered"), 0)
+    counts = dict.fromkeys(("envelopes", "wanted", "queued", "delivered"), 0)
     for row in tables["funnel"]:
         counts[row["stage"]] += row["count"]
-    statements = day.read(Kind.STATEMENT).where(plan.period.has(F.col("at")))
-    assert counts["statements"] == statements.select("receipt").distinct().count()
+    envelopes = day.read(EventKind.ENVELOPE).where(plan.period.has(F.col("at")))
+    assert counts["envelopes"] == envelopes.select("receipt").distinct().count()
     assert counts["wanted"] > counts["queued"] >= counts["delivered"] > 0
 
 
@@ -44,15 +46,24 @@ def test_the_page_stands_alone(plan: Plan, tables: dict[str, list[dict[str, Any]
 
 
 def test_a_chart_of_nothing_is_still_a_chart() -> None:
-    assert bars([], [Series("apns", "c1", [])]).startswith("<svg")
+    assert bars([], [ChartSeries("apns", "c1", [])]).startswith("<svg")
 
 
 def test_names_from_outside_are_escaped() -> None:
-    assert "<b>" not in bars(["<b>"], [Series("<b>", "c1", [1])])
+    assert "<b>" not in bars(["<b>"], [ChartSeries("<b>", "c1", [1])])
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(0, "0"), (950, "950"), (12_400, "12.4k"), (3_100_000, "3.1M"), (0.25, "0.25")]
+    ("value", "text"), [(0, "0"), (950, "950"), (12_400, "12.4k"), (3_100_000, "3.1M"), (0.25, "0.25")]
 )
-def test_numbers_are_told_shortly(value: float, told: str) -> None:
-    assert number(value) == told
+def test_numbers_are_written_shortly(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_each_channel_has_a_colour_of_its_own_that_the_page_defines(
+    plan: Plan, tables: dict[str, list[dict[str, Any]]]
+) -> None:
+    assert list(COLOURS) == [str(channel) for channel in CHANNELS]
+    assert len(set(COLOURS.values())) == len(CHANNELS)
+    html = page(tables, plan.period)
+    assert all(f".{colour} {{ fill:" in html for colour in COLOURS.values())

@@ -9,14 +9,16 @@ from pynamodb.connection import Connection
 
 from clarion.channels import Channel
 from clarion.events import EventLog
+from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
-from pipeline.lake import DAY_MS, SCHEMAS, Kind, Lake, hour_columns
-from pipeline.retire import Patience, listed, retire
+from pipeline.lake import DAY_MS, EventLake, hour_columns
+from pipeline.retire import RetireAfter, listed, retire
+from pipeline.schemas import SCHEMAS, EventKind
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)
-PATIENCE = Patience(dead=30, idle=180)
+AFTER = RetireAfter(dead=30, idle=180)
 
 
 class Stream:
@@ -40,39 +42,41 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         yield Connection(region="us-east-1")
 
 
-def told(lake: Lake, kind: Kind, rows: list[tuple[object, ...]]) -> None:
+def write(lake: EventLake, kind: EventKind, rows: list[tuple[object, ...]]) -> None:
     frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
     lake.write(kind, frame.select("*", *hour_columns(frame["at"])))
 
 
 def state(at: int, who: str, status: str) -> tuple[object, ...]:
-    return (at, who, CLIENT, "fcm", status, None, 1, 1)
+    return (at, STATEMENTS, who, CLIENT, "fcm", status, None, 1, 1)
 
 
-def test_only_the_long_dead_and_the_long_idle_are_listed(lake: Lake) -> None:
+def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> None:
     old = NOW - 200 * DAY_MS
-    told(lake, Kind.SUBSCRIPTION, [
+    write(lake, EventKind.SUBSCRIPTION, [
         state(NOW - 31 * DAY_MS, "dead", "invalid"), state(NOW - 29 * DAY_MS, "dying", "invalid"),
         state(old, "idle", "active"), state(old, "matched", "active"), state(old, "ruled", "active"),
         state(NOW - DAY_MS, "new", "active"), state(old, "gone", "removed"),
     ])  # fmt: skip
-    told(lake, Kind.RULES, [(NOW - DAY_MS, "added", "ruled", 1, 2, [(CLIENT, CLIENT, None)])])
-    told(lake, Kind.NOTIFICATION, [
-        (NOW - DAY_MS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None, None, None),
+    write(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
+    write(lake, EventKind.NOTIFICATION, [
+        (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None, None, None),
     ])  # fmt: skip
-    found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, PATIENCE).collect()}
+    found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
     assert found == {"dead": "dead", "idle": "idle"}
 
 
-def test_they_are_removed_as_by_the_api_unless_touched_since(lake: Lake, connection: Connection) -> None:
-    wishes = [Registration(CLIENT, Channel.FCM, f"token-{number}") for number in range(3)]
-    rows = [register(connection, wish, now=NOW - 200 * DAY_MS) for wish in wishes]
+def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, connection: Connection) -> None:
+    registrations = [Registration(STATEMENTS, CLIENT, Channel.FCM, f"token-{number}") for number in range(3)]
+    rows = [register(connection, one, now=NOW - 200 * DAY_MS) for one in registrations]
     ids = [row.subscription_id for row in rows if isinstance(row, Subscription)]
-    told(lake, Kind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids])
+    write(
+        lake, EventKind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids]
+    )
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
     stream = Stream()
     events = EventLog(stream, "events")  # type: ignore[arg-type] # speaks as much of Firehose as is needed
-    assert retire(listed(lake, NOW, PATIENCE), connection, events, NOW, lambda _: None) == 2
+    assert retire(listed(lake, NOW, AFTER), connection, events, NOW, lambda _: None) == 2
     assert {row.subscription_id for row in Subscription.scan()} == {ids[0]}
     assert {row.subscription_id for row in Token.scan()} == {ids[0]}
     assert {(UUID(line["subscription_id"]), line["status"]) for line in stream.lines} == {

@@ -1,100 +1,198 @@
+"""When rules were in force, and how they wanted an envelope."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sr25519
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from pipeline.lake import SCHEMAS, Kind
-from pipeline.match import wanted
-from pipeline.rules import FOREVER, in_force, latest_subscriptions, rule_changes
+from clarion.decisions import Wanted
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.codec import Statement
+from clarion.networks.statements.rules import CALL, key_of
+from clarion.networks.statements.signature import sign
+from pipeline.lake import FOREVER
+from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_wanted
+from pipeline.schemas import SCHEMAS, EventKind
+from tests import toy
 
-SENDER, OTHER, TOPIC, CLIENT = b"a" * 32, b"b" * 32, b"t" * 32, b"c" * 32
+SENDER, CLIENT = b"a" * 32, b"c" * 32
+FIRST, SECOND, OTHER = b"\x01first", b"\x01second", b"\x01other"
 SPANS = (
-    "subscription_id string, client_id binary, channel string, sender binary, topic binary, "
-    "wanted string, since long, until long"
+    "subscription_id string, client_id binary, channel string, key binary, condition binary, condition_digest binary, "
+    "since long, until long"
 )
-STATEMENTS = (
-    "receipt string, envelope_id binary, sender binary, topics array<binary>, first_at long, last_at long"
+ENVELOPES = (
+    "receipt string, network string, envelope_id binary, sender binary, keys array<binary>, first_at long, last_at long"
 )
-type Rules = list[tuple[int, str, str, int, int, list[tuple[bytes, bytes, None]]]]
+ANSWERED = (
+    "receipt string, subscription_id string, network string, envelope_id binary, sender binary, client_id binary, "
+    "channel string, place int, key binary, certain boolean, wanted string"
+)
+type Rules = list[tuple[int, str, str, int, int, list[bytes]]]
 type Subscriptions = list[tuple[int, str, str, int, int]]
 
 
+def changed(spark: SparkSession, rules: Rules) -> DataFrame:
+    rows = [(at, STATEMENTS, *rest, [(key, None, None) for key in keys]) for at, *rest, keys in rules]
+    return spark.createDataFrame(rows, SCHEMAS[EventKind.RULES])
+
+
+def states(spark: SparkSession, subscriptions: Subscriptions) -> DataFrame:
+    rows = [(at, STATEMENTS, who, CLIENT, "fcm", status, None, gen, rev) for at, who, status, gen, rev in subscriptions]
+    return spark.createDataFrame(rows, SCHEMAS[EventKind.SUBSCRIPTION])
+
+
 def spans(spark: SparkSession, rules: Rules, subscriptions: Subscriptions) -> list[tuple[bytes, int, int]]:
-    changed = spark.createDataFrame(rules, SCHEMAS[Kind.RULES])
-    states = spark.createDataFrame(
-        [(at, who, CLIENT, "fcm", status, None, gen, rev) for at, who, status, gen, rev in subscriptions],
-        SCHEMAS[Kind.SUBSCRIPTION],
-    )
-    rows = in_force(rule_changes(changed), states).select("sender", "since", "until").collect()
+    found = in_force(rule_changes(changed(spark, rules)), states(spark, subscriptions))
+    rows = found.select("key", "since", "until").collect()
     return sorted((bytes(row[0]), row[1], row[2]) for row in rows)
 
 
 def test_a_rule_is_in_force_from_its_addition_to_its_removal(spark: SparkSession) -> None:
-    rule = [(SENDER, TOPIC, None)]
-    rules: Rules = [(10, "added", "s", 1, 1, rule), (20, "removed", "s", 1, 2, rule), (30, "added", "s", 1, 3, rule)]
-    assert spans(spark, rules, [(0, "s", "active", 1, 0)]) == [(SENDER, 10, 20), (SENDER, 30, FOREVER)]
+    rules: Rules = [
+        (10, "added", "s", 1, 1, [FIRST]), (20, "removed", "s", 1, 2, [FIRST]), (30, "added", "s", 1, 3, [FIRST]),
+    ]  # fmt: skip
+    assert spans(spark, rules, [(0, "s", "active", 1, 0)]) == [(FIRST, 10, 20), (FIRST, 30, FOREVER)]
+
+
+def test_a_condition_is_in_force_until_another_replaces_it(spark: SparkSession) -> None:
+    rows = [(at, STATEMENTS, "added", "s", 1, at, [(FIRST, word, None)]) for at, word in ((10, None), (20, CALL))]
+    changes = rule_changes(spark.createDataFrame(rows, SCHEMAS[EventKind.RULES]))
+    found = in_force(changes, states(spark, [(0, "s", "active", 1, 0)])).select("condition", "since", "until")
+    assert sorted(map(tuple, found.collect()), key=lambda row: row[1]) == [(None, 10, 20), (CALL, 20, FOREVER)]
 
 
 def test_a_replaced_rule_set_ends_with_its_generation(spark: SparkSession) -> None:
-    rules: Rules = [(10, "added", "s", 1, 1, [(SENDER, TOPIC, None)]), (19, "added", "s", 2, 2, [(OTHER, TOPIC, None)])]
+    rules: Rules = [(10, "added", "s", 1, 1, [FIRST]), (19, "added", "s", 2, 2, [OTHER])]
     changes: Subscriptions = [(0, "s", "active", 1, 0), (20, "s", "active", 2, 2)]
-    assert spans(spark, rules, changes) == [(SENDER, 10, 20), (OTHER, 20, FOREVER)]
+    assert spans(spark, rules, changes) == [(FIRST, 10, 20), (OTHER, 20, FOREVER)]
 
 
 def test_rules_rest_while_the_subscription_is_invalid_and_end_with_it(spark: SparkSession) -> None:
-    rules: Rules = [(10, "added", "s", 1, 1, [(SENDER, TOPIC, None)])]
+    rules: Rules = [(10, "added", "s", 1, 1, [FIRST])]
     changes: Subscriptions = [
         (0, "s", "active", 1, 0), (20, "s", "invalid", 1, 1), (30, "s", "active", 1, 1), (40, "s", "removed", 1, 1),
     ]  # fmt: skip
-    assert spans(spark, rules, changes) == [(SENDER, 10, 20), (SENDER, 30, 40)]
+    assert spans(spark, rules, changes) == [(FIRST, 10, 20), (FIRST, 30, 40)]
 
 
 def test_revisions_order_what_clocks_confuse(spark: SparkSession) -> None:
-    rules: Rules = [(10, "added", "s", 1, 1, [(SENDER, TOPIC, None)])]
     changes: Subscriptions = [(21, "s", "active", 1, 3), (20, "s", "removed", 1, 4)]
-    assert spans(spark, rules, changes) == []
-    states = spark.createDataFrame(
-        [(21, "s", CLIENT, "fcm", "active", None, 1, 3), (20, "s", CLIENT, "fcm", "removed", None, 1, 4)],
-        SCHEMAS[Kind.SUBSCRIPTION],
-    )
-    assert [row["status"] for row in latest_subscriptions(states).collect()] == ["removed"]
+    assert spans(spark, [(10, "added", "s", 1, 1, [FIRST])], changes) == []
+    assert [row["status"] for row in latest_subscriptions(states(spark, changes)).collect()] == ["removed"]
 
 
-def matched(spark: SparkSession, hot_rules: int) -> list[tuple[str, str, bytes, bool]]:
-    third = b"u" * 32
+def matched(spark: SparkSession, hot_rules: int) -> list[tuple[str, bytes, int, bool]]:
     rules: DataFrame = spark.createDataFrame(
         [
-            *((f"s{number}", CLIENT, "fcm", SENDER, TOPIC, None, 0, FOREVER) for number in range(5)),
-            ("s0", CLIENT, "fcm", SENDER, third, None, 0, FOREVER),
-            ("new", CLIENT, "fcm", SENDER, TOPIC, None, 1_005, FOREVER),
-            ("old", CLIENT, "fcm", SENDER, TOPIC, None, 0, 980),
-            ("else", CLIENT, "fcm", OTHER, TOPIC, None, 0, FOREVER),
+            *((f"s{number}", CLIENT, "fcm", SECOND, None, None, 0, FOREVER) for number in range(5)),
+            ("s0", CLIENT, "fcm", FIRST, None, None, 0, FOREVER),
+            ("new", CLIENT, "fcm", SECOND, None, None, 1_005, FOREVER),
+            ("old", CLIENT, "fcm", SECOND, None, None, 0, 980),
+            ("else", CLIENT, "fcm", OTHER, None, None, 0, FOREVER),
         ],
         SPANS,
     )
-    statements = spark.createDataFrame([("r", b"h", SENDER, [third, TOPIC], 1_000, 1_002)], STATEMENTS)
-    found = wanted(statements, rules, grace_ms=10, hot_rules=hot_rules).collect()
-    return sorted((row["receipt"], row["subscription_id"], bytes(row["topic"]), row["certain"]) for row in found)
+    envelopes = spark.createDataFrame([("r", STATEMENTS, b"h", SENDER, [FIRST, SECOND], 1_000, 1_002)], ENVELOPES)
+    found = asked(envelopes, rules, grace_ms=10, hot_rules=hot_rules).collect()
+    return sorted((row["subscription_id"], bytes(row["key"]), row["place"], row["certain"]) for row in found)
 
 
-def test_each_subscription_wants_a_statement_once_for_its_first_topic(spark: SparkSession) -> None:
-    third = b"u" * 32
-    certain = [("r", f"s{number}", third if number == 0 else TOPIC, True) for number in range(5)]
-    assert matched(spark, hot_rules=100) == sorted([*certain, ("r", "new", TOPIC, False)])
+def test_each_rule_that_names_a_key_of_the_envelope_is_asked(spark: SparkSession) -> None:
+    certain = [(f"s{number}", SECOND, 1, True) for number in range(5)]
+    assert matched(spark, hot_rules=100) == sorted([*certain, ("s0", FIRST, 0, True), ("new", SECOND, 1, False)])
 
 
-def test_a_hot_sender_is_matched_as_any_other(spark: SparkSession) -> None:
+def test_a_hot_key_is_matched_as_any_other(spark: SparkSession) -> None:
     assert matched(spark, hot_rules=2) == matched(spark, hot_rules=100)
 
 
-def test_of_several_rules_for_calls_and_alerts_the_call_wins_under_the_first_topic(spark: SparkSession) -> None:
-    third = b"u" * 32
+def decided(spark: SparkSession, *rules: tuple[bytes, str | None, bool]) -> dict[str, Any]:
+    """What is expected where the rules have answered: each with its key, its answer, and whether it was surely there."""
+    rows = [
+        ("r", "s", STATEMENTS, b"h", SENDER, CLIENT, "fcm", place, key, certain, wanted)
+        for place, (key, wanted, certain) in enumerate(rules)
+    ]
+    [row] = expected(spark.createDataFrame(rows, ANSWERED)).collect()
+    return {name: row[name] for name in ("key", "wanted", "certain", "unjudged", "refusal")}
+
+
+@pytest.mark.parametrize(
+    ("rules", "key", "wanted"),
+    [
+        ([(FIRST, "alert", True), (SECOND, "call", True)], FIRST, "call"),
+        ([(FIRST, "background", True), (SECOND, "alert", True)], FIRST, "alert"),
+        ([(FIRST, "own_message", True), (SECOND, "alert", True)], SECOND, "alert"),
+        ([(FIRST, "alert", False), (SECOND, "alert", True)], SECOND, "alert"),
+        ([(FIRST, None, True), (SECOND, "alert", True)], SECOND, "alert"),
+    ],
+)
+def test_of_several_rules_the_most_urgent_counts_under_the_first_key_that_pushes(
+    spark: SparkSession, rules: list[tuple[bytes, str | None, bool]], key: bytes, wanted: str
+) -> None:
+    assert decided(spark, *rules) == {
+        "key": key, "wanted": wanted, "certain": True, "unjudged": False, "refusal": None,
+    }  # fmt: skip
+
+
+def test_if_no_rule_pushes_the_first_word_says_why(spark: SparkSession) -> None:
+    both = decided(spark, (FIRST, "not_pushable", True), (SECOND, "own_message", True))
+    assert (both["wanted"], both["certain"], both["unjudged"], both["refusal"]) == (None, False, False, "own_message")
+
+
+def test_what_only_a_rule_of_an_unknown_condition_may_want_is_unjudged(spark: SparkSession) -> None:
+    for rules in ([(FIRST, None, True)], [(FIRST, None, True), (SECOND, "own_message", True)]):
+        found = decided(spark, *rules)
+        assert (found["certain"], found["unjudged"], found["refusal"]) == (False, True, None)
+
+
+def test_a_condition_is_read_by_its_network_and_a_digest_by_nobody(spark: SparkSession) -> None:
+    keys = sr25519.pair_from_seed(sha256(b"alice").digest())
+    statement = sign(Statement(0xFFFFFFFF << 32, (b"t" * 32, b"u" * 32), b"hello"), keys)
+    named, other = (key_of(keys[0], topic) for topic in statement.topics)
     rules = spark.createDataFrame(
         [
-            ("both", CLIENT, "fcm", SENDER, third, "alert", 0, FOREVER),
-            ("both", CLIENT, "fcm", SENDER, TOPIC, "voip", 0, FOREVER),
-            ("none", CLIENT, "fcm", SENDER, third, None, 0, FOREVER),
+            ("call", CLIENT, "fcm", named, CALL, None, 0, FOREVER),
+            ("alert", CLIENT, "fcm", other, None, None, 0, FOREVER),
+            ("secret", CLIENT, "fcm", named, None, b"d" * 32, 0, FOREVER),
         ],
         SPANS,
     )
-    statements = spark.createDataFrame([("r", b"h", SENDER, [third, TOPIC], 1_000, 1_002)], STATEMENTS)
-    found = wanted(statements, rules, grace_ms=10).collect()
-    types = {row["subscription_id"]: (bytes(row["topic"]), row["wanted"]) for row in found}
-    assert types == {"both": (third, "voip"), "none": (third, None)}
+    envelopes = spark.createDataFrame(
+        [("r", STATEMENTS, statement.hash, keys[0], [named, other], 1_000, 1_002)], ENVELOPES
+    )
+    observed = spark.createDataFrame(
+        [(1_000, STATEMENTS, "r", 1_000, statement.encoded, None)] * 2, SCHEMAS[EventKind.OBSERVED]
+    )
+    answered = with_wanted(asked(envelopes, rules, grace_ms=10), observed, None)
+    found = {row["subscription_id"]: row["wanted"] for row in answered.collect()}
+    assert found == {"call": Wanted.CALL, "alert": Wanted.ALERT, "secret": None}
+    assert answered.count() == 3
+    assert expected(answered).where(F.col("unjudged")).select("subscription_id").collect() == [("secret",)]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    (tmp_path / "large").write_bytes(toy.say("hi", mark=toy.mark_of(b"mine", "hi")))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_network_is_asked_with_each_condition_and_the_envelope(large: Path) -> None:
+    """In this process, since Spark's have no toy network."""
+    conditions = [toy.condition_of(wanted, secret) for wanted, secret in ((Wanted.CALL, b"x"), (Wanted.ALERT, b"mine"))]
+    rules = [{"key": toy.key_of("hall"), "condition": condition} for condition in conditions]
+    row = {"receipt": "r", "network": toy.TOY, "raw": None, "location": "large", "decided_at": 1, "rules": rules}
+    answers = _table(answer_batches([pa.RecordBatch.from_pylist([row])], str(large)))
+    assert [answer["wanted"] for answer in answers] == [Wanted.CALL, Wanted.OWN_MESSAGE]
+    assert [answer["condition"] for answer in answers] == conditions
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]

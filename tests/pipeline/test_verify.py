@@ -8,10 +8,14 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
+from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline.lake import HOUR_MS, SCHEMAS, Kind, Lake, Period, hour_columns, hour_path
+from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns, hour_path
+from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.verify import Facts, facts, verified
+from tests import toy
 
 KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
 TOPICS = (b"a" * 32, b"b" * 32, b"a" * 32)
@@ -20,8 +24,18 @@ ARRIVED = Period(AT, AT + 1)
 SIGNED = sign(Statement(7 << 32, TOPICS, b"hello"), KEYS)
 
 
-def test_the_facts_of_a_true_statement_are_its_own() -> None:
-    assert facts([SIGNED.encoded]) == Facts([SIGNED.hash], [KEYS[0]], [TOPICS[:2]], [7], [None])
+def test_the_facts_of_a_true_envelope_are_its_own() -> None:
+    keys = [key_of(KEYS[0], topic) for topic in TOPICS[:2]]
+    assert facts([STATEMENTS], [SIGNED.encoded]) == Facts([SIGNED.hash], [KEYS[0]], [keys], [7], [None])
+
+
+@pytest.mark.usefixtures("toy")
+def test_each_envelope_is_read_by_its_own_network() -> None:
+    forged = toy.Saying(rooms=("hall", "attic"), text="hi", genuine=False).to_raw()
+    found = facts([STATEMENTS, toy.TOY, toy.TOY, toy.TOY], [SIGNED.encoded, toy.say("hi", author="ann"), forged, b"{}"])
+    assert found.sender == [KEYS[0], b"ann", None, None]
+    assert found.keys[1:] == [[toy.key_of("hall")], [toy.key_of("hall"), toy.key_of("attic")], ()]
+    assert found.flaw == [None, None, "bad_signature", "malformed"]
 
 
 @pytest.mark.parametrize(
@@ -34,34 +48,34 @@ def test_the_facts_of_a_true_statement_are_its_own() -> None:
     ],
 )
 def test_a_flaw_is_named_as_the_live_path_names_it(raw: bytes, flaw: str) -> None:
-    assert facts([SIGNED.encoded, raw]).flaw == [None, flaw]
+    assert facts([STATEMENTS] * 2, [SIGNED.encoded, raw]).flaw == [None, flaw]
 
 
 def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, str(tmp_path / "a lake"))
+    lake = EventLake(spark, str(tmp_path / "a lake"))
     times = {"before": AT - 1, "first": AT, "last": AT + 9, "after": AT + 10}
-    rows = [(AT, receipt, at, SIGNED.encoded, None) for receipt, at in times.items()]
-    observed = spark.createDataFrame(rows, SCHEMAS[Kind.OBSERVED])
-    lake.write(Kind.OBSERVED, observed.select("*", *hour_columns(F.lit(AT))))
+    rows = [(AT, STATEMENTS, receipt, at, SIGNED.encoded, None) for receipt, at in times.items()]
+    observed = spark.createDataFrame(rows, SCHEMAS[EventKind.OBSERVED])
+    lake.write(EventKind.OBSERVED, observed.select("*", *hour_columns(F.lit(AT))))
 
-    found = verified(lake.files(Kind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
+    found = verified(lake.files(EventKind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
 
     assert sorted(row.receipt for row in found) == ["first", "last"]
     assert {(bytes(row.envelope_id), row.expires_at, row.flaw) for row in found} == {(SIGNED.hash, 7, None)}
-    assert verified(lake.files(Kind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
+    assert verified(lake.files(EventKind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
 
 
 def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
     day, hour = hour_path(AT).split("/")
     folder = tmp_path / "observed" / f"day={day}" / f"hour={hour}"
     folder.mkdir(parents=True)
-    old = pa.table({"receipt": ["old"], "observed_at": [AT], "statement": [SIGNED.encoded]})
+    old = pa.table({"receipt": ["old"], "network": [STATEMENTS], "observed_at": [AT], "raw": [SIGNED.encoded]})
     parquet.write_table(old, folder / "old.parquet")
 
-    [row] = verified(Lake(spark, str(tmp_path)).files(Kind.OBSERVED, ARRIVED), ARRIVED).collect()
+    [row] = verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).collect()
 
     assert (row.receipt, row.location, row.flaw) == ("old", None, None)
 
 
 def test_nothing_is_verified_where_nothing_has_been_written(spark: SparkSession, tmp_path: Path) -> None:
-    assert verified(Lake(spark, str(tmp_path)).files(Kind.OBSERVED, ARRIVED), ARRIVED).count() == 0
+    assert verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).count() == 0

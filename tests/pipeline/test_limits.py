@@ -1,0 +1,154 @@
+"""What the deployment's limits were, and that all judge by them."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sr25519
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from clarion.limiter import SUBSCRIPTION_CAP, Limit
+from clarion.networks import STATEMENTS, network
+from clarion.networks.statements.codec import Statement
+from clarion.networks.statements.rules import key_of
+from clarion.networks.statements.signature import sign
+from pipeline import replay
+from pipeline.findings import Difference
+from pipeline.generator.day import generate
+from pipeline.generator.plan import Plan
+from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, Period, hour_columns
+from pipeline.limits import LimitHistory, LimitSpan, limit_history
+from pipeline.reconcile import Terms, reconcile, with_caps
+from pipeline.schemas import SCHEMAS, EventKind
+
+START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+PERIOD, NOW = Period(START, START + HOUR_MS), START + 2 * HOUR_MS
+KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
+TOPIC, CLIENT, SUBSCRIPTION = b"t" * 32, b"c" * 32, str(UUID(int=7))
+KEY = key_of(KEYS[0], TOPIC)
+DEFAULT = network(STATEMENTS).limit
+DECIDED_MS = 20
+
+type Row = tuple[object, ...]
+
+
+def write(lake: EventLake, kind: EventKind, rows: list[Any]) -> None:
+    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
+    lake.write(kind, frame.select("*", *hour_columns(F.col("at"))))
+
+
+def loaded(at: int, limit: Limit | None, cap: Limit = SUBSCRIPTION_CAP) -> Row:
+    values = (limit.count, limit.window, limit.cooldown) if limit else (None, None, None)
+    return (at, STATEMENTS, *values, cap.count, cap.window)
+
+
+def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
+    other = Limit(30, 60_000, 7_000)
+    assert DEFAULT
+    write(lake, EventKind.LIMITS, [
+        loaded(START, DEFAULT), loaded(START + 1, DEFAULT), loaded(START + 5, other), loaded(START + 9, other),
+        loaded(START + 20, None), loaded(NOW, DEFAULT),
+    ])  # fmt: skip
+    assert limit_history(lake, NOW).spans[STATEMENTS] == (
+        LimitSpan(0, START + 5, DEFAULT, SUBSCRIPTION_CAP),
+        LimitSpan(START + 5, START + 20, other, SUBSCRIPTION_CAP),
+        LimitSpan(START + 20, FOREVER, None, SUBSCRIPTION_CAP),
+    )
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_network_of_which_the_lake_has_no_limits_has_its_own(lake: EventLake) -> None:
+    spans = limit_history(lake, NOW).spans
+    assert spans[STATEMENTS] == (LimitSpan(0, FOREVER, DEFAULT, SUBSCRIPTION_CAP),)
+    assert spans["toy"] == (LimitSpan(0, FOREVER, None, SUBSCRIPTION_CAP),)
+
+
+LONG = Limit(3, 60_000, 600_000)
+
+
+@pytest.fixture
+def refused(spark: SparkSession, tmp_path: Path) -> EventLake:
+    """Under a limit of three, and ten minutes' cooldown: four at once, and one more after five minutes, refused too."""
+    lake = EventLake(spark, str(tmp_path / "lake"))
+    times = [*range(START, START + 4), START + 300_000]
+    words = ["queued"] * 3 + ["rate_limited"] * 2
+    statements = [sign(Statement(0xFFFFFFFF << 32 | number, (TOPIC,), b"hi"), KEYS) for number in range(5)]
+    receipts = [str(UUID(int=number)) for number in range(5)]
+    shown = list(zip(times, receipts, statements, words, strict=True))
+    write(lake, EventKind.OBSERVED, [(at, STATEMENTS, who, at, one.encoded, None) for at, who, one, _ in shown])
+    write(lake, EventKind.ENVELOPE, [
+        (at + DECIDED_MS, STATEMENTS, who, one.hash, "matched", at, KEYS[0], None) for at, who, one, _ in shown
+    ])  # fmt: skip
+    write(lake, EventKind.NOTIFICATION, [
+        (at + DECIDED_MS, STATEMENTS, who, one.hash, word, SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, at, True)
+        for at, who, one, word in shown
+    ])  # fmt: skip
+    write(lake, EventKind.PUSH, [
+        (at + 99, STATEMENTS, who, one.hash, "delivered", SUBSCRIPTION, "fcm", 1, 99, 200, None, None)
+        for at, who, one, word in shown if word == "queued"
+    ])  # fmt: skip
+    write(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
+    write(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, None)])])
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("limit", "wrongly_dropped"),
+    [(LONG, 0), (Limit(3, 60_000, 120_000), 1), (None, 2)],
+    ids=["the cooldown that it has", "a shorter one", "none"],
+)
+def test_a_refusal_is_lawful_by_the_limit_that_the_deployment_has(
+    refused: EventLake, limit: Limit | None, wrongly_dropped: int
+) -> None:
+    write(refused, EventKind.LIMITS, [loaded(START - DAY_MS, limit)])
+    found = reconcile(refused, PERIOD, NOW, Terms()).differences.persist()
+    assert [row["difference"] for row in found.collect()] == [Difference.WRONGLY_DROPPED] * wrongly_dropped
+    planned = replay.plan(refused, found, PERIOD, NOW, dry_run=True)
+    assert (planned.notifications, planned.expired) == (wrongly_dropped, 0)
+
+
+def test_a_rule_known_by_a_digest_makes_its_notifications_unjudged(refused: EventLake) -> None:
+    """None of the five can be judged, not even the two that no limit bears out."""
+    write(refused, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, b"d" * 32)])])
+    findings = reconcile(refused, PERIOD, NOW, Terms())
+    assert findings.differences.count() == 0
+    assert findings.unjudged.distinct().count() == 5
+
+
+def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:
+    given = LimitSpan(0, FOREVER, Limit(10, 60_000, 5_000), SUBSCRIPTION_CAP)
+    plan = Plan(START, statements=100, rules=60, hours=2, floods=1, limits=given)
+    generate(lake, plan, compacted=True)
+    assert limit_history(lake, NOW).at(STATEMENTS, START).limit == given.limit
+    notified = lake.read(EventKind.NOTIFICATION).where(F.col("decision") == "rate_limited")
+    assert notified.count() > 0
+    assert reconcile(lake, plan.period, START + DAY_MS, Terms()).differences.count() == 0
+
+
+@pytest.mark.parametrize(("at", "full"), [(START, False), (START + 100_000, True), (START + 49_000, True)])
+def test_each_is_judged_by_the_cap_of_its_time_or_nearly(spark: SparkSession, at: int, full: bool) -> None:
+    caps = [Limit(9, 60_000, 0), Limit(2, 60_000, 0)]
+    change = START + 50_000
+    spans = [LimitSpan(0, change, None, caps[0]), LimitSpan(change, FOREVER, None, caps[1])]
+    rows = [("s", STATEMENTS, word, at + n, at + n) for n, word in enumerate(["queued", "queued", "capped"])]
+    found = spark.createDataFrame(
+        rows, "subscription_id string, network string, decision string, judged_at long, at long"
+    )
+    marked = with_caps(found, LimitHistory({STATEMENTS: spans}, grace=15_000))
+    assert [row["full"] for row in marked.where(F.col("decision") == "capped").collect()] == [full]
+    assert marked.where("overfull").count() == 0
+
+
+def test_no_module_but_the_generator_knows_the_statements() -> None:
+    folder = Path(replay.__file__).parent
+    knowing = {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*.py")
+        if re.search(r"clarion\.networks\.(?!needs)\w+", path.read_text())
+    }
+    assert knowing
+    assert all(path.startswith("generator/") for path in knowing)
