@@ -6,7 +6,7 @@ bills for receiving are not in it.
 
 from typing import NamedTuple
 
-from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 
 MILLION = 1_000_000
 

@@ -17,12 +17,12 @@ from moto import mock_aws
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import Span, EnvelopeMessage
+from clarion.messages import EnvelopeMessage, Span
 from clarion.networks.statements.codec import encode
-from clarion.prices import READ_UNIT
 from clarion.tables import Rule, Subscription, rule_key
 from match.room import Clients
 from match.settings import MatchSettings
+from pipeline.prices import READ_UNIT
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
