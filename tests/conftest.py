@@ -1,12 +1,14 @@
 """How the suite is shared out among pytest-xdist's workers: by file, but for what has one deployment in common.
 
-Also the settings of the property tests.
+Also the settings of the property tests, and the toy network.
 """
 
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from clarion.networks import NETWORKS
 
 # The gate runs on busy machines and must say the same twice: no deadlines, no dice.
 settings.register_profile("gate", deadline=None, derandomize=True)
@@ -44,3 +46,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a network beside the real ones: see `tests.toy`."""
+    monkeypatch.setitem(NETWORKS, "toy", "tests.toy")
+    return "toy"

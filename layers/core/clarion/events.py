@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
-from clarion.messages import EnvelopeMessage, HexBytes, Milliseconds
+from clarion.messages import HexBytes, Milliseconds, ObservedMessage
 from clarion.networks import Rule
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class EnvelopeObserved(Event):
     location: str | None = None
 
     @classmethod
-    def of(cls, message: EnvelopeMessage, at: int) -> "EnvelopeObserved":
+    def of(cls, message: ObservedMessage, at: int) -> "EnvelopeObserved":
         return cls(at=at, **message.model_dump(include={"network", "receipt", "observed_at", "raw", "location"}))
 
 

@@ -4,6 +4,7 @@ A consumer understands every version that may still be in a queue, so a new fiel
 meaning gets a new version.
 """
 
+from functools import cache
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     SerializeAsAny,
+    TypeAdapter,
     ValidationInfo,
     model_validator,
 )
@@ -65,32 +67,12 @@ class Message(BaseModel):
         return self.model_dump_json(exclude_none=True)
 
 
-class Span(Message):
-    """A part of an envelope's fan-out: the subscriptions whose ids lie after `after` and up to `until`.
+class ObservedMessage(Message):
+    """What all messages about an observed envelope share, on the queue of match: see `MatchMessage`.
 
-    Its pages are worked off one after the other. Of two messages for the same `page`, only the one whose `token` claims
-    it goes on.
-    """
-
-    after: str
-    until: str
-    page: int
-    token: UUID
-
-
-class EnvelopeMessage(Message):
-    """An envelope as a network showed it, on its way from ingest to match.
-
-    `raw` holds its bytes (base64 in the JSON). One that is too large for the queue lies in S3 under the key `location`
-    instead; exactly one of the two is set. Match sends itself an envelope again with a `span`, if more want it than one
-    invocation can take.
-
-    `changed` are subscriptions whose rules for this envelope were written lately, so that an index may not show them
-    yet. A message with a `look_id` is a second look, at `changed` alone, and the id names it. One with `unsent` is for
-    those subscriptions alone: a queue took the envelope's other pushes, but not theirs.
-    `replayed_since` is set if a replay brought the envelope: when that node was last live before it, and so the
-    earliest that it can have appeared; 0 if that is unknown. If it proves younger, a second message with the same receipt
-    and a `repeat_id` says so, which concerns calls alone.
+    `raw` holds the envelope as its network showed it (base64 in the JSON). One that is too large for the queue lies in S3
+    under the key `location` instead; exactly one of the two is set. `replayed_since` is set if a replay brought the
+    envelope: when that node was last live before it, and so the earliest that it can have appeared; 0 if that is unknown.
     """
 
     version: Literal[1] = 1
@@ -100,11 +82,6 @@ class EnvelopeMessage(Message):
     raw: bytes | None = None
     location: str | None = None
     replayed_since: Milliseconds | None = None
-    changed: tuple[str, ...] = ()
-    look_id: UUID | None = None
-    repeat_id: UUID | None = None
-    unsent: tuple[str, ...] = ()
-    span: Span | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -113,11 +90,90 @@ class EnvelopeMessage(Message):
         return self
 
 
+class EnvelopeMessage(ObservedMessage):
+    """An envelope, on its way from ingest to match.
+
+    `changed` are subscriptions whose rules for this envelope were written lately, so that an index may not show them
+    yet: match reads theirs from the table.
+    """
+
+    kind: Literal["envelope"] = "envelope"
+    changed: tuple[str, ...] = ()
+
+
+class SecondLookMessage(ObservedMessage):
+    """From ingest: match an envelope that was sent before, for these subscriptions alone. Their rules have changed since."""
+
+    kind: Literal["second_look"] = "second_look"
+    look_id: UUID
+    subscription_ids: tuple[str, ...]
+
+
+class RepetitionMessage(ObservedMessage):
+    """From ingest: an envelope that was sent before as replayed, with the same receipt, has proven younger.
+
+    This concerns calls alone, which its earlier `replayed_since` made too old. `changed` is as in `EnvelopeMessage`.
+    """
+
+    kind: Literal["repetition"] = "repetition"
+    repeat_id: UUID
+    changed: tuple[str, ...] = ()
+
+
+class Span(Message):
+    """The subscriptions whose ids lie after `after` and up to `until`."""
+
+    after: str
+    until: str
+
+
+class PageMessage(ObservedMessage):
+    """From match to itself: the next page of an envelope's fan-out, whose subscriptions lie within `span`.
+
+    The pages of one span are worked off one after the other. Of two messages for the same `page`, only the one whose
+    `token` locks it goes on. `repeat_id` is that of the repetition that is fanned out, if it is one; `changed` is as in
+    `EnvelopeMessage`.
+    """
+
+    kind: Literal["page"] = "page"
+    span: Span
+    page: int
+    token: UUID
+    changed: tuple[str, ...] = ()
+    repeat_id: UUID | None = None
+
+
+class RemainderMessage(ObservedMessage):
+    """From match to itself: a push queue refused an envelope's pushes for these subscriptions, but took its others.
+
+    `look_id` and `repeat_id` are those of the message whose pushes they are.
+    """
+
+    kind: Literal["remainder"] = "remainder"
+    subscription_ids: tuple[str, ...]
+    look_id: UUID | None = None
+    repeat_id: UUID | None = None
+
+
+type MatchMessage = EnvelopeMessage | SecondLookMessage | RepetitionMessage | PageMessage | RemainderMessage
+"""What the queue of envelopes holds, told apart by `kind`."""
+
+
+def read_match_message(body: str | bytes) -> MatchMessage:
+    """Raises `pydantic.ValidationError` for anything else."""
+    return _match_messages().validate_json(body)
+
+
+@cache
+def _match_messages() -> TypeAdapter[MatchMessage]:
+    return TypeAdapter(Annotated[MatchMessage, Field(discriminator="kind")])
+
+
 class PushMessage(Message):
     """One push for one subscription, on its way to dispatch. It never carries the token.
 
     `body` is what the payload is made of, as the network's own model. `expires_at` is the envelope's expiry in UNIX
-    seconds. `replayed_since` is as in the envelope's message.
+    seconds. `replayed_since` is as in `ObservedMessage`.
     """
 
     version: Literal[1] = 1

@@ -108,8 +108,7 @@ class Rule(Model):
 class PushRecord(Model):
     """Claims an envelope for a subscription: whoever writes it first may push.
 
-    The subscription comes first, so that the claims of one envelope for a crowd share no partition. A page of a
-    fan-out is claimed here too, under a name of its own instead of a subscription's id: `match.fan_out`.
+    The subscription comes first, so that the claims of one envelope for a crowd share no partition.
     """
 
     class Meta:
@@ -119,6 +118,18 @@ class PushRecord(Model):
     envelope_id = BinaryAttribute(range_key=True, legacy_encoding=False)
     receipt = UnicodeAttribute()
     claimed_at = NumberAttribute()
+    ttl = NumberAttribute()
+
+
+class PageLock(Model):
+    """Locks a page of a fan-out for the message with `token`. It lies among the push records: `page` is no UUID."""
+
+    class Meta:
+        table_name = PushRecord.Meta.table_name
+
+    page = UnicodeAttribute(hash_key=True, attr_name=PushRecord.subscription_id.attr_name)
+    envelope_id = BinaryAttribute(range_key=True, legacy_encoding=False)
+    token = UnicodeAttribute()
     ttl = NumberAttribute()
 
 
@@ -169,6 +180,7 @@ class Quota(Model):
 
 
 MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota, Lease)
+"""One for each table."""
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
 
@@ -195,6 +207,7 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connec
         table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it
         connection.add_meta_table(table.get_meta_table())
         table.connection = connection
+    PageLock.Meta.table_name = PushRecord.Meta.table_name
     return connection
 
 
