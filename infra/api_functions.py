@@ -6,6 +6,7 @@ from aws_cdk import Stack
 
 from clarion.channels import CHANNELS
 from infra.functions import ComponentFunction, Foundation, given
+from infra.options import ApiConfig
 from infra.permissions import allow_index, allow_key
 from infra.tables import BY_CLIENT
 
@@ -19,6 +20,7 @@ class ApiFunction(ComponentFunction):
             **api.allowance.as_settings(),
             **_login(foundation),
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
+            "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(_apps(foundation)),
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
@@ -82,16 +84,22 @@ def _apps(foundation: Foundation) -> dict[str, list[str]]:
 def _direct_push(foundation: Foundation) -> dict[str, str]:
     """See `DirectPushSettings`: the first app at every provider."""
     environment = foundation.environment
-    first, pushes = environment.apps[0], environment.api.pushes_per_minute
+    first = environment.apps[0]
     settings = {
         **environment.providers.as_settings(),
-        **given(bundle_id=first.bundle_id, pushes_per_minute=str(pushes) if pushes else None),
+        **_direct_push_bounds(environment.api),
+        **given(bundle_id=first.bundle_id),
         "alert_title": first.alert_title,
     }
     for provider, of_apps in foundation.secrets.providers.items():
         secrets = of_apps[first]
         settings |= given(**{f"{provider}_secret_id": secrets.key, f"{provider}_sandbox_secret_id": secrets.sandbox})
     return settings
+
+
+def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:
+    bounds = given(pushes_per_minute=api.pushes_per_minute, pushes_per_token_per_minute=api.pushes_per_token_per_minute)
+    return {name: str(bound) for name, bound in bounds.items()}
 
 
 def _login(foundation: Foundation) -> dict[str, str]:

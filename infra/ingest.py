@@ -115,6 +115,7 @@ class IngestService(Construct):
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
             "node_urls": ",".join(str(url) for url in ingest.node_urls),
+            "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),
             "oversize_bucket": self._foundation.lake.oversize.bucket_name,

@@ -137,7 +137,7 @@ class ReplayRole(JobRole):
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         self.settings = {
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
-            "push_queues": scope.to_json_string(queues.push_urls),
+            **queues.push_settings,
         }
 
 
@@ -155,33 +155,21 @@ class RetireRole(JobRole):
         self.settings = foundation.settings
 
 
-def parameters(code: Code, *, region: str, workers: int) -> str:
-    """What spark-submit is given for any job, of at most so many workers, the driver among them."""
+def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers: int) -> str:
+    """What spark-submit is given for a job, of at most so many workers, the driver among them."""
     driver = {
         "PYSPARK_DRIVER_PYTHON": PYTHON,
         "PYSPARK_PYTHON": PYTHON,
         "PYTHONPATH": PYTHONPATH,
         "AWS_DEFAULT_REGION": region,
+        **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
     }
     named = {
         **WORKER,
         "spark.dynamicAllocation.maxExecutors": str(workers - 1),
         "spark.archives": code.archives,
-        **_for_the_driver(driver),
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
         "spark.executorEnv.PYTHONPATH": PYTHONPATH,
     }
     return " ".join(f"--conf {name}={value}" for name, value in named.items())
-
-
-def configuration(settings: Mapping[str, str]) -> dict[str, object]:
-    """The overrides that hand a job its settings: JSON has quotes, which no word of `parameters` may.
-
-    https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-spark.html
-    """
-    named = _for_the_driver({f"CLARION_{name.upper()}": value for name, value in settings.items()})
-    return {"applicationConfiguration": [{"classification": "spark-defaults", "properties": named}]}
-
-
-def _for_the_driver(variables: Mapping[str, str]) -> dict[str, str]:
-    return {f"spark.emr-serverless.driverEnv.{name}": value for name, value in variables.items()}

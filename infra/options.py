@@ -61,7 +61,7 @@ class Following(Config):
     seen_limit: PositiveInt | None = None
     outbox_bytes: PositiveInt | None = None
     second_look_bytes: PositiveInt | None = None
-    second_look_seconds: PositiveFloat | None = None
+    rule_lag_seconds: PositiveFloat | None = None
     stream_poll_seconds: Annotated[float, Field(ge=0.4)] | None = None
     lease_seconds: PositiveFloat | None = None
     answer_seconds: PositiveFloat | None = None
@@ -150,7 +150,8 @@ class ApiConfig(Config):
     `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
     for anybody who asks.
 
-    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client.
+    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
+    device.
     """
 
     size: Size
@@ -165,6 +166,7 @@ class ApiConfig(Config):
     allowance: Allowance = Allowance()
     direct_push: bool = True
     pushes_per_minute: PositiveInt | None = None
+    pushes_per_token_per_minute: PositiveInt | None = None
     jwt_issuer: Annotated[str | None, Field(min_length=1)] = None
     jwt_audience: Annotated[str | None, Field(min_length=1)] = None
     token_lifetime_seconds: PositiveInt | None = None

@@ -28,7 +28,6 @@ from infra.jobs import (
     JobRole,
     ReplayRole,
     RetireRole,
-    configuration,
     parameters,
 )
 from infra.permissions import allow
@@ -52,7 +51,6 @@ class PipelineStack(Stack):
         )
         self._environment, self._pipeline, self._clarion = environment, pipeline, clarion
         self.code = Code(self, "Code", platform=environment.platform)
-        self._parameters = parameters(self.code, region=self.region, workers=pipeline.workers)
         self._log = log_group(
             self, "Log", name=f"/aws/emr-serverless/{environment.prefix}pipeline", environment=environment
         )
@@ -60,13 +58,13 @@ class PipelineStack(Stack):
         self.done, self.dead = self._queue("done"), self._queue("dead")
         self.applications = {"daily": self._application("daily")}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
+        self._output_job(self.daily)
         self._schedule(self.applications["daily"])
         if clarion.ingest:
             self._repairs(clarion.ingest.vpc)
         self._notify("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
         self._notify("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
         self._output(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake, Oversize=self._oversize)
-        self._output(Parameters=self._parameters, DailyRoleArn=self.daily.role_arn)
 
     def _repairs(self, vpc: ec2.IVpc) -> None:
         """What an operator starts, once the daily run has found something."""
@@ -81,8 +79,10 @@ class PipelineStack(Stack):
 
     def _output_job(self, role: JobRole) -> None:
         """What an operator needs to start it."""
-        settings = self.to_json_string(configuration(role.settings))
-        self._output(**{f"{role.job}RoleArn": role.role_arn, f"{role.job}Configuration": settings})
+        self._output(**{f"{role.job}RoleArn": role.role_arn, f"{role.job}Parameters": self._parameters(role)})
+
+    def _parameters(self, role: JobRole) -> str:
+        return parameters(self.code, role.settings, region=self.region, workers=self._pipeline.workers)
 
     @property
     def _lake(self) -> str:
@@ -158,7 +158,7 @@ class PipelineStack(Stack):
                 "SparkSubmit": {
                     "EntryPoint": self.code.entry.s3_object_url,
                     "EntryPointArguments": self._daily_arguments(),
-                    "SparkSubmitParameters": self._parameters,
+                    "SparkSubmitParameters": self._parameters(self.daily),
                 }
             },
         }

@@ -50,9 +50,24 @@ class Queues(Construct):
         return {channel: pair.queue.queue_url for channel, pair in self.pushes.items()}
 
     @property
+    def push_settings(self) -> dict[str, str]:
+        """As `clarion.settings.PushQueues` reads them."""
+        return {f"{channel}_queue_url": url for channel, url in self.push_urls.items()}
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """By name, without those of dead letters and of what is held."""
+        pairs = {"envelopes": self.envelopes, **self.pushes, **self._named_commands, "cleanup": self.cleanup}
+        return {name: pair.queue.queue_url for name, pair in pairs.items()}
+
+    @property
     def command_urls(self) -> dict[str, str]:
         """By network."""
         return {name: pair.queue.queue_url for name, pair in self.commands.items()}
+
+    @property
+    def _named_commands(self) -> dict[str, Pair]:
+        return {commands_queue(name): pair for name, pair in self.commands.items()}
 
     def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> Pair:
         dead = self._queue(f"{name}-dead")

@@ -127,15 +127,12 @@ class ClarionStack(Stack):
             "ApiId": self.http.api.api_id,
             "ApiUrl": self.edge.url if self.edge else self.http.url,
             "TablePrefix": self._environment.prefix,
-            "EnvelopesQueueUrl": queues.envelopes.queue.queue_url,
-            "PushQueues": self.to_json_string(queues.push_urls),
-            "CleanupQueueUrl": queues.cleanup.queue.queue_url,
+            **{f"{name.title().replace('-', '')}QueueUrl": url for name, url in queues.urls.items()},
             "LakeBucket": lake.bucket.bucket_name,
             "OversizeBucket": lake.oversize.bucket_name,
             "EventsStream": lake.events.delivery_stream_name,
             **{f"{provider.title()}SecretId": apps[first].key for provider, apps in secrets.providers.items()},
             "IngestRoleArn": self.ingest_role.role_arn,
-            **given(CommandQueues=self.to_json_string(queues.command_urls) if queues.commands else None),
             **given(JwtSecretId=secrets.jwt, ApiAddress=self._address),
         }
         for name, value in outputs.items():

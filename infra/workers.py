@@ -24,7 +24,7 @@ class MatchFunction(ComponentFunction):
             **foundation.settings,
             **environment.matching.as_settings(),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
-            "push_queues": scope.to_json_string(queues.push_urls),
+            **queues.push_settings,
             "oversize_bucket": foundation.lake.oversize.bucket_name,
             "dead_letter_url": queues.envelopes.dead.queue_url,
             "max_receives": str(environment.match.receives),
