@@ -11,15 +11,10 @@ from api.app import app
 from clarion.channels import CHANNELS
 from clarion.tables import MODELS, table_name
 from infra.environments import PROD
-
+from tests.infra.templates import properties
 
 HOLDING = [channel for channel, row in CHANNELS.items() if row.holds]
 QUEUES = ["envelopes", *CHANNELS, *(f"{channel}-held" for channel in HOLDING), "cleanup"]
-
-
-def properties(template: Template, kind: str) -> list[dict[str, Any]]:
-    found = template.find_resources(kind)
-    return [dict(resource["Properties"]) for resource in found.values()]
 
 
 def functions(template: Template) -> dict[str, dict[str, Any]]:
