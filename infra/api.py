@@ -1,7 +1,10 @@
-"""The HTTP API: routes, authorizer, throttling and access logs. Beside CloudFront, all of Clarion that the internet reaches."""
+"""The HTTP API: routes, authorizer, throttling and access logs. Beside CloudFront, all of Clarion that the internet reaches.
+
+The API's own routes lead to its function, those that a network needs to the network's router.
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import jsii
 from aws_cdk import Duration
@@ -14,7 +17,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Environment
+from clarion.networks import network
+from clarion.networks.needs import Auth
+from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.retention import log_group
 
@@ -39,16 +44,20 @@ OPEN_ROUTES = {
 """How one gets a token, and what the API is."""
 
 
-def open_routes(environment: Environment) -> dict[str, list[apigateway.HttpMethod]]:
-    """The methods by path that are reached without a token."""
+def open_routes(environment: EnvironmentConfig) -> dict[str, list[apigateway.HttpMethod]]:
+    """The API's own methods by path that are reached without a token."""
     return {path: methods for path, methods in OPEN_ROUTES.items() if environment.api.serve_docs or path != PAGE}
 
 
-def public_paths(environment: Environment) -> tuple[str, ...]:
+def public_paths(environment: EnvironmentConfig) -> tuple[str, ...]:
     """Whose answers are the same for everybody."""
     return tuple(path for path, methods in open_routes(environment).items() if methods == [GET])
 
 
+WHY_OPEN = {
+    Auth.SERVER: "The network's router asks the server who it is",
+    Auth.PUBLIC: "The network shows it to anybody",
+}
 ACCESS_LOG = {
     "at": "$context.requestTimeEpoch",
     "request_id": "$context.requestId",
@@ -83,10 +92,12 @@ class HttpApi(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        environment: Environment,
+        environment: EnvironmentConfig,
         function: lambda_.IFunction,
         authorizer: lambda_.IFunction,
+        routers: Mapping[str, lambda_.IFunction],
     ) -> None:
+        """`routers` by network."""
         super().__init__(scope, construct_id)
         self._environment = environment
         self.domain = self._domain()
@@ -99,7 +110,9 @@ class HttpApi(Construct):
             disable_execute_api_endpoint=self.domain is not None and environment.api.per_address is None,
         )
         self.stage = self._stage()
-        self._throttle(self._routes(function, authorizer))
+        checked = _asked_each_time(authorizer)
+        own = self._routes(function, checked)
+        self._throttle([*own, *self._routes_of_networks(routers, checked)])
 
     @property
     def url(self) -> str:
@@ -110,21 +123,31 @@ class HttpApi(Construct):
         """What the domain's name has to lead to, as an alias or CNAME record."""
         return self.domain.regional_domain_name if self.domain else None
 
-    def _routes(self, function: lambda_.IFunction, authorizer: lambda_.IFunction) -> list[apigateway.HttpRoute]:
-        """Add all; return those that are reached without a token."""
+    def _routes(
+        self, function: lambda_.IFunction, checked: authorizers.HttpLambdaAuthorizer
+    ) -> list[apigateway.HttpRoute]:
+        """Add the API's own; return those that are reached without a token."""
         integration = integrations.HttpLambdaIntegration("Function", function)
-        checked = authorizers.HttpLambdaAuthorizer(
-            "Authorizer",
-            authorizer,
-            response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
-            # Asked about every request, also one without a credential: a refusal is the function's to word, and a
-            # token that has just run out must not live on in a cache.
-            identity_source=[],
-            results_cache_ttl=Duration.seconds(0),
-        )
         for path, methods in ROUTES.items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
         return [*self._open_routes(integration), self._elsewhere(integration, checked)]
+
+    def _routes_of_networks(
+        self, routers: Mapping[str, lambda_.IFunction], checked: authorizers.HttpLambdaAuthorizer
+    ) -> Iterator[apigateway.HttpRoute]:
+        """Add them; return those that are reached without a client's token."""
+        for name, router in routers.items():
+            integration = integrations.HttpLambdaIntegration(f"{name.title()}Router", router)
+            for path, method, auth in ((route.path, route.method, route.auth) for route in network(name).needs.routes):
+                (route,) = self.api.add_routes(
+                    path=path,
+                    methods=[apigateway.HttpMethod[method]],
+                    integration=integration,
+                    authorizer=checked if auth is Auth.CLIENT else None,
+                )
+                if auth is not Auth.CLIENT:
+                    accept(route, "APIG4", WHY_OPEN[auth])
+                    yield route
 
     def _open_routes(self, integration: integrations.HttpLambdaIntegration) -> Iterator[apigateway.HttpRoute]:
         for path, methods in open_routes(self._environment).items():
@@ -171,10 +194,17 @@ class HttpApi(Construct):
             "ThrottlingRateLimit": api.open_rate,
             "ThrottlingBurstLimit": api.open_burst,
         }
-        opened = open_routes(self._environment).items()
-        keys = [f"{method.name} {path}" for path, methods in opened for method in methods]
-        stage.route_settings = dict.fromkeys([*keys, "$default"], share)
+        stage.route_settings = dict.fromkeys(self._open_keys(), share)
         self.stage.node.add_dependency(*routes)
+
+    def _open_keys(self) -> Iterator[str]:
+        """What the stage calls the routes that are reached without a client's token."""
+        for path, methods in open_routes(self._environment).items():
+            yield from (f"{method.name} {path}" for method in methods)
+        for name in self._environment.networks:
+            routes = network(name).needs.routes
+            yield from (f"{route.method} {route.path}" for route in routes if route.auth is not Auth.CLIENT)
+        yield "$default"
 
     def _domain(self) -> apigateway.DomainName | None:
         """None if it is reached under API Gateway's name, or by CloudFront alone, which then has the domain."""
@@ -190,3 +220,17 @@ class HttpApi(Construct):
             certificate=certificate,
             security_policy=apigateway.SecurityPolicy.TLS_1_2,
         )
+
+
+def _asked_each_time(authorizer: lambda_.IFunction) -> authorizers.HttpLambdaAuthorizer:
+    """Also about a request without a credential: a refusal is the function's to word.
+
+    No answer is kept: a token that has just run out must not live on in a cache.
+    """
+    return authorizers.HttpLambdaAuthorizer(
+        "Authorizer",
+        authorizer,
+        response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
+        identity_source=[],
+        results_cache_ttl=Duration.seconds(0),
+    )

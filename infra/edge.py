@@ -17,8 +17,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
-from infra.config import Environment, PerAddress
+from infra.config import EnvironmentConfig
 from infra.findings import accept
+from infra.options import PerAddress
 from infra.retention import removal
 
 ORIGIN_HEADER = "x-clarion-origin"
@@ -46,7 +47,7 @@ class Edge(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        environment: Environment,
+        environment: EnvironmentConfig,
         per_address: PerAddress,
         api_id: str,
         origin_secret: str,

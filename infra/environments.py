@@ -9,28 +9,20 @@ from typing import Any
 
 from constructs import Node
 
-from infra.config import (
-    Api,
-    App,
-    Consumer,
-    Environment,
-    Ingest,
-    Lasting,
-    PerAddress,
-    Pipeline,
-    Platform,
-    Size,
-    Stubs,
-)
+from clarion.channels import Channel
+from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
+from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for some 21 hours.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
+# As pushes do, orders to a network's own function wait for what is out of reach.
+_COMMANDS = _DISPATCH.model_copy(update={"concurrency": 5})
 # A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself. A message
 # that comes back finds less left to erase.
 _CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
-_API = Api(
+_API = ApiConfig(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
     rate=200,
@@ -46,13 +38,13 @@ _API = Api(
 # subscription's cap, which keeps its bounds and its price: docs/decisions/0010-caps.md.
 _MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=30, receives=8)
 
-PROD = Environment(
+PROD = EnvironmentConfig(
     stage="prod",
-    apps=(App(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
+    apps=(AppConfig(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
     match=_MATCH,
-    apns=_DISPATCH,
-    voip=_VOIP,
-    fcm=_DISPATCH,
+    dispatch=_DISPATCH,
+    channels={Channel.VOIP: _VOIP},
+    commands=_COMMANDS,
     cleanup=_CLEANUP,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
@@ -64,10 +56,15 @@ PROD = Environment(
     tracing=True,
 )
 
-# As few at a time as SQS lets an event source have.
+
+def _few(consumer: Consumer) -> Consumer:
+    """As few at a time as SQS lets an event source have."""
+    return consumer.model_copy(update={"concurrency": 2})
+
+
 _FEW = {
-    name: getattr(PROD, name).model_copy(update={"concurrency": 2})
-    for name in ("match", "apns", "voip", "fcm", "cleanup")
+    **{name: _few(getattr(PROD, name)) for name in ("match", "dispatch", "commands", "cleanup")},
+    "channels": {channel: _few(consumer) for channel, consumer in PROD.channels.items()},
 }
 
 DEV = PROD.model_copy(
@@ -83,7 +80,7 @@ DEV = PROD.model_copy(
     }
 )
 
-# One machine: the Lambdas run on its own processor and few at a time, ingest beside the emulator, and nobody watches.
+# One machine: the Lambdas run on its own processor and few at a time, ingest beside the emulator, without alarms.
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
@@ -105,24 +102,24 @@ EMULATOR = PROD.model_copy(
 ENVIRONMENTS = {"prod": PROD, "dev": DEV, "emulator": EMULATOR}
 
 
-def chosen(node: Node) -> Environment:
+def chosen(node: Node) -> EnvironmentConfig:
     """The environment that the context names; only the emulator's takes stand-ins for the providers from there."""
     name = node.try_get_context("environment")
     if name not in ENVIRONMENTS:
         raise ValueError(f"context 'environment' is {name!r}, not one of {', '.join(ENVIRONMENTS)}")
     environment = ENVIRONMENTS[name]
-    stubs = _told(node, *Stubs.model_fields)
+    stubs = _given(node, *stub_names())
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
-    api = {**dict(environment.api), **_told(node, "domain", "certificate_arn")}
-    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node), **_told(node, "alarm_email")}
-    completed = Environment.model_validate({**dict(environment), **changes})
+    api = {**dict(environment.api), **_given(node, "domain", "certificate_arn")}
+    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node), **_given(node, "alarm_email")}
+    completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
-        raise ValueError(f"{name!r} would ring where nobody hears: give it `--context alarm_email=…`")
+        raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")
     return completed
 
 
-def _ingest(environment: Environment, node: Node) -> Mapping[str, Any] | None:
+def _ingest(environment: EnvironmentConfig, node: Node) -> Mapping[str, Any] | None:
     urls = node.try_get_context("node_urls")
     if environment.ingest is None:
         return None
@@ -132,6 +129,6 @@ def _ingest(environment: Environment, node: Node) -> Mapping[str, Any] | None:
     return {**dict(environment.ingest), **named}
 
 
-def _told(node: Node, *names: str) -> dict[str, Any]:
+def _given(node: Node, *names: str) -> dict[str, Any]:
     """What of `names` the context gives."""
     return {name: value for name in names if (value := node.try_get_context(name))}

@@ -1,31 +1,58 @@
-"""The Lambda functions: each holds its own room and the layers, and writes to its own log group alone."""
+"""The Lambda functions: each holds its own package and the layers, and writes to its own log group alone."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Consumer, Environment, Platform, Size
+from infra.config import Consumer, EnvironmentConfig, Platform
 from infra.findings import accept
+from infra.lake import LakeStorage
 from infra.layers import Layers
-from infra.permissions import allow
+from infra.options import Size
+from infra.permissions import allow, allow_key
+from infra.queues import Queues
 from infra.retention import log_group
+from infra.secrets import Secrets
+from infra.tables import ClarionTables
 
-ROOMS = Path(__file__).parents[1] / "functions"
+FUNCTIONS = Path(__file__).parents[1] / "functions"
 _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: lambda_.Architecture.X86_64}
 
 
-class RoomFunction(lambda_.Function):
-    """`handler` is the dotted path into a room, such as `match.handler.handler`; `settings` lack their prefix.
+@dataclass(frozen=True)
+class Foundation:
+    """What the components have in common: where they keep, send and read."""
 
-    Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<room>` as package `<room>`.
-    Without SnapStart: it bills each version's memory around the clock (3.95 dollars a month for a gigabyte) to save a
-    second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
+    environment: EnvironmentConfig
+    key: kms.Key
+    tables: ClarionTables
+    queues: Queues
+    lake: LakeStorage
+    secrets: Secrets
+    layers: Layers
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of whoever uses the tables and emits events."""
+        prefix = self.environment.prefix
+        return {"table_prefix": prefix, "events_stream": f"{prefix}events"}
+
+
+class ComponentFunction(lambda_.Function):
+    """`handler` is the dotted path into a component, such as `match.handler.handler`; `settings` lack their prefix.
+
+    Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<component>` as package
+    `<component>`. Without SnapStart: it bills each version's memory around the clock (3.95 dollars a month for a gigabyte)
+    to save a second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
     connections to the providers. What a queue feeds is bounded by its event source, which leaves its messages waiting;
     what the API calls, by the API's rate and, where the account has enough to set aside, by `reserved`.
     """
@@ -35,42 +62,59 @@ class RoomFunction(lambda_.Function):
         scope: Construct,
         construct_id: str,
         *,
+        foundation: Foundation,
         handler: str,
         size: Size,
         settings: Mapping[str, str],
-        layers: Layers,
-        environment: Environment,
+        name: str | None = None,
         reserved: int | None = None,
         feeds_itself: bool = False,
     ) -> None:
-        room = handler.partition(".")[0]
-        name = f"{environment.prefix}{construct_id.lower()}"
+        component, environment = handler.partition(".")[0], foundation.environment
+        full_name = f"{environment.prefix}{name or construct_id.lower()}"
         role = iam.Role(scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        logs = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{name}", environment=environment)
+        logs = log_group(scope, f"{construct_id}Log", name=f"/aws/lambda/{full_name}", environment=environment)
         self.own_role = role
+        self.foundation = foundation
         allow(role, "logs: CreateLogStream PutLogEvents", logs.log_group_arn)
         super().__init__(
             scope,
             construct_id,
-            function_name=name,
+            function_name=full_name,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_ARCHITECTURES[environment.platform],
-            code=_code(room),
+            code=_code(component),
             handler=handler,
-            layers=layers.all,
+            layers=foundation.layers.all,
             memory_size=size.memory_mb,
             timeout=Duration.seconds(size.timeout_s),
-            environment=_variables(room, {"stage": environment.stage, **settings}),
+            environment=_variables(component, {"stage": environment.stage, **settings}),
             reserved_concurrent_executions=reserved,
             role=role,
             log_group=logs,
             # Lambda's own segments: docs/operations.md, "Traces", says why nothing adds to them.
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
-            # Lambda stops what feeds its own queue after about sixteen rounds, unless told that it is meant.
+            # Lambda stops what feeds its own queue after about sixteen rounds, unless it is said to be meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
         accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
+
+    def allow_tables(self, actions: str, *tables: dynamodb.ITableV2) -> None:
+        allow(self, f"dynamodb: {actions}", *(table.table_arn for table in tables))
+
+    def allow_sending(self, *queues: sqs.IQueue) -> None:
+        if queues:
+            allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in queues))
+
+    def allow_events(self) -> None:
+        allow(self, "firehose: PutRecordBatch", self.foundation.lake.events.delivery_stream_arn)
+
+    def allow_secrets(self, *arns: str | None) -> None:
+        """Those that are there."""
+        if present := [arn for arn in arns if arn]:
+            allow(self, "secretsmanager: GetSecretValue", *present)
+            allow_key(self, self.foundation.key, "secretsmanager", "Decrypt")
 
     def consume(self, queue: sqs.IQueue, consumer: Consumer) -> None:
         source = event_sources.SqsEventSource(
@@ -83,11 +127,16 @@ class RoomFunction(lambda_.Function):
         self.add_event_source(source)
 
 
-def _code(room: str) -> lambda_.Code:
-    kept = ["*", f"!/{room}/", f"!/{room}/**", "__pycache__", "requirements.*", "Dockerfile"]
-    return lambda_.Code.from_asset(str(ROOMS), exclude=kept, ignore_mode=IgnoreMode.GIT)
+def given[Value](**settings: Value | None) -> dict[str, Value]:
+    """Those that have a value: the others are left to the function's own defaults."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _variables(room: str, settings: Mapping[str, str]) -> dict[str, str]:
+def _code(component: str) -> lambda_.Code:
+    kept = ["*", f"!/{component}/", f"!/{component}/**", "__pycache__", "requirements.*", "Dockerfile"]
+    return lambda_.Code.from_asset(str(FUNCTIONS), exclude=kept, ignore_mode=IgnoreMode.GIT)
+
+
+def _variables(component: str, settings: Mapping[str, str]) -> dict[str, str]:
     named = {f"CLARION_{name.upper()}": value for name, value in settings.items()}
-    return {"POWERTOOLS_SERVICE_NAME": room, **named}
+    return {"POWERTOOLS_SERVICE_NAME": component, **named}

@@ -8,37 +8,58 @@ The subnets give addresses to whatever starts in them. The tasks ask for theirs,
 https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import Duration, IgnoreMode
+from aws_cdk import Duration, IgnoreMode, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as images
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import Environment, Ingest
-from infra.findings import accept
+from infra.findings import accept, objects_of
+from infra.functions import Foundation, given
+from infra.lake import LARGE, SEEN
+from infra.options import Ingest
+from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
 ROOT = Path(__file__).parents[1]
 IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
 
 
+class IngestRole(iam.Role):
+    """Who ingest runs as, also where it runs beside the stack, as it does beside the emulator."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, foundation: Foundation) -> None:
+        super().__init__(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+        queues, tables, key = foundation.queues, foundation.tables, foundation.key
+        fed = (queues.envelopes.queue, *(pair.queue for pair in queues.commands.values()))
+        allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
+        allow(self, "firehose: PutRecordBatch", foundation.lake.events.delivery_stream_arn)
+        allow(self, "dynamodb: GetItem PutItem", tables.leases.table_arn)
+        allow(self, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
+        allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
+        self._allow_objects(foundation.lake.oversize)
+        allow_key(self, key, "dynamodb")
+        allow_key(self, key, "s3")
+
+    def _allow_objects(self, bucket: s3.IBucket) -> None:
+        allow(self, "s3: PutObject", bucket.arn_for_objects(f"{LARGE}*"))
+        allow(self, "s3: ListBucket", bucket.bucket_arn)
+        allow(self, "s3: GetObject PutObject DeleteObject", bucket.arn_for_objects(f"{SEEN}*"))
+        for folder in (LARGE, SEEN):
+            accept(self, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
+
+
 class IngestService(Construct):
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        environment: Environment,
-        ingest: Ingest,
-        role: iam.IRole,
-        settings: Mapping[str, str],
+        self, scope: Construct, construct_id: str, *, foundation: Foundation, ingest: Ingest, role: iam.IRole
     ) -> None:
         super().__init__(scope, construct_id)
-        self._environment = environment
+        self._foundation = foundation
+        self._environment = environment = foundation.environment
         self.vpc = self._network()
         self.task = ecs.FargateTaskDefinition(
             self,
@@ -51,7 +72,7 @@ class IngestService(Construct):
                 cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
             ),
         )
-        self._add_container(settings)
+        self._add_container(ingest)
         accept(
             self.task,
             "ECS2",
@@ -87,12 +108,25 @@ class IngestService(Construct):
             vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
         return vpc
 
-    def _add_container(self, settings: Mapping[str, str]) -> None:
+    def _settings(self, ingest: Ingest) -> dict[str, str]:
+        stack, queues = Stack.of(self), self._foundation.queues
+        return {
+            **self._foundation.settings,
+            **ingest.following.as_settings(),
+            "stage": self._environment.stage,
+            "node_urls": ",".join(str(url) for url in ingest.node_urls),
+            "networks": ",".join(self._environment.networks),
+            "envelopes_queue_url": queues.envelopes.queue.queue_url,
+            **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),
+            "oversize_bucket": self._foundation.lake.oversize.bucket_name,
+        }
+
+    def _add_container(self, ingest: Ingest) -> None:
         name = f"/aws/ecs/{self._environment.prefix}ingest"
         self.task.add_container(
             "Ingest",
             image=_image(),
-            environment={f"CLARION_{name.upper()}": value for name, value in settings.items()},
+            environment={f"CLARION_{name.upper()}": value for name, value in self._settings(ingest).items()},
             logging=ecs.LogDrivers.aws_logs(
                 stream_prefix="ingest",
                 log_group=log_group(self, "Log", name=name, environment=self._environment),

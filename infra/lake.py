@@ -1,6 +1,6 @@
 """Where data rests in S3: the lake that Firehose fills with events, and the passing things.
 
-Those are statements too large for a queue, under `statements/`, and what ingest has seen, under `ingest/seen/`. Every
+Those are envelopes too large for a queue, under `LARGE`, and what ingest has seen, under `SEEN`. Every
 object expires by its age. What has to last longer is written again in time: by ingest, its record once a day, and by the
 pipeline's daily run, the rules that are in force.
 """
@@ -12,22 +12,23 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import Environment
+from infra.config import EnvironmentConfig
 from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
 EVENTS, ERRORS = "events/", "errors/"
 """What Firehose adds, and what it could not; the pipeline sorts the former into folders beside."""
-STATEMENTS, SEEN = "statements/", "ingest/seen/"
+LARGE, SEEN = "statements/", "ingest/seen/"
+"""Of the passing things: envelopes too large for a queue, as ingest names them; and what ingest has seen."""
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""
 
 ACCESS_LOG_DAYS = 90
 
 
-class Lake(Construct):
-    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
+class LakeStorage(Construct):
+    def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
@@ -82,7 +83,7 @@ class Lake(Construct):
         return role
 
     def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
-        """Everything in it expires, whoever writes it: who is told of whose statements must not stay for ever."""
+        """Everything in it expires, whoever writes it: who is notified of whose envelopes must not stay for ever."""
         return s3.Bucket(
             self,
             construct_id,

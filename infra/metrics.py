@@ -1,4 +1,4 @@
-"""CloudWatch metrics by the names that the rooms and AWS give them, for alarms and the dashboard."""
+"""CloudWatch metrics by the names that the components and AWS give them, for alarms and the dashboard."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -9,7 +9,7 @@ SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
 
 
 def counted(stage: str, service: str, name: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
-    """What a room of one deployment counts itself; names are in `clarion.metrics`."""
+    """What a component of one deployment counts itself; names are in `clarion.metrics`."""
     return _metric(NAMESPACE, name, dimensions(service, stage), statistic, minutes)
 
 

@@ -9,7 +9,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.config import Consumer, Environment
+from clarion.channels import CHANNELS
+from clarion.networks import network
+from infra.config import Consumer, EnvironmentConfig
 
 CLEANUP_DELAY = Duration.minutes(1)
 """Longer than the API's function runs: a request that was writing rules when it asked for a clean-up has ended by then."""
@@ -27,17 +29,45 @@ class Pair:
 
 
 class Queues(Construct):
-    """Messages carry no push token and statements are public: SQS's own keys encrypt them, at no price per request."""
+    """Messages carry no push token and are public or sealed: SQS's own keys encrypt them, at no price per request."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
-        self.statements = self._pair("statements", environment.match)
-        self.apns = self._pair("apns", environment.apns, held=True)
-        # A call is stale before anything can be fixed.
-        self.voip = self._pair("voip", environment.voip)
-        self.fcm = self._pair("fcm", environment.fcm, held=True)
+        self.envelopes = self._pair("envelopes", environment.match)
+        self.pushes = {
+            channel: self._pair(channel, environment.consumer(channel), held=row.holds)
+            for channel, row in CHANNELS.items()
+        }
+        self.commands = {
+            name: self._pair(commands_queue(name), environment.commands) for name in commanded(environment)
+        }
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
+
+    @property
+    def push_urls(self) -> dict[str, str]:
+        """By channel."""
+        return {channel: pair.queue.queue_url for channel, pair in self.pushes.items()}
+
+    @property
+    def push_settings(self) -> dict[str, str]:
+        """As `clarion.settings.PushQueues` reads them."""
+        return {f"{channel}_queue_url": url for channel, url in self.push_urls.items()}
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """By name, without those of dead letters and of what is held."""
+        pairs = {"envelopes": self.envelopes, **self.pushes, **self._named_commands, "cleanup": self.cleanup}
+        return {name: pair.queue.queue_url for name, pair in pairs.items()}
+
+    @property
+    def command_urls(self) -> dict[str, str]:
+        """By network."""
+        return {name: pair.queue.queue_url for name, pair in self.commands.items()}
+
+    @property
+    def _named_commands(self) -> dict[str, Pair]:
+        return {commands_queue(name): pair for name, pair in self.commands.items()}
 
     def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> Pair:
         dead = self._queue(f"{name}-dead")
@@ -72,3 +102,12 @@ class Queues(Construct):
             delivery_delay=delivery_delay,
             dead_letter_queue=dead_letter_queue,
         )
+
+
+def commanded(environment: EnvironmentConfig) -> tuple[str, ...]:
+    """The networks that have commands."""
+    return tuple(name for name in environment.networks if network(name).needs.commands)
+
+
+def commands_queue(name: str) -> str:
+    return f"{name}-commands"

@@ -4,7 +4,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.config import Environment, Lasting, LogDays
+from infra.config import EnvironmentConfig, Lasting, LogDays
 
 _RETENTION: dict[LogDays, logs.RetentionDays] = {
     7: logs.RetentionDays.ONE_WEEK,
@@ -14,7 +14,7 @@ _RETENTION: dict[LogDays, logs.RetentionDays] = {
 }
 
 
-def removal(environment: Environment) -> RemovalPolicy:
+def removal(environment: EnvironmentConfig) -> RemovalPolicy:
     """What becomes of data when its stack is deleted.
 
     What is kept goes all the same if the deployment that made it is rolled back: nothing is in it yet, and its name would
@@ -24,7 +24,7 @@ def removal(environment: Environment) -> RemovalPolicy:
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY
 
 
-def log_group(scope: Construct, construct_id: str, *, name: str, environment: Environment) -> logs.LogGroup:
+def log_group(scope: Construct, construct_id: str, *, name: str, environment: EnvironmentConfig) -> logs.LogGroup:
     """A named group, so that a function may be allowed to write to its own alone."""
     return logs.LogGroup(
         scope,

@@ -6,7 +6,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.config import App, Environment
+from clarion.channels import PROVIDERS, Provider
+from clarion.networks import network
+from infra.config import AppConfig, EnvironmentConfig
 from infra.findings import accept
 from infra.retention import removal
 
@@ -23,10 +25,14 @@ WHY_MADE_ELSEWHERE = "Apple, Google or the tokens' issuer make it: an operator p
 
 @dataclass(frozen=True)
 class ProviderSecrets:
-    """The ARNs of what lets an app in at one provider; `sandbox` if that of Apple's sandbox is another."""
+    """The ARNs of what lets an app in at one provider; `sandbox` if that of its sandbox is another."""
 
     key: str
     sandbox: str | None = None
+
+    @property
+    def arns(self) -> tuple[str, ...]:
+        return (self.key, self.sandbox) if self.sandbox else (self.key,)
 
 
 class Secrets(Construct):
@@ -35,29 +41,36 @@ class Secrets(Construct):
     Those of the standalone login and of CloudFront are ready as they are: nobody outside has to know them.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
-        self.apns = {app: self._apns(app) for app in environment.apps if app.bundle_id}
-        self.fcm = {app: self._fcm(app) for app in environment.apps if app.fcm}
+        self.providers = {provider: self._of_apps(provider) for provider in PROVIDERS}
+        self.networks = {
+            name: {secret: self._secret(secret, f"For {name}") for secret in network(name).needs.secrets}
+            for name in environment.networks
+        }
         api = environment.api
         self.jwt = self._secret("jwt", "What client tokens are checked with") if api.jwt_issuer else None
         self.login = self._secret("login", "The key of the standalone login", made=MADE) if api.login_domain else None
-        self.origin = self._secret("origin", "What CloudFront tells the API", made=MADE) if api.per_address else None
+        self.origin = self._secret("origin", "What CloudFront sends the API", made=MADE) if api.per_address else None
 
-    def _apns(self, app: App) -> ProviderSecrets:
-        name = self._named("apns", app)
-        key = self._secret(name, "The key that signs provider tokens for APNs, for alerts and calls")
-        sandboxed = self._secret(f"{name}-sandbox", "The same for Apple's sandbox") if app.apns_sandbox else None
-        return ProviderSecrets(key, sandboxed)
+    @property
+    def required_origin(self) -> str | None:
+        """The secret without which the API answers nothing."""
+        per_address = self._environment.api.per_address
+        return None if per_address and per_address.around else self.origin
 
-    def _fcm(self, app: App) -> ProviderSecrets:
-        return ProviderSecrets(self._secret(self._named("fcm", app), "The service account that sends by FCM"))
+    def _of_apps(self, provider: Provider) -> dict[AppConfig, ProviderSecrets]:
+        return {app: self._of_app(provider, app) for app in self._environment.apps if provider in app.providers}
 
-    def _named(self, provider: str, app: App) -> str:
+    def _of_app(self, provider: Provider, app: AppConfig) -> ProviderSecrets:
         """The first app's secrets go by the provider's name alone."""
-        return provider if app == self._environment.apps[0] else f"{provider}-{app.name}"
+        row = PROVIDERS[provider]
+        name = provider if app == self._environment.apps[0] else f"{provider}-{app.name}"
+        key = self._secret(name, row.secret)
+        sandbox = row.sandbox_secret if app.apns_sandbox else None
+        return ProviderSecrets(key, self._secret(f"{name}-sandbox", sandbox) if sandbox else None)
 
     def _secret(self, name: str, description: str, *, made: secretsmanager.SecretStringGenerator | None = None) -> str:
         secret = secretsmanager.Secret(

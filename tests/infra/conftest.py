@@ -14,7 +14,7 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from infra.app import define_alone
-from infra.config import Environment
+from infra.config import EnvironmentConfig
 from infra.environments import PROD
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
@@ -55,6 +55,6 @@ def template_with() -> Callable[..., Template]:
 
     def made(*, api: Mapping[str, Any] | None = None, **changes: Any) -> Template:
         changed = {**dict(PROD), "ingest": None, **changes, "api": {**dict(PROD.api), **(api or {})}}
-        return Template.from_stack(ClarionStack(App(), environment=Environment.model_validate(changed)))
+        return Template.from_stack(ClarionStack(App(), environment=EnvironmentConfig.model_validate(changed)))
 
     return made

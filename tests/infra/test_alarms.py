@@ -146,7 +146,7 @@ def test_spending_is_measured_by_the_ledger(alarms: Mapping[str, Alarm]) -> None
     ledger = read_table(COST.read_text())
     dearest = max(ledger[path.name].writes for path in PATHS if path.delivered)
     assert dearest == LEDGER
-    assert alarms["spend-above-ledger"]["Threshold"] == dearest * PROD.limits.above_ledger
+    assert alarms["spend-above-ledger"]["Threshold"] == dearest * PROD.thresholds.above_ledger
 
 
 def test_a_queue_that_calls_go_through_may_be_no_older_than_a_call(alarms: Mapping[str, Alarm]) -> None:
@@ -173,7 +173,7 @@ def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: M
     [
         ("pushes-delayed", "push_retry"),
         ("pushes-stale", "push_stale"),
-        ("statements-failing", "envelopes_failed"),
+        ("envelopes-failing", "envelopes_failed"),
         ("receivers-unreadable", "receivers_unreadable"),
     ],
 )
@@ -196,7 +196,7 @@ def test_one_push_that_waits_for_its_provider_alone_raises_no_alarm(alarms: Mapp
 def test_one_held_message_alone_keeps_its_alarm_on_from_each_attempt_to_the_next(alarms: Mapping[str, Alarm]) -> None:
     alarm = alarms["provider-misconfigured"]
     assert alarm["DatapointsToAlarm"] == 1
-    assert alarm["EvaluationPeriods"] * alarm["Period"] > CAP_SECONDS + PROD.apns.of_held.window_s
+    assert alarm["EvaluationPeriods"] * alarm["Period"] > CAP_SECONDS + PROD.dispatch.of_held.window_s
     assert alarm["Period"] < CAP_SECONDS
 
 
@@ -277,7 +277,7 @@ def measured(widget: Mapping[str, Any]) -> list[list[Any]]:
     return [row for row in widget.get("metrics", []) if len(row) > 1]
 
 
-def test_the_dashboard_shows_every_alarm_and_the_funnel_from_statements_to_delivered_pushes(
+def test_the_dashboard_shows_every_alarm_and_the_funnel_from_envelopes_to_delivered_pushes(
     prod: Template, alarms: Mapping[str, Alarm]
 ) -> None:
     status, funnel, *_ = widgets(prod)

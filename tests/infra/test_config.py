@@ -5,8 +5,9 @@ from aws_cdk import App
 from constructs import Node
 from pydantic import ValidationError
 
-from infra.config import Api, Consumer, Environment, Size
+from infra.config import Consumer, EnvironmentConfig
 from infra.environments import ENVIRONMENTS, PROD, chosen
+from infra.options import ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
@@ -18,6 +19,7 @@ JWKS = {
 }
 
 
+ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"]}
 CERTIFICATE = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
 
 
@@ -57,12 +59,12 @@ def test_the_address_that_alarms_go_to_comes_from_the_context() -> None:
         chosen(node(**{**told, "alarm_email": "operators"}))
 
 
-def test_production_is_not_deployed_with_alarms_that_nobody_hears() -> None:
-    with pytest.raises(ValueError, match="'prod' would ring where nobody hears"):
+def test_production_is_not_deployed_with_alarms_that_nobody_gets() -> None:
+    with pytest.raises(ValueError, match="'prod' has alarms but no `alarm_email`"):
         chosen(App(context={"environment": "prod", "node_urls": "wss://one.example"}).node)
 
 
-def test_a_deployment_to_be_thrown_away_may_ring_unheard() -> None:
+def test_a_deployment_to_be_thrown_away_may_have_alarms_that_nobody_gets() -> None:
     assert chosen(App(context={"environment": "dev", "node_urls": "wss://one.example"}).node).alarm_email is None
 
 
@@ -78,7 +80,24 @@ def test_no_environment_is_the_default() -> None:
 
 def test_the_emulator_takes_stand_ins_from_the_context() -> None:
     environment = chosen(node(environment="emulator", apns_url="https://127.0.0.1:2197"))
-    assert str(environment.providers.apns_url) == "https://127.0.0.1:2197/"
+    assert environment.providers.as_settings() == {"apns_url": "https://127.0.0.1:2197/"}
+
+
+@pytest.mark.parametrize("stubs", [{"pigeon_url": "https://127.0.0.1:1"}, {"fcm_url": "no address"}])
+def test_a_stand_in_for_no_provider_or_without_an_address_is_refused(stubs: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(stubs))):
+        Stubs.model_validate(stubs)
+
+
+def test_a_network_that_is_not_registered_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no network is called semaphore"):
+        EnvironmentConfig.model_validate({**dict(PROD), "networks": ["statements", "semaphore"]})
+
+
+def test_limits_are_of_networks_that_are_deployed() -> None:
+    limit = {"count": 1, "window_seconds": 1, "cooldown_seconds": 0}
+    with pytest.raises(ValidationError, match="limits of semaphore"):
+        EnvironmentConfig.model_validate({**dict(PROD), "matching": {"limits": {"semaphore": limit}}})
 
 
 def test_real_pushes_can_not_be_led_elsewhere_by_context() -> None:
@@ -123,7 +142,7 @@ def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
 def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
     elsewhere = CERTIFICATE.replace("us-east-1", "eu-central-1")
     with pytest.raises(ValidationError, match="one of us-east-1"):
-        Environment.model_validate(
+        EnvironmentConfig.model_validate(
             {**dict(PROD), "api": {**API, "domain": "push.example.org", "certificate_arn": elsewhere}}
         )
 
@@ -144,7 +163,7 @@ def test_a_large_batch_needs_a_window() -> None:
 
 def test_a_domain_needs_a_certificate() -> None:
     with pytest.raises(ValidationError, match="go together"):
-        Api.model_validate({**API, "domain": "push.example.org"})
+        ApiConfig.model_validate({**API, "domain": "push.example.org"})
 
 
 def test_unknown_configuration_is_refused() -> None:
@@ -165,19 +184,21 @@ def test_unknown_configuration_is_refused() -> None:
 )
 def test_whose_tokens_count_must_make_sense(trusted: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
-        Api.model_validate({**API, **trusted})
+        ApiConfig.model_validate({**API, **trusted})
 
 
 @pytest.mark.parametrize(
     ("apps", "fault"),
     [
         ([], "at least 1"),
-        ([{"name": "robot", "alert_title": "Robot"}], "the first app needs both providers"),
+        ([ROBOT], "the first app needs every provider"),
+        ([PROD.apps[0], {"name": "robot", "alert_title": "Robot"}], "go together"),
+        ([PROD.apps[0], {**dict(PROD.apps[0]), "name": "robot", "providers": ["fcm"]}], "go together"),
         ([PROD.apps[0], PROD.apps[0]], "the same name"),
-        ([PROD.apps[0], {"name": "robot", "alert_title": "Robot", "apns_sandbox": True}], "needs a bundle_id"),
-        ([PROD.apps[0], {"name": "a robot", "alert_title": "Robot"}], "pattern"),
+        ([PROD.apps[0], {**ROBOT, "apns_sandbox": True}], "needs a bundle_id"),
+        ([PROD.apps[0], {**ROBOT, "name": "a robot"}], "pattern"),
     ],
 )
 def test_apps_must_make_sense(apps: list[Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
-        Environment.model_validate({**dict(PROD), "apps": apps})
+        EnvironmentConfig.model_validate({**dict(PROD), "apps": apps})

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from api import origin
 from api.problems import TYPE_PREFIX, Kind
-from infra.config import Environment
+from infra.config import EnvironmentConfig
 from infra.edge import ORIGIN_HEADER, REFUSAL
 from infra.environments import DEV, EMULATOR, PROD
 
@@ -150,5 +150,5 @@ def test_only_production_has_it_for_it_costs_something_when_idle(template_of: Ca
 
 def test_a_stack_elsewhere_can_not_have_it() -> None:
     with pytest.raises(ValidationError, match="us-east-1"):
-        Environment.model_validate({**dict(PROD), "region": "eu-central-1"})
-    Environment.model_validate({**dict(DEV), "region": "eu-central-1"})
+        EnvironmentConfig.model_validate({**dict(PROD), "region": "eu-central-1"})
+    EnvironmentConfig.model_validate({**dict(DEV), "region": "eu-central-1"})

@@ -10,7 +10,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 from clarion.metrics import Metric, metrics_of
 from infra.environments import PROD
-from infra.pipeline import GIGABYTES, VCPUS
+from infra.jobs import GIGABYTES, VCPUS
 from ingest.settings import IngestSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()

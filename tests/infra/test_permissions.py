@@ -49,7 +49,7 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
     """What the recorded calls of the deployed stack are held against."""
     for action, resource, allowed in (
         ("dynamodb:DeleteItem", "clarion-prod-tokens", True),
-        ("dynamodb:Query", "clarion-prod-tokens", False),
+        ("dynamodb:PutItem", "clarion-prod-tokens", False),
         ("dynamodb:DeleteItem", "clarion-prod-rules", False),
         ("kms:Decrypt", "key by way of dynamodb", True),
         ("kms:Decrypt", "key by way of s3", False),
@@ -73,8 +73,8 @@ def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions
 
 def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_with: Callable[..., Template]) -> None:
     first = {**dict(PROD.apps[0]), "apns_sandbox": True}
-    tablet = {"name": "tablet", "alert_title": "Tablet", "bundle_id": "io.pcf.tablet", "fcm": False}
-    robot = {"name": "robot", "alert_title": "Robot"}
+    tablet = {"name": "tablet", "alert_title": "Tablet", "bundle_id": "io.pcf.tablet", "providers": ["apns"]}
+    robot = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"]}
     template = template_with(apps=[first, tablet, robot])
     read = {name: told.get("secretsmanager:GetSecretValue", set()) for name, told in permissions(template).items()}
     of_first = {"clarion-prod-apns", "clarion-prod-apns-sandbox"}

@@ -14,10 +14,12 @@ from aws_cdk.assertions import Template
 from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
+from clarion.channels import CHANNELS
 from clarion.events import Event
-from infra.config import Environment, Pipeline, Platform
+from infra.config import EnvironmentConfig, Pipeline, Platform
 from infra.environments import EMULATOR, PROD
-from infra.pipeline import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY, PipelineStack
+from infra.jobs import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
+from infra.pipeline import PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from infra.stack import ClarionStack
 from local.emulator import Emulator, started
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUEUES = ("STATEMENTS", "APNS", "VOIP", "FCM")
+QUEUES = ("envelopes", *CHANNELS)
 DESCRIBED = "arn:aws:logs:us-east-1:ACCOUNT:log-group:*"
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
 
@@ -66,7 +68,7 @@ PERMITTED: Mapping[str, Permissions] = {
         **running("s3"),
         **LARGE,
         **writing(*WRITTEN_BY_REPLAY),
-        "sqs:SendMessage": {"QueuesStatements", "QueuesApns", "QueuesVoip", "QueuesFcm"},
+        "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
     },
     "RetireRole": {
         **running("s3", "dynamodb"),
@@ -149,7 +151,7 @@ def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead
 
 
 def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
-    changed = Environment.model_validate({**dict(PROD), "ingest": None})
+    changed = EnvironmentConfig.model_validate({**dict(PROD), "ingest": None})
     app = App(context={"aws:cdk:disable-asset-staging": True})
     clarion = ClarionStack(app, environment=changed)
     assert changed.pipeline
@@ -197,7 +199,7 @@ def test_each_job_is_told_what_it_needs_and_no_more(outputs: Mapping[str, str]) 
     settings = {job: {name for name in each if name.startswith("CLARION_")} for job, each in told.items()}
     assert settings == {
         "Daily": set(),
-        "Replay": {f"CLARION_{queue}_QUEUE_URL" for queue in QUEUES},
+        "Replay": {f"CLARION_{queue.upper()}_QUEUE_URL" for queue in QUEUES},
         "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM"},
     }
     for each in told.values():

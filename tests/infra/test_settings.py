@@ -1,6 +1,6 @@
-"""The environment that each function and task is given is one that its room accepts."""
+"""The environment that each function and task is given is one that its component accepts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -8,33 +8,32 @@ from aws_cdk.assertions import Template
 from pydantic import BaseModel, ValidationError
 
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
+from clarion.channels import CHANNELS, Provider
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from cleanup.settings import CleanupSettings
 from dispatch.settings import DispatchSettings
-from infra.config import Allowance, Following, Matching, Part, Stubs
 from infra.environments import PROD
+from infra.options import Allowance, Config, Following, Matching, stub_names
 from ingest.settings import IngestSettings
 from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
+from tests.infra.templates import function_variables, resolved, task_variables
 
 SETTINGS: Mapping[str, type[Settings]] = {
     "match": MatchSettings,
-    "apns": DispatchSettings,
-    "voip": DispatchSettings,
-    "fcm": DispatchSettings,
+    **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     "cleanup": CleanupSettings,
     "ingest": IngestSettings,
 }
-PARTS: Mapping[type[Part], type[BaseModel]] = {
+OPTIONS: Mapping[type[Config], type[BaseModel]] = {
     Allowance: ApiSettings,
     Matching: MatchSettings,
     Following: IngestSettings,
-    Stubs: DispatchSettings,
 }
-"""The configuration that is handed on to a room as it is."""
+"""The configuration that is handed on to a component as it is."""
 
 
 ELSEWHERE = ("ingest", "local")
@@ -48,8 +47,14 @@ JWKS = {
 }
 APPS: list[dict[str, Any]] = [
     {"name": "messenger", "alert_title": "Messenger", "bundle_id": "org.example.messenger"},
-    {"name": "tablet", "alert_title": "Tablet", "bundle_id": "org.example.tablet", "apns_sandbox": True, "fcm": False},
-    {"name": "robot", "alert_title": "Robot"},
+    {
+        "name": "tablet",
+        "alert_title": "Tablet",
+        "bundle_id": "org.example.tablet",
+        "apns_sandbox": True,
+        "providers": ["apns"],
+    },
+    {"name": "robot", "alert_title": "Robot", "providers": ["fcm"]},
 ]
 ALLOWANCE = {
     "subscriptions_per_client": 5,
@@ -63,9 +68,7 @@ ALLOWANCE = {
 
 
 MATCHING = {
-    "rate_limit": 40,
-    "rate_window_seconds": 90,
-    "rate_cooldown_seconds": 0,
+    "limits": {"statements": {"count": 40, "window_seconds": 90, "cooldown_seconds": 0}},
     "subscription_cap": 200,
     "subscription_cap_seconds": 30,
     "fan_out_page": 100,
@@ -75,7 +78,7 @@ FOLLOWING = {
     "seen_limit": 1_000_000,
     "outbox_bytes": 1_000_000,
     "second_look_bytes": 2_000_000,
-    **{name: 7.5 for name in IngestSettings.model_fields if name.endswith("_seconds")},
+    **{name: 7.5 for name in Following.model_fields if name.endswith("_seconds")},
 }
 INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
 PROVIDERS = {
@@ -94,28 +97,28 @@ EVERYTHING: dict[str, Any] = {
     "api": {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
+        "pushes_per_token_per_minute": 6,
         "jwt_audience": "clarion",
         "token_lifetime_seconds": 3_600,
         "login_domain": "push.example.org",
         "issuers": [JWKS],
     },
 }
+FIXED = IngestSettings.model_fields.keys() - Following.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
-    "fcm": {"sandbox_secret_id"},
-    "voip": {"held_url"},
-    "ingest": {"state_bucket", "state_prefix", "health_port"},
+    **{channel: {"command_queues"} for channel in CHANNELS},
+    "voip": {"held_url", "command_queues"},
+    "fcm": {"sandbox_secret_id", "command_queues"},
+    "ingest": {
+        *(name for name in FIXED if name.endswith("_seconds")),
+        "command_queues",
+        "state_bucket",
+        "state_prefix",
+        "health_port",
+    },
 }
-"""What no environment sets: what a provider has no use for, and what ingest's permissions and container are made for."""
-
-
-def resolved(value: Any) -> str:
-    """What CloudFormation fills in later stands here as some text."""
-    match value:
-        case str():
-            return value
-        case {"Fn::Join": [str(between), list(parts)]}:
-            return between.join(resolved(part) for part in parts)
-    return "told-at-deployment"
+"""What no environment sets: what a provider or a network without commands has no use for, how ingest works inside, and
+what its permissions and its container are made for."""
 
 
 @pytest.fixture(scope="module")
@@ -132,37 +135,32 @@ def settings_of[S: Settings](template: Template, name: str, kind: type[S], stage
     return kind.from_environment({key: resolved(value) for key, value in variables.items()})
 
 
-def function_variables(template: Template, name: str) -> dict[str, Any]:
-    (function,) = template.find_resources("AWS::Lambda::Function", {"Properties": {"FunctionName": name}}).values()
-    variables: dict[str, Any] = function["Properties"]["Environment"]["Variables"]
-    return variables
-
-
-def task_variables(template: Template) -> dict[str, Any]:
-    (task,) = template.find_resources("AWS::ECS::TaskDefinition").values()
-    (container,) = task["Properties"]["ContainerDefinitions"]
-    return {each["Name"]: each["Value"] for each in container["Environment"]}
-
-
 @pytest.mark.parametrize(
     ("name", "stage"), [(name, stage) for stage in ("prod", "local") for name in SETTINGS if (name, stage) != ELSEWHERE]
 )
-def test_each_room_understands_its_environment(template_of: Callable[[str], Template], name: str, stage: str) -> None:
+def test_each_component_understands_its_environment(
+    template_of: Callable[[str], Template], name: str, stage: str
+) -> None:
     template = template_of("prod" if stage == "prod" else "emulator")
     settings = settings_of(template, name, SETTINGS[name], stage)
     assert settings.stage == stage
     assert getattr(settings, "table_prefix", f"clarion-{stage}-") == f"clarion-{stage}-"
-    assert getattr(settings, "notify_type", name) == name
+    assert getattr(settings, "channel", name) == name
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_configuration_has_the_names_of_what_it_sets(part: type[Part]) -> None:
-    assert part.model_fields.keys() <= PARTS[part].model_fields.keys()
+@pytest.mark.parametrize("option", OPTIONS)
+def test_configuration_has_the_names_of_what_it_sets(option: type[Config]) -> None:
+    assert option.model_fields.keys() <= OPTIONS[option].model_fields.keys()
+
+
+def test_each_stand_in_is_a_setting_of_dispatch_and_of_direct_pushes() -> None:
+    assert set(stub_names()) <= DispatchSettings.model_fields.keys()
+    assert set(stub_names()) <= DirectPushSettings.model_fields.keys()
 
 
 def test_how_match_decides_and_ingest_follows_is_configured(everything: Template) -> None:
     match, ingest = settings_of(everything, "match", MatchSettings), settings_of(everything, "ingest", IngestSettings)
-    assert match.model_dump(include=set(MATCHING)) == MATCHING
+    assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
     assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
 
@@ -174,17 +172,18 @@ def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) ->
 
 
 @pytest.mark.parametrize(
-    ("part", "value"),
+    ("option", "value"),
     [
-        (Matching, {"rate_limit": 0}),
+        (Matching, {"limits": {"statements": {"count": 0, "window_seconds": 1, "cooldown_seconds": 0}}}),
+        (Matching, {"subscription_cap": 0}),
         (Following, {"stream_poll_seconds": 0.1}),
         (Following, {"first_replay": "forget"}),
         (Following, {"lease_seconds": 0}),
     ],
 )
-def test_what_a_room_could_not_work_with_stops_synthesis(part: type[Part], value: dict[str, Any]) -> None:
+def test_what_a_component_could_not_work_with_stops_synthesis(option: type[Config], value: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(value))):
-        part.model_validate(value)
+        option.model_validate(value)
 
 
 def test_what_a_client_may_do_is_configured(template_with: Callable[..., Template]) -> None:
@@ -196,16 +195,22 @@ def test_what_a_client_may_do_is_configured(template_with: Callable[..., Templat
 
 
 @pytest.mark.parametrize(
-    ("name", "part"), [("api", Allowance), ("match", Matching), ("ingest", Following), ("apns", Stubs)]
+    ("name", "options"),
+    [
+        ("api", Allowance.model_fields),
+        ("match", Matching.model_fields),
+        ("ingest", Following.model_fields),
+        ("apns", stub_names()),
+    ],
 )
-def test_what_is_not_configured_is_left_to_the_room(prod: Template, name: str, part: type[Part]) -> None:
-    assert not settings_of(prod, name, SETTINGS[name]).model_fields_set & part.model_fields.keys()
+def test_what_is_not_configured_is_left_to_the_component(prod: Template, name: str, options: Iterable[str]) -> None:
+    assert not settings_of(prod, name, SETTINGS[name]).model_fields_set & set(options)
 
 
 def test_what_is_not_configured_of_direct_push_is_left_to_the_api(prod: Template) -> None:
     settings = settings_of(prod, "api", ApiSettings)
     assert settings.direct_push
-    assert "pushes_per_minute" not in settings.direct_push.model_fields_set
+    assert not {"pushes_per_minute", "pushes_per_token_per_minute"} & settings.direct_push.model_fields_set
 
 
 def test_an_issuer_that_publishes_its_keys_can_take_the_place_of_the_shared_secret(
@@ -227,14 +232,11 @@ def test_the_shared_secret_is_for_an_audience(template_with: Callable[..., Templ
 
 def test_the_api_knows_the_apps_of_each_channel(template_with: Callable[..., Template]) -> None:
     settings = settings_of(template_with(apps=APPS), "api", ApiSettings)
-    assert settings.apps == {
-        "apns": {"messenger", "tablet"},
-        "voip": {"messenger", "tablet"},
-        "fcm": {"messenger", "robot"},
-    }
+    reached = {Provider.APNS: {"messenger", "tablet"}, Provider.FCM: {"messenger", "robot"}}
+    assert settings.apps == {channel: reached[row.provider] for channel, row in CHANNELS.items()}
 
 
-def test_each_provider_is_told_of_the_apps_that_it_reaches(template_with: Callable[..., Template]) -> None:
+def test_each_channel_knows_the_apps_of_its_provider(template_with: Callable[..., Template]) -> None:
     template = template_with(apps=APPS)
     told = {name: settings_of(template, name, DispatchSettings) for name in ("apns", "voip", "fcm")}
     assert [app.name for app in told["apns"].all_apps] == ["messenger", "tablet"]
@@ -265,7 +267,7 @@ def test_every_setting_can_be_deployed(everything: Template, name: str) -> None:
         assert DirectPushSettings.model_fields.keys() == settings.direct_push.model_fields_set
 
 
-@pytest.mark.parametrize("channel", ["apns", "voip", "fcm"])
+@pytest.mark.parametrize("channel", CHANNELS)
 def test_dispatch_gives_up_a_message_at_the_last_of_the_receives_that_its_queues_allow(
     prod: Template, channel: str
 ) -> None:

@@ -8,14 +8,13 @@ from pynamodb.models import Model
 
 from api import openapi
 from api.app import app
+from clarion.channels import CHANNELS
 from clarion.tables import MODELS, table_name
-from console.deployment import HOLDING
 from infra.environments import PROD
+from tests.infra.templates import properties
 
-
-def properties(template: Template, kind: str) -> list[dict[str, Any]]:
-    found = template.find_resources(kind)
-    return [dict(resource["Properties"]) for resource in found.values()]
+HOLDING = [channel for channel, row in CHANNELS.items() if row.holds]
+QUEUES = ["envelopes", *CHANNELS, *(f"{channel}-held" for channel in HOLDING), "cleanup"]
 
 
 def functions(template: Template) -> dict[str, dict[str, Any]]:
@@ -135,24 +134,24 @@ def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
             assert names[dead] == f"{names[logical].removesuffix('-held')}-dead"
 
 
-@pytest.mark.parametrize("queue", ["statements", "apns", "apns-held", "voip", "fcm", "fcm-held", "cleanup"])
+@pytest.mark.parametrize("queue", QUEUES)
 def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, queue: str) -> None:
-    name = "match" if queue == "statements" else queue.removesuffix("-held")
+    name = "match" if queue == "envelopes" else queue.removesuffix("-held")
     queues = {each["QueueName"]: each for each in properties(prod, "AWS::SQS::Queue")}
     assert (
         queues[f"clarion-prod-{queue}"]["VisibilityTimeout"] >= 6 * functions(prod)[f"clarion-prod-{name}"]["Timeout"]
     )
 
 
-def test_the_command_line_knows_which_channels_hold_messages(prod: Template) -> None:
-    names = [queue["QueueName"].removeprefix("clarion-prod-") for queue in properties(prod, "AWS::SQS::Queue")]
-    assert {name for name in names if name.endswith("-held")} == {f"{channel}-held" for channel in HOLDING}
+def test_each_channel_has_a_queue_and_those_whose_pushes_can_wait_one_of_held_messages(prod: Template) -> None:
+    names = {queue["QueueName"].removeprefix("clarion-prod-") for queue in properties(prod, "AWS::SQS::Queue")}
+    assert names == {*QUEUES, *(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))}
 
 
 def test_held_messages_take_little_of_the_function_that_they_share(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
     held = [source for source in sources if "Held" in str(source["EventSourceArn"])]
-    assert len(held) == 2
+    assert len(held) == len(HOLDING)
     for source in held:
         assert source["ScalingConfig"]["MaximumConcurrency"] == 2
 
@@ -168,7 +167,7 @@ def test_a_message_of_cleanup_has_an_invocation_to_itself_and_time_to_come_back(
 
 def test_a_function_that_feeds_itself_is_not_stopped_for_it(prod: Template) -> None:
     allowed = {name for name, each in functions(prod).items() if each.get("RecursiveLoop") == "Allow"}
-    assert allowed == {"clarion-prod-match", "clarion-prod-apns", "clarion-prod-fcm"}
+    assert allowed == {f"clarion-prod-{name}" for name in ("match", *HOLDING)}
 
 
 def test_functions_run_python_on_graviton_with_both_layers_and_a_log_group_of_their_own(prod: Template) -> None:
@@ -203,7 +202,7 @@ def test_the_api_can_be_kept_from_taking_the_concurrency_that_pushes_need(
 
 def test_queues_feed_functions_with_partial_failures_and_bounded_concurrency(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
-    assert len(sources) == 7
+    assert len(sources) == len(QUEUES)
     for source in sources:
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert source["ScalingConfig"]["MaximumConcurrency"] >= 2

@@ -21,10 +21,10 @@ from clarion.messages import EnvelopeMessage, MatchMessage, PageMessage, SecondL
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
-from clarion.prices import READ_UNIT
 from clarion.tables import Rule, Subscription, rule_key
 from match.settings import MatchSettings
 from match.worker import MatchClients
+from pipeline.prices import READ_UNIT
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy

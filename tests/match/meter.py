@@ -13,7 +13,7 @@ from typing import Any
 import botocore.handlers
 from botocore.model import OperationModel
 
-from clarion.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, S3_GET, SQS_REQUEST, WRITE_UNIT
+from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, S3_GET, SQS_REQUEST, WRITE_UNIT
 
 READ_BYTES = 4096
 WRITE_BYTES = 1024

@@ -1,4 +1,4 @@
-"""The channels that pushes go by, and what is particular to each: the one table of it."""
+"""The channels that pushes go by and the providers behind them, and what is particular to each: the two tables of it."""
 
 from enum import Enum, StrEnum
 from typing import NamedTuple
@@ -42,9 +42,30 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether pushes wait for somebody to fix their app: a call would be stale before."""
+        """Whether what waits for an app to be configured has a queue beside. A call is stale before anybody can do so."""
         return self.calls is not Calls.ALWAYS
 
+
+class ProviderRow(NamedTuple):
+    """`secret` says what a provider's secret holds for an app, and `sandbox_secret` what a second one for its sandbox.
+
+    `urls` are the settings, of dispatch and of direct pushes, that name where it is reached.
+    """
+
+    secret: str
+    sandbox_secret: str | None = None
+    urls: tuple[str, ...] = ()
+
+
+PROVIDERS = {
+    Provider.APNS: ProviderRow(
+        "The key that signs provider tokens for APNs, for alerts and calls",
+        sandbox_secret="The same for Apple's sandbox",  # noqa: S106 - it describes one
+        urls=("apns_url", "apns_sandbox_url"),
+    ),
+    Provider.FCM: ProviderRow("The service account that sends by FCM", urls=("fcm_url",)),
+    Provider.WEBPUSH: ProviderRow("The VAPID key that signs for browsers' push services, and whom they may write to"),
+}
 
 CHANNELS = {
     # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification

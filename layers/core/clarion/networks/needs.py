@@ -1,19 +1,38 @@
-"""What a network needs of the account, as plain data that `infra` turns into resources and grants."""
+"""What a network needs of the account, as plain data that `infra` turns into resources and grants.
+
+A network may have two functions of its own: a router, which answers its routes, and a worker, which handles the messages
+of its queue of commands (`clarion.messages.CommandMessage`). Each runs under a role of its own, which may do what is
+stated here with `by` naming it, read the network's secrets, and nothing else. `clarion.networks.settings` says what they
+find in their environment.
+"""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Auth(StrEnum):
-    """Who may call a route: a client with its token, a server known to the network, or anybody."""
+    """Who may call a route: a client with its token, a server known to the network, or anybody.
+
+    Clients are checked by Clarion's authorizer, before the router runs; servers by the router.
+    """
 
     CLIENT = "client"
     SERVER = "server"
     PUBLIC = "public"
 
 
+class Function(StrEnum):
+    """A network's own functions."""
+
+    ROUTER = "router"
+    WORKER = "worker"
+
+
+BOTH = tuple(Function)
+
+
 class Route(NamedTuple):
-    """A route of the network's own, which its router serves. `public` ones are listed by a test."""
+    """A route of the network's own, which its router answers. `path` is as API Gateway has it, such as `/seats/{id}`."""
 
     method: str
     path: str
@@ -21,34 +40,66 @@ class Route(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of the network's own; attributes as DynamoDB types, such as `S`."""
+    """A table of the network's own; attributes as DynamoDB types, such as `S`. Rows expire by the attribute `ttl`."""
 
     name: str
     hash_key: tuple[str, str]
     range_key: tuple[str, str] | None = None
+    ttl: str | None = None
 
 
 class Grant(NamedTuple):
-    """What the network's function and router may do with one of its tables, as DynamoDB's actions."""
+    """What functions may do with a table, as DynamoDB's actions (`GetItem`).
+
+    `table` is one of the network's own, or one of `clarion.tables`; `tokens/index/by_x` is an index of it.
+    """
 
     table: str
     actions: tuple[str, ...]
+    by: tuple[Function, ...] = BOTH
+
+
+class Target(StrEnum):
+    """Where a network's functions may send: the push queues, those of commands and cleanup, the lake's events."""
+
+    PUSHES = "pushes"
+    COMMANDS = "commands"
+    CLEANUP = "cleanup"
+    EVENTS = "events"
+
+
+class Send(NamedTuple):
+    """Lets functions send to `target`."""
+
+    target: Target
+    by: tuple[Function, ...] = BOTH
 
 
 class Alarm(NamedTuple):
-    """Raised if `metric` counts at least `threshold` in five minutes."""
+    """Raised if `metric` counts at least `threshold` in five minutes.
+
+    `service` is the component that counts it, such as `ingest`; if there is none, the network's own functions do.
+    """
 
     metric: str
     threshold: int
     meaning: str
+    service: str | None = None
 
 
 class Needs(NamedTuple):
-    """`secrets` are names below the deployment's prefix. With `commands` the network has a function and a queue of its own."""
+    """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
+
+    With `commands` the network has a queue of them and a worker. `router` and `worker` are dotted paths to the handlers,
+    below `functions/`: the first part is the package that is deployed.
+    """
 
     tables: tuple[Table, ...] = ()
     secrets: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
     grants: tuple[Grant, ...] = ()
+    sends: tuple[Send, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     commands: bool = False
+    router: str | None = None
+    worker: str | None = None

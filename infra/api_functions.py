@@ -1,0 +1,122 @@
+"""The API's function and its authorizer: what they read, and what they may do."""
+
+import json
+
+from aws_cdk import Stack
+
+from clarion.channels import CHANNELS
+from infra.functions import ComponentFunction, Foundation, given
+from infra.options import ApiConfig
+from infra.permissions import allow_index, allow_key
+from infra.tables import BY_CLIENT
+
+
+class ApiFunction(ComponentFunction):
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        api, secrets = foundation.environment.api, foundation.secrets
+        direct_push = _direct_push(foundation) if api.direct_push else None
+        settings = {
+            **foundation.settings,
+            **api.allowance.as_settings(),
+            **_login(foundation),
+            "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
+            "networks": json.dumps(foundation.environment.networks),
+            "apps": json.dumps(_apps(foundation)),
+            **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
+            **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
+        }
+        super().__init__(
+            scope,
+            "Api",
+            foundation=foundation,
+            handler="api.handler.handler",
+            size=api.size,
+            settings=settings,
+            reserved=api.reserved,
+        )
+        self._allow_tables()
+        self.allow_sending(foundation.queues.cleanup.queue)
+        self.allow_events()
+        providers = [of_apps[foundation.environment.apps[0]] for of_apps in secrets.providers.values()]
+        direct = [arn for each in providers for arn in each.arns] if direct_push else []
+        self.allow_secrets(*direct, secrets.login, secrets.required_origin)
+
+    def _allow_tables(self) -> None:
+        tables = self.foundation.tables
+        self.allow_tables("BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions)
+        allow_index(self, tables.subscriptions, BY_CLIENT)
+        self.allow_tables("BatchGetItem PutItem DeleteItem", tables.tokens)
+        self.allow_tables("Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules)
+        self.allow_tables("UpdateItem", tables.quotas)
+        allow_key(self, self.foundation.key, "dynamodb")
+
+
+class AuthorizerFunction(ComponentFunction):
+    """Knows whose tokens count, and no table."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        api, secrets = foundation.environment.api, foundation.secrets
+        lifetime = api.token_lifetime_seconds
+        settings = {
+            **_shared_issuer(foundation),
+            **_login(foundation),
+            **_issuers(foundation),
+            **given(token_lifetime_seconds=str(lifetime) if lifetime else None),
+        }
+        super().__init__(
+            scope,
+            "Authorizer",
+            foundation=foundation,
+            handler="api.authorizer.handler",
+            size=api.authorizer,
+            settings=settings,
+            reserved=api.reserved,
+        )
+        self.allow_secrets(secrets.jwt, secrets.login)
+
+
+def _apps(foundation: Foundation) -> dict[str, list[str]]:
+    """By channel; a subscription may name no others."""
+    of_providers = foundation.secrets.providers
+    return {channel: [app.name for app in of_providers[row.provider]] for channel, row in CHANNELS.items()}
+
+
+def _direct_push(foundation: Foundation) -> dict[str, str]:
+    """See `DirectPushSettings`: the first app at every provider."""
+    environment = foundation.environment
+    first = environment.apps[0]
+    settings = {
+        **environment.providers.as_settings(),
+        **_direct_push_bounds(environment.api),
+        **given(bundle_id=first.bundle_id),
+        "alert_title": first.alert_title,
+    }
+    for provider, of_apps in foundation.secrets.providers.items():
+        secrets = of_apps[first]
+        settings |= given(**{f"{provider}_secret_id": secrets.key, f"{provider}_sandbox_secret_id": secrets.sandbox})
+    return settings
+
+
+def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:
+    bounds = given(pushes_per_minute=api.pushes_per_minute, pushes_per_token_per_minute=api.pushes_per_token_per_minute)
+    return {name: str(bound) for name, bound in bounds.items()}
+
+
+def _login(foundation: Foundation) -> dict[str, str]:
+    domain, secret = foundation.environment.api.login_domain, foundation.secrets.login
+    return {"login_domain": domain, "login_secret_id": secret} if domain and secret else {}
+
+
+def _shared_issuer(foundation: Foundation) -> dict[str, str]:
+    api, secret = foundation.environment.api, foundation.secrets.jwt
+    if not (api.jwt_issuer and api.jwt_audience and secret):
+        return {}
+    return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, "jwt_audience": api.jwt_audience}
+
+
+def _issuers(foundation: Foundation) -> dict[str, str]:
+    issuers = [
+        {**issuer.model_dump(mode="json"), "algorithms": sorted(issuer.algorithms)}
+        for issuer in foundation.environment.api.issuers
+    ]
+    return {"issuers": json.dumps(issuers)} if issuers else {}

@@ -1,0 +1,175 @@
+"""The pipeline's jobs: who each runs as, what it may do, and how Spark is started for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, AssetHashType, Aws, Stack
+from aws_cdk import aws_emrserverless as emr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from infra.config import Platform
+from infra.findings import accept, objects_elsewhere
+from infra.functions import Foundation
+from infra.lake import LARGE
+from infra.permissions import allow, allow_key
+from infra.spark_bundle import ENTRY, PYTHONPATH, code_archive, packages_archive
+
+PYTHON = "/usr/bin/python3.13"
+"""Where Amazon Linux 2023 has the version that the release names;
+https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark810-release.html"""
+KINDS = ("observed", "envelope", "notification", "push", "subscription", "rules", "limits")
+WRITTEN_DAILY = (*KINDS, "unreadable", "differences", "reports")
+"""The lake's folders by job; `pipeline.lake` names them."""
+WRITTEN_BY_REPLAY = ("replays", "replayed")
+
+VCPUS, GIGABYTES = 4, 16
+"""Of each worker. Python, which decodes and verifies, works outside Java's memory."""
+WORKER = {
+    "spark.driver.cores": str(VCPUS),
+    "spark.driver.memory": "12g",
+    "spark.driver.memoryOverhead": "4g",
+    "spark.executor.cores": str(VCPUS),
+    "spark.executor.memory": "9g",
+    "spark.executor.memoryOverhead": "7g",
+}
+
+
+class Code(Construct):
+    """The entry point and the two archives, as CDK uploads them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, platform: Platform) -> None:
+        super().__init__(scope, construct_id)
+        packages, code = packages_archive(platform), code_archive()
+        self.packages, self.code = (
+            assets.Asset(self, name, path=str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
+            for name, archive in (("Packages", packages), ("Code", code))
+        )
+        self.entry = assets.Asset(self, "Entry", path=str(ENTRY))
+
+    @property
+    def archives(self) -> str:
+        return f"{self.packages.s3_object_url}#packages,{self.code.s3_object_url}#code"
+
+    def allow(self, role: iam.Role) -> None:
+        for asset in (self.packages, self.code, self.entry):
+            allow(role, "s3: GetObject", asset.bucket.arn_for_objects(asset.s3_object_key))
+
+
+@dataclass(frozen=True)
+class JobBase:
+    """What the jobs have in common: what they read and repair, their code, and their log."""
+
+    foundation: Foundation
+    code: Code
+    log: logs.ILogGroup
+
+
+class JobRole(iam.Role):
+    """May run in `application` alone, read the code, write the log and read the lake. `settings` are the job's own."""
+
+    def __init__(self, scope: Stack, name: str, *, base: JobBase, application: emr.CfnApplication) -> None:
+        of_this_application = {
+            "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
+            "ArnLike": {"aws:SourceArn": application.attr_arn},
+        }
+        trusted = iam.ServicePrincipal("emr-serverless.amazonaws.com", conditions=of_this_application)
+        super().__init__(scope, f"{name}Role", assumed_by=trusted)
+        self.settings: Mapping[str, str] = {}
+        self.job = name
+        self._foundation = base.foundation
+        base.code.allow(self)
+        self._allow_logging(scope, base.log)
+
+    def _allow_logging(self, stack: Stack, log: logs.ILogGroup) -> None:
+        allow(self, "logs: CreateLogStream DescribeLogStreams PutLogEvents", log.log_group_arn)
+        groups = stack.format_arn(
+            service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+        )
+        allow(self, "logs: DescribeLogGroups", groups)
+        account = self._foundation.environment.account or "<AWS::AccountId>"  # as cdk-nag names one not known yet
+        groups_of_account = f"arn:aws:logs:{stack.region}:{account}:log-group:*"
+        accept(self, f"IAM5[Resource::{groups_of_account}]", "EMR looks for the group by its name")
+
+    def allow_lake(self, written: tuple[str, ...]) -> None:
+        bucket = self._foundation.lake.bucket
+        allow(self, "s3: ListBucket", bucket.bucket_arn)
+        allow(self, "s3: GetObject", bucket.arn_for_objects("*"))
+        accept(
+            self,
+            objects_elsewhere(bucket),
+            "Reads files whose names Spark or Firehose chose; nothing but the lake lies there",
+        )
+        for folder in written:
+            objects = bucket.arn_for_objects(f"{folder}/*")
+            allow(self, "s3: AbortMultipartUpload DeleteObject PutObject", objects)
+            accept(
+                self,
+                objects_elsewhere(bucket, f"{folder}/"),
+                "Files are named as they are written: by Spark, or by the run or period that they are of",
+            )
+        allow_key(self, self._foundation.key, "s3")
+
+    def allow_large_envelopes(self) -> None:
+        """Without the listing, S3 would call an envelope that is gone forbidden."""
+        bucket = self._foundation.lake.oversize
+        allow(self, "s3: ListBucket", bucket.bucket_arn)
+        allow(self, "s3: GetObject", bucket.arn_for_objects(f"{LARGE}*"))
+        accept(self, objects_elsewhere(bucket, LARGE), "Receipts name the objects")
+
+
+class DailyRole(JobRole):
+    def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
+        super().__init__(scope, "Daily", base=base, application=application)
+        self.allow_lake(WRITTEN_DAILY)
+        self.allow_large_envelopes()
+
+
+class ReplayRole(JobRole):
+    def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
+        super().__init__(scope, "Replay", base=base, application=application)
+        queues = base.foundation.queues
+        fed = (queues.envelopes.queue, *(pair.queue for pair in queues.pushes.values()))
+        self.allow_lake(WRITTEN_BY_REPLAY)
+        self.allow_large_envelopes()
+        allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
+        self.settings = {
+            "envelopes_queue_url": queues.envelopes.queue.queue_url,
+            **queues.push_settings,
+        }
+
+
+class RetireRole(JobRole):
+    def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
+        super().__init__(scope, "Retire", base=base, application=application)
+        foundation = base.foundation
+        tables, stream = foundation.tables, foundation.lake.events
+        self.allow_lake(())
+        allow(self, "dynamodb: BatchGetItem DeleteItem", tables.subscriptions.table_arn)
+        allow(self, "dynamodb: DeleteItem", tables.tokens.table_arn)
+        allow(self, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
+        allow(self, "firehose: PutRecordBatch", stream.delivery_stream_arn)
+        allow_key(self, foundation.key, "dynamodb")
+        self.settings = foundation.settings
+
+
+def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers: int) -> str:
+    """What spark-submit is given for a job, of at most so many workers, the driver among them."""
+    driver = {
+        "PYSPARK_DRIVER_PYTHON": PYTHON,
+        "PYSPARK_PYTHON": PYTHON,
+        "PYTHONPATH": PYTHONPATH,
+        "AWS_DEFAULT_REGION": region,
+        **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
+    }
+    named = {
+        **WORKER,
+        "spark.dynamicAllocation.maxExecutors": str(workers - 1),
+        "spark.archives": code.archives,
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
+        "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
+        "spark.executorEnv.PYTHONPATH": PYTHONPATH,
+    }
+    return " ".join(f"--conf {name}={value}" for name, value in named.items())

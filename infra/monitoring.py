@@ -1,0 +1,163 @@
+"""The alarms with the topic that they go to, and the dashboard: the funnel from envelopes to delivered pushes."""
+
+from functools import partial
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.metrics import Decision, Metric, decided
+from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, writes_per_push
+from infra.config import EnvironmentConfig
+from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue
+
+RUNBOOK = "docs/operations.md"
+HALF, WHOLE = 12, 24
+
+
+class Alarms(Construct):
+    def __init__(
+        self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, key: kms.Key
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self.topic = self._topic(key)
+        self.alarms = [self._alarm(spec) for spec in alarm_specs(environment, api_id)]
+
+    def _topic(self, key: kms.Key) -> sns.Topic:
+        """CloudWatch itself needs access to the topic and to its key.
+
+        The policy that asks for TLS takes the place of the topic's own, which would admit the whole account.
+        """
+        name = f"{self._environment.prefix}alarms"
+        topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+        topic.add_to_resource_policy(_cloudwatch(["sns:Publish"], topic.topic_arn))
+        key.add_to_resource_policy(_cloudwatch(["kms:Decrypt", "kms:GenerateDataKey"], "*"))
+        if self._environment.alarm_email:
+            topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_email))
+        return topic
+
+    def _alarm(self, spec: AlarmSpec) -> cloudwatch.Alarm:
+        more, less = (
+            cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+        )
+        missing = cloudwatch.TreatMissingData
+        alarm = cloudwatch.Alarm(
+            self,
+            spec.name,
+            alarm_name=f"{self._environment.prefix}{spec.name}",
+            alarm_description=f"{spec.meaning} What to do: {RUNBOOK}#{spec.entry}".lstrip(),
+            metric=spec.metric,
+            threshold=spec.limit,
+            evaluation_periods=spec.periods,
+            datapoints_to_alarm=1 if spec.any_of else None,
+            comparison_operator=less if spec.below else more,
+            treat_missing_data=missing.BREACHING if spec.below else missing.NOT_BREACHING,
+        )
+        action = actions.SnsAction(self.topic)
+        alarm.add_alarm_action(action)
+        alarm.add_ok_action(action)
+        return alarm
+
+
+def _cloudwatch(actions: list[str], resource: str) -> iam.PolicyStatement:
+    """Lets the alarms of this account do `actions`."""
+    return iam.PolicyStatement(
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+        actions=actions,
+        resources=[resource],
+        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+    )
+
+
+class Dashboard(Construct):
+    def __init__(
+        self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, alarms: Alarms
+    ) -> None:
+        super().__init__(scope, construct_id)
+        cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=f"{environment.prefix}overview",
+            default_interval=Duration.hours(3),
+            widgets=[
+                [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.alarms), width=WHOLE)],
+                [_funnel(environment)],
+                [_envelopes(environment), _ingest(environment)],
+                [
+                    _decisions(environment, "Notifications", "match", *NotificationDecision),
+                    _decisions(environment, "Pushes", "dispatch", *PushDecision),
+                ],
+                [_queues(environment), _latency(environment)],
+                [_functions(environment), _api(api_id)],
+                [_graph("Write units for each push", writes_per_push(environment))],
+            ],
+        )
+
+
+def _funnel(environment: EnvironmentConfig) -> cloudwatch.IWidget:
+    steps = {
+        Metric.ENVELOPES_RECEIVED: "ingest",
+        Metric.ENVELOPES_FORWARDED: "ingest",
+        decided(EnvelopeDecision.MATCHED): "match",
+        decided(NotificationDecision.QUEUED): "match",
+        decided(PushDecision.DELIVERED): "dispatch",
+    }
+    metrics = [counted(environment.stage, component, name) for name, component in steps.items()]
+    return cloudwatch.SingleValueWidget(
+        title="From envelopes to pushes", metrics=list(metrics), set_period_to_time_range=True, width=WHOLE, height=4
+    )
+
+
+def _decisions(
+    environment: EnvironmentConfig, title: str, component: str, *decisions: Decision
+) -> cloudwatch.GraphWidget:
+    return _graph(title, *(counted(environment.stage, component, decided(decision)) for decision in decisions))
+
+
+def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    faults = (Metric.ENVELOPES_FAILED, Metric.RECEIVERS_UNREADABLE)
+    names = (*map(decided, EnvelopeDecision), *faults)
+    return _graph("Envelopes", *(counted(environment.stage, "match", name) for name in names))
+
+
+def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    measure = partial(counted, environment.stage, "ingest")
+    envelopes = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
+    counts = (*envelopes, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
+    gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
+    levels = (measure(name, statistic=MAXIMUM) for name in gauges)
+    return _graph("Ingest", *(measure(name) for name in counts), *levels)
+
+
+def _queues(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    names = (f"{environment.prefix}{name}" for name in queue_ages(environment))
+    ages = (of_queue(name, "ApproximateAgeOfOldestMessage") for name in names)
+    return _graph("Age of the oldest message, seconds", *ages)
+
+
+def _latency(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    measure = partial(counted, environment.stage, "dispatch", Metric.LATENCY)
+    median, worst = (measure(statistic=statistic) for statistic in ("p50", P99))
+    return _graph("From observed to delivered, milliseconds", median, worst)
+
+
+def _functions(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    names = [f"{environment.prefix}{name}" for name in functions(environment)]
+    faults = (of_function(name, fault) for name in names for fault in ("Errors", "Throttles"))
+    return _graph("Functions failing or throttled", *faults)
+
+
+def _api(api_id: str) -> cloudwatch.GraphWidget:
+    return _graph("API answers", *(of_api(api_id, name) for name in ("Count", "4xx", "5xx")))
+
+
+def _graph(title: str, *metrics: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=list(metrics), width=HALF)

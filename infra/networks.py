@@ -1,0 +1,139 @@
+"""What each network needs of the account, as `clarion.networks.needs` states it: tables, functions, routes, grants."""
+
+from collections.abc import Iterator, Mapping
+
+from aws_cdk import Stack
+
+from clarion.networks import network
+from clarion.networks.needs import Function, Needs, Target
+from infra.functions import ComponentFunction, Foundation, given
+from infra.permissions import allow, allow_key
+
+
+class RouterFunction(ComponentFunction):
+    """Answers a network's routes. Servers that it knows by themselves, and anybody, come to it unchecked."""
+
+    def __init__(self, scope: Stack, network_name: str, handler: str, *, foundation: Foundation) -> None:
+        api, origin = foundation.environment.api, foundation.secrets.required_origin
+        super().__init__(
+            scope,
+            f"{network_name.title()}Router",
+            name=function_name(network_name, Function.ROUTER),
+            foundation=foundation,
+            handler=handler,
+            size=api.size,
+            settings={**_settings(foundation, network_name, Function.ROUTER), **given(origin_secret_id=origin)},
+            reserved=api.reserved,
+        )
+        _allow(self, network_name, Function.ROUTER, origin)
+
+
+class WorkerFunction(ComponentFunction):
+    """Handles a network's commands."""
+
+    def __init__(self, scope: Stack, network_name: str, handler: str, *, foundation: Foundation) -> None:
+        consumer, pair = foundation.environment.commands, foundation.queues.commands[network_name]
+        settings = {
+            **_settings(foundation, network_name, Function.WORKER),
+            "queue_url": pair.queue.queue_url,
+            "dead_letter_url": pair.dead.queue_url,
+            "max_receives": str(consumer.receives),
+        }
+        super().__init__(
+            scope,
+            f"{network_name.title()}Worker",
+            name=function_name(network_name, Function.WORKER),
+            foundation=foundation,
+            handler=handler,
+            size=consumer.size,
+            settings=settings,
+            # Its own orders are handled by itself.
+            feeds_itself=Target.COMMANDS in _targets(network_name, Function.WORKER),
+        )
+        self.consume(pair.queue, consumer)
+        self.allow_sending(pair.dead)
+        _allow(self, network_name, Function.WORKER)
+
+
+def function_name(network_name: str, function: Function) -> str:
+    """Below the deployment's prefix."""
+    return f"{network_name}-{function}"
+
+
+def functions_of(network_name: str) -> Iterator[tuple[Function, str]]:
+    """Those that the network has, each with its handler. Raises `ValueError` if one is needed that isn't there."""
+    needs = network(network_name).needs
+    if needs.routes:
+        yield Function.ROUTER, _handler(network_name, needs.router, "routes", Function.ROUTER)
+    if needs.commands:
+        yield Function.WORKER, _handler(network_name, needs.worker, "commands", Function.WORKER)
+
+
+def add_functions(scope: Stack, network_name: str, *, foundation: Foundation) -> Mapping[Function, ComponentFunction]:
+    kinds = {Function.ROUTER: RouterFunction, Function.WORKER: WorkerFunction}
+    return {
+        function: kinds[function](scope, network_name, handler, foundation=foundation)
+        for function, handler in functions_of(network_name)
+    }
+
+
+def _handler(network_name: str, handler: str | None, what: str, function: Function) -> str:
+    if handler is None:
+        raise ValueError(f"{network_name} has {what}, but no {function}")
+    return handler
+
+
+def _targets(network_name: str, function: Function) -> set[Target]:
+    return {send.target for send in network(network_name).needs.sends if function in send.by}
+
+
+def _settings(foundation: Foundation, network_name: str, function: Function) -> dict[str, str]:
+    """As `clarion.networks.settings` reads them."""
+    stack, queues, targets = Stack.of(foundation.tables), foundation.queues, _targets(network_name, function)
+    secrets = foundation.secrets.networks[network_name]
+    settings = {
+        "network": network_name,
+        "table_prefix": foundation.settings["table_prefix"],
+        **given(secrets=stack.to_json_string(secrets) if secrets else None),
+    }
+    if Target.PUSHES in targets:
+        settings["push_queues"] = stack.to_json_string(queues.push_urls)
+    if Target.COMMANDS in targets:
+        settings["command_queue_url"] = queues.commands[network_name].queue.queue_url
+    if Target.CLEANUP in targets:
+        settings["cleanup_queue_url"] = queues.cleanup.queue.queue_url
+    if Target.EVENTS in targets:
+        settings["events_stream"] = foundation.settings["events_stream"]
+    return settings
+
+
+def _allow(who: ComponentFunction, network_name: str, function: Function, *more_secrets: str | None) -> None:
+    """What is stated for it, exactly."""
+    needs, foundation = network(network_name).needs, who.foundation
+    _allow_tables(who, needs, function)
+    for target in sorted(_targets(network_name, function)):
+        _allow_sending(who, network_name, target)
+    who.allow_secrets(*foundation.secrets.networks[network_name].values(), *more_secrets)
+
+
+def _allow_tables(who: ComponentFunction, needs: Needs, function: Function) -> None:
+    granted = [grant for grant in needs.grants if function in grant.by]
+    for grant in granted:
+        name, _, index = grant.table.partition("/")
+        arn = who.foundation.tables.by_name[name].table_arn
+        allow(who, f"dynamodb: {' '.join(grant.actions)}", f"{arn}/{index}" if index else arn)
+    if granted:
+        allow_key(who, who.foundation.key, "dynamodb")
+
+
+def _allow_sending(who: ComponentFunction, network_name: str, target: Target) -> None:
+    queues = who.foundation.queues
+    match target:
+        case Target.PUSHES:
+            who.allow_sending(*(pair.queue for pair in queues.pushes.values()))
+        case Target.COMMANDS:
+            who.allow_sending(queues.commands[network_name].queue)
+        case Target.CLEANUP:
+            who.allow_sending(queues.cleanup.queue)
+        case Target.EVENTS:
+            who.allow_events()

@@ -1,0 +1,195 @@
+"""What of the components' own settings an environment may set. The rest, and every default, is the components' own."""
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import (
+    AnyUrl,
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    UrlConstraints,
+    model_validator,
+)
+
+from clarion.channels import PROVIDERS
+from clarion.issuers import JwksIssuer
+from clarion.settings import LimitSettings
+
+
+class Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+
+    def as_settings(self) -> dict[str, str]:
+        """What is set, as text for a function's environment; for the rest the function's own defaults hold."""
+        given = self.model_dump(mode="json", exclude_none=True).items()
+        return {name: json.dumps(value) if isinstance(value, dict) else str(value) for name, value in given}
+
+
+class Size(Config):
+    """A Lambda function's share of the machine. Lambda gives one whole processor at 1,769 MB."""
+
+    memory_mb: Annotated[int, Field(ge=128, le=10_240)]
+    timeout_s: Annotated[int, Field(ge=1, le=900)]
+
+
+class Matching(Config):
+    """How match decides, as `MatchSettings` has it.
+
+    `limits` are those of a pair of sender and client, by network. A subscription gets `subscription_cap` notifications
+    in any `subscription_cap_seconds`, and at most about twice as many.
+    """
+
+    limits: dict[str, LimitSettings] | None = None
+    subscription_cap: PositiveInt | None = None
+    subscription_cap_seconds: PositiveInt | None = None
+    fan_out_page: PositiveInt | None = None
+
+
+class Following(Config):
+    """How ingest follows its nodes, as `IngestSettings` has it.
+
+    Two tasks share the five readings a second that a shard of the rules' stream allows.
+    """
+
+    first_replay: Literal["record", "handle"] | None = None
+    initial_replay_seconds: NonNegativeFloat | None = None
+    seen_limit: PositiveInt | None = None
+    outbox_bytes: PositiveInt | None = None
+    second_look_bytes: PositiveInt | None = None
+    rule_lag_seconds: PositiveFloat | None = None
+    stream_poll_seconds: Annotated[float, Field(ge=0.4)] | None = None
+    lease_seconds: PositiveFloat | None = None
+    answer_seconds: PositiveFloat | None = None
+    replay_seconds: PositiveFloat | None = None
+    whole_replay_seconds: PositiveFloat | None = None
+    absent_seconds: PositiveFloat | None = None
+
+
+class Ingest(Config):
+    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
+
+    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own. They
+    hold no key or password: whoever may read the task's definition reads them.
+    """
+
+    node_urls: tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss"])], ...] = ()
+    tasks: Annotated[int, Field(ge=1, le=4)]
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+    following: Following = Following()
+
+    @model_validator(mode="after")
+    def _nodes_ask_for_no_key(self) -> "Ingest":
+        if any(url.username or url.password or url.query for url in self.node_urls):
+            raise ValueError("node_urls: an address must hold no key or password, for it is kept in the clear")
+        return self
+
+
+class Stubs(Config):
+    """Stand-ins for the providers, where an environment must not reach the real ones: the `urls` of `PROVIDERS`."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, HttpUrl]
+
+    ca_file: str | None = None
+
+    @model_validator(mode="after")
+    def _of_providers(self) -> "Stubs":
+        if unknown := (self.model_extra or {}).keys() - set(stub_names()):
+            raise ValueError(f"no provider has {', '.join(sorted(unknown))}")
+        return self
+
+
+def stub_names() -> tuple[str, ...]:
+    return ("ca_file", *(url for row in PROVIDERS.values() for url in row.urls))
+
+
+class Allowance(Config):
+    """How much a client, or one request, is allowed, as `ApiSettings` has it."""
+
+    subscriptions_per_client: Annotated[int, Field(ge=1, le=50)] | None = None
+    rules_per_subscription: PositiveInt | None = None
+    rules_per_request: PositiveInt | None = None
+    rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
+    body_bytes: PositiveInt | None = None
+    requests_per_ten_seconds: PositiveInt | None = None
+    rules_per_minute: PositiveInt | None = None
+
+
+class PerAddress(Config):
+    """What one network address may ask for in a minute. Phones of one carrier or office may share an address.
+
+    With `around`, the API also answers what does not come by way of CloudFront: while the clients of a running API move
+    over, see docs/operations.md, "In front of the API".
+    """
+
+    requests_per_minute: Annotated[int, Field(ge=10)]
+    around: bool = False
+
+
+class ApiConfig(Config):
+    """`rate` and `burst` count requests a second over all clients.
+
+    `open_rate` and `open_burst` count them on each route that is reached without a client's token, and on whatever is no
+    route.
+
+    Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us and name
+    `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients sign, so never
+    change it; and those of `issuers`, which publish their keys. None counts that is good for more than
+    `token_lifetime_seconds`.
+
+    With `reserved`, each of the two functions runs so often at once at most, set aside from the account's concurrency:
+    so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
+    docs/operations.md, "What the account needs". `size` is that of the networks' routers, too.
+
+    `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
+    for anybody who asks.
+
+    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
+    device.
+    """
+
+    size: Size
+    authorizer: Size
+    rate: Annotated[int, Field(ge=1)]
+    burst: Annotated[int, Field(ge=1)]
+    open_rate: Annotated[int, Field(ge=1)]
+    open_burst: Annotated[int, Field(ge=1)]
+    reserved: PositiveInt | None = None
+    per_address: PerAddress | None = None
+    serve_docs: bool = True
+    allowance: Allowance = Allowance()
+    direct_push: bool = True
+    pushes_per_minute: PositiveInt | None = None
+    pushes_per_token_per_minute: PositiveInt | None = None
+    jwt_issuer: Annotated[str | None, Field(min_length=1)] = None
+    jwt_audience: Annotated[str | None, Field(min_length=1)] = None
+    token_lifetime_seconds: PositiveInt | None = None
+    login_domain: str | None = None
+    issuers: tuple[JwksIssuer, ...] = ()
+    domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
+    certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _a_domain_needs_a_certificate(self) -> "ApiConfig":
+        if (self.domain is None) != (self.certificate_arn is None):
+            raise ValueError("domain and certificate_arn go together")
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_trusted(self) -> "ApiConfig":
+        names = [issuer.issuer for issuer in self.issuers] + ([self.jwt_issuer] if self.jwt_issuer else [])
+        if not (names or self.login_domain):
+            raise ValueError("nobody's tokens would count")
+        if len(set(names)) < len(names):
+            raise ValueError("an issuer is configured twice")
+        if (self.jwt_audience is None) != (self.jwt_issuer is None):
+            raise ValueError("jwt_issuer and jwt_audience go together")
+        return self

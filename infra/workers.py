@@ -1,0 +1,147 @@
+"""The functions that queues feed: match, dispatch for each channel, and cleanup. What each needs, and no more."""
+
+from collections.abc import Mapping
+
+from aws_cdk import Stack
+
+from clarion.channels import CHANNELS, Channel
+from infra.config import AppConfig
+from infra.findings import accept, objects_of
+from infra.functions import ComponentFunction, Foundation, given
+from infra.lake import LARGE
+from infra.permissions import allow, allow_index, allow_key
+from infra.queues import Pair
+from infra.secrets import ProviderSecrets
+from infra.tables import BY_KEY
+
+
+class MatchFunction(ComponentFunction):
+    """Sends itself what one invocation can't finish, and writes to no table but those of admission."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        environment, queues = foundation.environment, foundation.queues
+        settings = {
+            **foundation.settings,
+            **environment.matching.as_settings(),
+            "envelopes_queue_url": queues.envelopes.queue.queue_url,
+            **queues.push_settings,
+            "oversize_bucket": foundation.lake.oversize.bucket_name,
+            "dead_letter_url": queues.envelopes.dead.queue_url,
+            "max_receives": str(environment.match.receives),
+            "concurrency": str(environment.match.concurrency),
+        }
+        super().__init__(
+            scope,
+            "Match",
+            foundation=foundation,
+            handler="match.handler.handler",
+            size=environment.match.size,
+            settings=settings,
+            feeds_itself=True,
+        )
+        self.consume(queues.envelopes.queue, environment.match)
+        self.allow_sending(
+            *(pair.queue for pair in queues.pushes.values()), queues.envelopes.queue, queues.envelopes.dead
+        )
+        self._allow_reading()
+        self.allow_tables("PutItem", foundation.tables.push_records)
+        self.allow_tables("GetItem PutItem Query", foundation.tables.rate_limits)
+        self.allow_events()
+
+    def _allow_reading(self) -> None:
+        tables, large = self.foundation.tables, self.foundation.lake.oversize
+        allow_index(self, tables.rules, BY_KEY)
+        self.allow_tables("BatchGetItem", tables.subscriptions, tables.rules)
+        # Without it, S3 answers for an object that is missing as it does for one that may not be read.
+        allow(self, "s3: ListBucket", large.bucket_arn)
+        allow(self, "s3: GetObject", large.arn_for_objects(f"{LARGE}*"))
+        accept(self.own_role, objects_of(large, LARGE), "Receipts name the objects")
+        allow_key(self, self.foundation.key, "dynamodb")
+        allow_key(self, self.foundation.key, "s3", "Decrypt")
+
+
+class DispatchFunction(ComponentFunction):
+    """Pushes by one channel, by way of the secrets of its provider alone."""
+
+    def __init__(self, scope: Stack, channel: Channel, *, foundation: Foundation) -> None:
+        environment, queues = foundation.environment, foundation.queues
+        pair, consumer = queues.pushes[channel], environment.consumer(channel)
+        apps = foundation.secrets.providers[CHANNELS[channel].provider]
+        settings = {
+            **foundation.settings,
+            **environment.providers.as_settings(),
+            "queue_url": pair.queue.queue_url,
+            "dead_letter_url": pair.dead.queue_url,
+            **given(held_url=pair.held.queue_url if pair.held else None),
+            **given(command_queues=scope.to_json_string(queues.command_urls) if queues.commands else None),
+            "cleanup_queue_url": queues.cleanup.queue.queue_url,
+            "channel": channel,
+            "max_receives": str(consumer.receives),
+            **_apps(scope, apps),
+        }
+        super().__init__(
+            scope,
+            channel.title(),
+            foundation=foundation,
+            handler="dispatch.handler.handler",
+            size=consumer.size,
+            settings=settings,
+            feeds_itself=pair.held is not None,
+        )
+        self.consume(pair.queue, consumer)
+        if pair.held:
+            self.consume(pair.held, consumer.of_held)
+        self._allow_writing(pair)
+        self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
+
+    def _allow_writing(self, pair: Pair) -> None:
+        """Where a push may end, and what a dead token ends: all of its holders' subscriptions."""
+        tables, queues = self.foundation.tables, self.foundation.queues
+        commands = (each.queue for each in queues.commands.values())
+        self.allow_sending(pair.dead, queues.cleanup.queue, *([pair.held] if pair.held else []), *commands)
+        self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
+        self.allow_tables("Query DeleteItem", tables.tokens)
+        self.allow_events()
+        allow_key(self, self.foundation.key, "dynamodb")
+
+
+class CleanupFunction(ComponentFunction):
+    """Erases rules that are out of force."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        consumer, tables = foundation.environment.cleanup, foundation.tables
+        super().__init__(
+            scope,
+            "Cleanup",
+            foundation=foundation,
+            handler="cleanup.handler.handler",
+            size=consumer.size,
+            settings={"table_prefix": foundation.environment.prefix},
+        )
+        self.consume(foundation.queues.cleanup.queue, consumer)
+        self.allow_tables("BatchGetItem", tables.subscriptions)
+        self.allow_tables("Query BatchWriteItem", tables.rules)
+        allow_key(self, foundation.key, "dynamodb")
+
+
+def _apps(scope: Stack, apps: Mapping[AppConfig, ProviderSecrets]) -> dict[str, str]:
+    """The first app spelled out, and further ones as JSON; see `DispatchSettings`."""
+    (first, secrets), *further = apps.items()
+    others = [_further(*each) for each in further]
+    return {
+        "app_name": first.name,
+        "provider_secret_id": secrets.key,
+        **given(sandbox_secret_id=secrets.sandbox),
+        "bundle_id": first.bundle_id or "",
+        "alert_title": first.alert_title,
+        **given(apps=scope.to_json_string(others) if others else None),
+    }
+
+
+def _further(app: AppConfig, secrets: ProviderSecrets) -> dict[str, str]:
+    return {
+        "name": app.name,
+        "secret_id": secrets.key,
+        **given(bundle_id=app.bundle_id, sandbox_secret_id=secrets.sandbox),
+        "alert_title": app.alert_title,
+    }

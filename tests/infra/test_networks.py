@@ -1,0 +1,196 @@
+"""What a network states in its `needs` is deployed, and nothing else of it: the toy network asks for one of each."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+
+from clarion.channels import CHANNELS
+from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks.needs import Auth, Function, Grant, Needs, Send, Target
+from clarion.networks.settings import RouterSettings, WorkerSettings
+from infra.app import define_alone, synthesise
+from infra.environments import ENVIRONMENTS, PROD
+from infra.stack import ClarionStack
+from tests.grants import Permissions, permissions
+from tests.infra.templates import function_variables, named, properties, resolved, task_variables
+from tests.toy import NETWORK, TOY
+
+SENDS = (Send(Target.EVENTS), Send(Target.PUSHES, (Function.ROUTER,)), Send(Target.CLEANUP, (Function.ROUTER,)))
+GRANTS = (
+    *NETWORK.needs.grants,
+    Grant("subscriptions", ("BatchGetItem",), (Function.WORKER,)),
+    Grant("subscriptions/index/by_client", ("Query",), (Function.ROUTER,)),
+)
+NEEDS = NETWORK.needs._replace(sends=(*SENDS, Send(Target.COMMANDS)), grants=GRANTS)
+ENABLED = (STATEMENTS, TOY)
+
+
+@contextmanager
+def needing(needs: Needs) -> Iterator[None]:
+    """The toy network is registered, and needs this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(NETWORKS, TOY, "tests.toy")
+        patch.setattr(NETWORK, "needs", needs)
+        yield
+
+
+def define(**props: Any) -> ClarionStack:
+    """Production with the toy network."""
+    with needing(NEEDS), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": ENABLED}))
+        return define_alone("prod", **props)
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    return Template.from_stack(define(builtin_cloud_formation_validation=False))
+
+
+@pytest.fixture(scope="module")
+def allowed(template: Template) -> Mapping[str, Permissions]:
+    return permissions(template)
+
+
+def test_its_tables_are_kept_as_all_others(template: Template) -> None:
+    tables = named(template, "AWS::DynamoDB::GlobalTable", "TableName")
+    assert tables["toys"]["KeySchema"] == [{"AttributeName": "toy_id", "KeyType": "HASH"}]
+    assert tables["toy_parts"]["KeySchema"] == [
+        {"AttributeName": "toy_id", "KeyType": "HASH"},
+        {"AttributeName": "part", "KeyType": "RANGE"},
+    ]
+    for name in ("toys", "toy_parts"):
+        assert tables[name]["SSESpecification"] == tables["rules"]["SSESpecification"]
+        assert tables[name]["Replicas"] == tables["tokens"]["Replicas"]
+
+
+def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permissions]) -> None:
+    shared = {
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "xray:PutTraceSegments",
+        "xray:PutTelemetryRecords",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    }
+    router = {action: told for action, told in allowed["toy-router"].items() if action not in shared}
+    own = {"dynamodb:GetItem": {"clarion-prod-toys"}, "dynamodb:PutItem": {"clarion-prod-toys"}}
+    assert router == {
+        **own,
+        "dynamodb:Query": {"clarion-prod-toy_parts", "clarion-prod-subscriptions/index/by_client"},
+        "sqs:SendMessage": {
+            *(f"clarion-prod-{name}" for name in ("apns", "voip", "fcm", "cleanup", "toy-commands")),
+        },
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
+        "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},
+    }
+    worker = {action: told for action, told in allowed["toy-worker"].items() if action not in shared}
+    assert worker.pop("sqs:ReceiveMessage") == {"clarion-prod-toy-commands"}
+    assert {action for action in worker if action.startswith("sqs:")} == {
+        "sqs:ChangeMessageVisibility",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
+        "sqs:GetQueueUrl",
+        "sqs:SendMessage",
+    }
+    assert {action: told for action, told in worker.items() if not action.startswith("sqs:")} == {
+        **own,
+        "dynamodb:Query": {"clarion-prod-toy_parts"},
+        "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
+        "firehose:PutRecordBatch": {"clarion-prod-events"},
+        "secretsmanager:GetSecretValue": {"clarion-prod-toy-key"},
+    }
+    assert worker["sqs:SendMessage"] == {"clarion-prod-toy-commands", "clarion-prod-toy-commands-dead"}
+
+
+def test_nobody_else_may_use_what_is_its_own(allowed: Mapping[str, Permissions]) -> None:
+    for component, may in allowed.items():
+        resources = set().union(*may.values())
+        if not component.startswith("toy-"):
+            assert not resources & {"clarion-prod-toys", "clarion-prod-toy_parts", "clarion-prod-toy-key"}
+
+
+def test_dispatch_and_ingest_may_send_it_commands(template: Template, allowed: Mapping[str, Permissions]) -> None:
+    for component in (*CHANNELS, "ingest"):
+        assert "clarion-prod-toy-commands" in allowed[component]["sqs:SendMessage"]
+    told = [function_variables(template, f"clarion-prod-{channel}") for channel in CHANNELS]
+    for variables in (*told, task_variables(template)):
+        assert json.loads(resolved(variables["CLARION_COMMAND_QUEUES"])).keys() == {TOY}
+
+
+def test_each_route_leads_to_its_router_and_asks_for_what_is_stated(template: Template) -> None:
+    routes = {each["RouteKey"]: each for each in properties(template, "AWS::ApiGatewayV2::Route")}
+    own = {f"{route.method} {route.path}": route for route in NEEDS.routes}
+    assert own.keys() <= routes.keys()
+    for key, route in own.items():
+        assert routes[key]["AuthorizationType"] == ("CUSTOM" if route.auth is Auth.CLIENT else "NONE")
+        assert routes[key]["Target"] != routes["POST /v1/notify"]["Target"]
+    (stage,) = properties(template, "AWS::ApiGatewayV2::Stage")
+    assert {key for key, route in own.items() if route.auth is not Auth.CLIENT} <= stage["RouteSettings"].keys()
+
+
+def test_its_functions_understand_their_environment(template: Template) -> None:
+    def variables(name: str) -> dict[str, str]:
+        return {key: resolved(value) for key, value in function_variables(template, f"clarion-prod-{name}").items()}
+
+    router = RouterSettings.from_environment(variables("toy-router"))
+    worker = WorkerSettings.from_environment(variables("toy-worker"))
+    assert (router.network, router.stage, router.table_prefix) == ("toy", "prod", "clarion-prod-")
+    assert router.secrets.keys() == worker.secrets.keys() == {"toy-key"}
+    assert router.push_queues.keys() == {"apns", "voip", "fcm"}
+    assert not worker.push_queues
+    assert worker.max_receives == PROD.commands.receives
+    assert router.model_fields_set == RouterSettings.model_fields.keys()
+
+
+def test_its_commands_have_a_queue_with_dead_letters_and_alarms(template: Template) -> None:
+    queues = named(template, "AWS::SQS::Queue", "QueueName")
+    assert {"toy-commands", "toy-commands-dead"} <= queues.keys()
+    alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName")
+    assert {
+        "queue-old-toy-commands",
+        "queue-in-flight-toy-commands",
+        "dead-letters-toy-commands",
+        "function-failing-toy-router",
+        "function-throttled-toy-worker",
+        "table-throttled-toys-reads",
+    } <= alarms.keys()
+    assert "ToyCommandsQueueUrl" in template.to_json()["Outputs"]
+
+
+def test_its_own_alarm_says_what_it_means(template: Template) -> None:
+    (stated,) = NEEDS.alarms
+    alarm = named(template, "AWS::CloudWatch::Alarm", "AlarmName")["toy-toys-broken"]
+    assert (alarm["MetricName"], alarm["Threshold"], alarm["Period"]) == (stated.metric, stated.threshold, 300)
+    assert alarm["AlarmDescription"].startswith(stated.meaning)
+    assert {"Name": "service", "Value": "toy"} in alarm["Dimensions"]
+
+
+def test_a_network_that_is_not_enabled_leaves_nothing(template_with: Callable[..., Template]) -> None:
+    with needing(NEEDS):
+        template = template_with()
+    assert "toy" not in json.dumps(template.to_json()).lower()
+
+
+@pytest.mark.parametrize(
+    ("needs_of_toy", "fault"),
+    [
+        (NEEDS._replace(router=None), "toy has routes, but no router"),
+        (NEEDS._replace(worker=None), "toy has commands, but no worker"),
+    ],
+)
+def test_what_can_not_be_deployed_stops_synthesis(
+    template_with: Callable[..., Template], needs_of_toy: Needs, fault: str
+) -> None:
+    with needing(needs_of_toy), pytest.raises(ValueError, match=fault):
+        template_with(networks=ENABLED)
+
+
+def test_cdk_nag_finds_nothing_in_a_network_s_resources(tmp_path: Path) -> None:
+    synthesise(define(outdir=str(tmp_path)))
+    report = json.loads((tmp_path / "validation-report.json").read_text())
+    assert [each["violations"] for each in report["pluginReports"] if each["pluginName"] == "AwsSolutions"] == [[]]
