@@ -75,7 +75,7 @@ BODIES = objects(VALUES) | VALUES | st.text(max_size=50)
 def test_whatever_the_body_the_answer_is_no_fault_of_ours(
     client: Any, pushing: Callable[..., Any], route: tuple[str, str], body: str
 ) -> None:
-    client.room = pushing(pushes_per_minute=100_000)
+    client.worker = pushing(pushes_per_minute=100_000)
     answer = client(*route, raw=body)
     assert answer.status < 500, (answer.status, answer.text)
 

@@ -7,9 +7,9 @@ import boto3
 import pytest
 import sr25519
 
-from api.identity import SharedSecret
-from api.login import CHALLENGE_SECONDS
-from api.room import Login, Room
+from api.authorization import SharedSecret
+from api.sign_in import CHALLENGE_SECONDS
+from api.worker import Login, Worker
 from clarion.secrets import Secret
 
 type Keypair = tuple[bytes, bytes]
@@ -69,9 +69,9 @@ def test_a_bad_signature_does_not_use_a_challenge_up(nobody: Any, keypair: Keypa
     assert nobody("POST", "/v1/auth/tokens", signed(keypair, challenge)).status == 201
 
 
-def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, room: Room) -> None:
+def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, worker: Worker) -> None:
     challenge = ask(nobody, keypair)
-    nobody.room = replace(room, now=lambda: room.now() + CHALLENGE_SECONDS * 1000)
+    nobody.worker = replace(worker, now=lambda: worker.now() + CHALLENGE_SECONDS * 1000)
     late = nobody("POST", "/v1/auth/tokens", signed(keypair, challenge))
     assert (late.status, late.json["detail"]) == (401, "the challenge has expired")
 
@@ -102,19 +102,19 @@ def test_nobody_signs_in_as_the_identity_point(nobody: Any) -> None:
     assert nobody("POST", "/v1/auth/tokens", told).status == 401
 
 
-def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, room: Room) -> None:
+def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, worker: Worker) -> None:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="no-login", SecretString="{}")
-    nobody.room = replace(room, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
+    nobody.worker = replace(worker, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
     answer = nobody("POST", "/v1/auth/challenges", {"client_id": keypair[0].hex()})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
 
 
 @pytest.mark.parametrize("path", ["/v1/auth/challenges", "/v1/auth/tokens"])
 def test_without_a_standalone_login_there_is_nothing_to_sign_in_to(
-    nobody: Any, keypair: Keypair, room: Room, path: str
+    nobody: Any, keypair: Keypair, worker: Worker, path: str
 ) -> None:
-    nobody.room = replace(room, login=None)
+    nobody.worker = replace(worker, login=None)
     told = {"client_id": keypair[0].hex(), "challenge": "x", "signature": "00" * 64}
     answer = nobody("POST", path, told)
     assert (answer.status, answer.json["type"]) == (404, "urn:clarion:problem:login-off")

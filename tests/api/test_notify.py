@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from api.room import Room
+from api.worker import Worker
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
 from local.provider import Trouble
@@ -18,9 +18,9 @@ ANDROID = "dQ:APA91bH_" + "x" * 60
 
 
 @pytest.fixture
-def caller(new_client: Callable[[], Any], pushing: Callable[..., Room]) -> Any:
+def caller(new_client: Callable[[], Any], pushing: Callable[..., Worker]) -> Any:
     client = new_client()
-    client.room = pushing(pushes_per_minute=3)
+    client.worker = pushing(pushes_per_minute=3)
     return client
 
 
@@ -126,8 +126,8 @@ def test_a_provider_that_finds_a_token_dead_changes_no_subscription(
 
 
 def test_a_client_has_only_so_many_pushes_a_minute(caller: Any) -> None:
-    at = caller.room.now()
-    caller.room = replace(caller.room, now=lambda: at)
+    at = caller.worker.now()
+    caller.worker = replace(caller.worker, now=lambda: at)
     statuses = [push(caller, ANDROID).status for _ in range(4)]
     assert statuses == [200, 200, 200, 429]
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import Wanted
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
+from clarion.networks.statements.rules import key_of
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32
@@ -105,12 +105,12 @@ def test_a_rule_whose_notify_type_a_post_changes_is_reported_as_added_only(clien
     sid = register(client)
     client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1), rule(A, T2)]})
     emitted = Emitted()
-    client.room = replace(client.room, events=emitted)
+    client.worker = replace(client.worker, events=emitted)
     client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1) | {"notify_type": "voip"}]})
     [event] = emitted.events
     assert isinstance(event, RulesChanged)
-    voip = RuleRef(sender_pubkey=bytes.fromhex(A), topic=bytes.fromhex(T1), push_type=Wanted.CALL)
-    assert (event.change, event.rules) == ("added", (voip,))
+    voip = RuleRef(key=key_of(bytes.fromhex(A), bytes.fromhex(T1)), condition=b"voip")
+    assert (event.network, event.change, event.rules) == ("statements", "added", (voip,))
 
 
 def test_a_post_gives_an_existing_rule_another_notify_type(client: Any, register: Any) -> None:
