@@ -1,13 +1,18 @@
-"""One attempt to push one message, and what its verdict means for the message."""
+"""One attempt to push one message, what its verdict means for the message, and when it comes back.
+
+A message that failed comes back exponentially later, with jitter, and no sooner than the provider asks for. How many
+attempts it has is the setting `max_receives`.
+"""
 
 from dataclasses import dataclass, replace
+from random import uniform
 
 from clarion.events import PushTried
 from clarion.messages import PushMessage
+from clarion.providers.apps import App
 from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
 from clarion.tables import Subscription
-from dispatch import retries
-from dispatch.pushes import App, Stale, SubscriptionGone, useful_until
+from dispatch.pushes import Stale, SubscriptionGone, useful_until
 from dispatch.queue import Delivery
 
 type Verdict = Outcome | Stale | SubscriptionGone
@@ -15,6 +20,12 @@ type Verdict = Outcome | Stale | SubscriptionGone
 UNTRIED = RetryLater(status=None, reason="not tried")
 UNREAD = RetryLater(status=None, reason="the subscription could not be read")
 
+RETRY_SECONDS = 2.0
+HOLD_SECONDS = 60.0
+CAP_SECONDS = 900.0
+"""The longest that a recovery may go unnoticed by a message that waits for it, and the longest delay that SQS knows."""
+MAX_TOKEN_FAULTS = 6
+"""Attempts, over some 22 minutes, that may fail for what may be the token's fault alone."""
 REGISTERED_SINCE_RETRIES = 2
 """Of a message whose token was registered after its death."""
 
@@ -72,23 +83,24 @@ def schedule_retry(attempt: Attempt, now: float, max_receives: int | None) -> No
     number = attempt.delivery.attempt
     match attempt.verdict:
         case RetryLater(after=after) as verdict:
-            delay = retries.delay(number, after)
+            seconds = delay(number, after)
         case Misconfigured() as verdict:
-            delay = retries.hold(number)
+            seconds = hold(number)
         case _:
             return
     last = max_receives is not None and number >= max_receives
-    if now + delay >= useful_until(attempt.message):
+    if now + seconds >= useful_until(attempt.message):
         attempt.verdict = Stale(reason=verdict.reason, status=verdict.status)
-    elif last or attempt.token_faults >= retries.MAX_TOKEN_FAULTS:
+    elif last or attempt.token_faults >= MAX_TOKEN_FAULTS:
         attempt.verdict = Refused(reason=verdict.reason, status=verdict.status)
     else:
-        attempt.delay = delay
+        attempt.delay = seconds
 
 
 def tried(attempt: Attempt, now: int) -> PushTried:
     message, verdict = attempt.message, attempt.verdict
     return PushTried(
+        network=message.network,
         at=now,
         receipt=message.receipt,
         envelope_id=message.envelope_id,
@@ -101,3 +113,20 @@ def tried(attempt: Attempt, now: int) -> PushTried:
         reason=verdict.reason,
         provider_id=verdict.provider_id if isinstance(verdict, Delivered) else None,
     )
+
+
+def delay(attempt: int, after: float | None) -> float:
+    """Seconds until the attempt after this one, counted from 1; never sooner than `after`, the provider's wish."""
+    back_off = _exponential(RETRY_SECONDS, attempt)
+    # Messages that got the same wish must not come back all at once.
+    return back_off if after is None else max(back_off, after * uniform(1, 1.5))  # noqa: S311 - it spreads load
+
+
+def hold(attempt: int) -> float:
+    """Seconds that a message is delayed while its app can't push at all."""
+    return _exponential(HOLD_SECONDS, attempt)
+
+
+def _exponential(first: float, attempt: int) -> float:
+    jitter = uniform(0.5, 1)  # noqa: S311 - it spreads load, it protects nothing
+    return jitter * min(CAP_SECONDS, first * 2.0 ** min(attempt - 1, 10))

@@ -2,32 +2,33 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
-from clarion.providers.apps import Apps
+from clarion.faults import AWS_ERRORS
+from clarion.messages import CommandMessage
+from clarion.networks import network
+from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
+from clarion.providers.sender import send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
-from clarion.tokens import declare_dead
+from clarion.tokens import Death, declare_dead
+from dispatch.app_state import Answer, Gate, Trust
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
-from dispatch.gate import Gate
-from dispatch.probes import Probed, send_and_probe
-from dispatch.pushes import App, build, obstacle
+from dispatch.pushes import build, obstacle
 from dispatch.queue import Delivery, PushQueue
-from dispatch.trust import Trust
 
 
 @dataclass(slots=True)
-class Report:
+class BatchReport:
     """`unfinished` are the ids of messages that stay in the queue; `latencies` are those of delivered pushes, in ms."""
 
     unfinished: list[str] = field(default_factory=list)
@@ -51,17 +52,18 @@ class Dispatcher:
     cleanup: CleanupQueue
     events: EventLog
     clock: Callable[[], float] = time.time
+    command_queues: Mapping[str, str] = field(default_factory=dict)
     transactions: int = 8
     max_receives: int | None = None
     states: dict[App, tuple[Gate, Trust]] = field(default_factory=dict)
 
-    def run(self, deliveries: Sequence[Delivery]) -> Report:
-        report = Report()
+    def run(self, deliveries: Sequence[Delivery]) -> BatchReport:
+        report = BatchReport()
         attempts = self._attempts(deliveries)
         self._send(self._sendable(attempts))
         self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
         self._conclude(attempts, report)
-        report.unfinished = [*self._delay(attempts), *self._dead_letter(attempts, deliveries)]
+        report.unfinished = self._unfinished(attempts, deliveries)
         return report
 
     def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
@@ -75,14 +77,34 @@ class Dispatcher:
             ]
         )
         postponed = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
-        self.queue.postpone(postponed)
+        self.queue.retry_later(postponed)
         return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
 
-    def _dead_letter(self, attempts: Iterable[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
-        """Returns the ids of messages that stay in the queue they came from."""
-        refused = [attempt.delivery for attempt in attempts if isinstance(attempt.verdict, Refused)]
-        unreadable = [delivery for delivery in deliveries if delivery.message is None]
-        return self.queue.dead_letter(refused + unreadable)
+    def _unfinished(self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
+        """Send every message on its way; returns the ids of those that stay in the queue they came from."""
+        without_command = self._send_commands(attempts)
+        refused = [
+            (one.delivery, one.verdict.reason)
+            for one in attempts
+            if isinstance(one.verdict, Refused) and one.delivery.message_id not in without_command
+        ]
+        unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
+        return [*without_command, *self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
+
+    def _send_commands(self, attempts: Iterable[Attempt]) -> list[str]:
+        """What final outcomes change in networks' own state; returns the ids of messages to be tried again for it."""
+        by_network: dict[str, list[tuple[Delivery, str]]] = defaultdict(list)
+        for attempt in attempts:
+            if attempt.delay is None and attempt.delivery.message:
+                command = network(attempt.message.network).on_outcome(attempt.message, attempt.verdict.decision)
+                if command:
+                    body = CommandMessage(network=command.network, content=command.content).to_json()
+                    by_network[command.network].append((attempt.delivery, body))
+        return [
+            unsent
+            for name, commands in by_network.items()
+            for unsent in self.queue.send_commands(self.command_queues[name], commands)
+        ]
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription as it is now, and what stands in its way."""
@@ -133,7 +155,7 @@ class Dispatcher:
         if gate.fault is not None:
             _hold(unsent, gate.fault)
 
-    def _answers(self, sendables: Sequence[Sendable]) -> list[Probed]:
+    def _answers(self, sendables: Sequence[Sendable]) -> list[Answer]:
         now = self.clock()
         pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
         return send_and_probe(self.transport, pushes)
@@ -149,24 +171,22 @@ class Dispatcher:
     def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
             with ThreadPoolExecutor(self.transactions) as pool:
-                for changed in pool.map(self._end_subscription, attempts):
-                    if changed is not None:
-                        self.events.add(SubscriptionChanged.of(changed, self._milliseconds()))
+                for ended in pool.map(self._end_subscription, attempts):
+                    for row in ended:
+                        self.events.add(SubscriptionChanged.of(row, self._milliseconds()))
 
-    def _end_subscription(self, attempt: Attempt) -> Subscription | None:
+    def _end_subscription(self, attempt: Attempt) -> list[Subscription]:
         gone, row = attempt.verdict, attempt.row
         if row is None or not isinstance(gone, TokenGone):
-            return None
+            return []
+        death = Death(gone.reason, at=self._milliseconds(), since=gone.since)
         try:
-            self.cleanup.send([row.subscription_id])
-            return declare_dead(
-                self.connection, row, reason=gone.reason, gone_since=gone.since, now=self._milliseconds()
-            )
-        except (PynamoDBException, BotoCoreError, ClientError):
+            return declare_dead(self.connection, row, death, request_cleanup=self.cleanup.send)
+        except AWS_ERRORS:
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
-            return None
+            return []
 
-    def _conclude(self, attempts: Iterable[Attempt], report: Report) -> None:
+    def _conclude(self, attempts: Iterable[Attempt], report: BatchReport) -> None:
         now = self._milliseconds()
         for attempt in attempts:
             schedule_retry(attempt, now / 1000, self.max_receives)

@@ -1,4 +1,4 @@
-"""The Lambda of each of the three push queues. What it makes at its start serves all its invocations."""
+"""The Lambda of each push queue. What it makes at its start serves all its invocations."""
 
 from functools import cache
 from typing import Any
@@ -19,7 +19,7 @@ from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Transport
-from dispatch.batch import Dispatcher, Report
+from dispatch.batch import BatchReport, Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
 
@@ -30,14 +30,14 @@ SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "st
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
     """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
-    dispatcher, metrics = _room()
+    dispatcher, metrics = _worker()
     report = dispatcher.run([Delivery.of(record) for record in event["Records"]])
-    _tell(report, dispatcher.events.flush(), metrics)
+    _record(report, dispatcher.events.flush(), metrics)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.unfinished]}
 
 
 @cache
-def _room() -> tuple[Dispatcher, EphemeralMetrics]:
+def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     tables.bind(settings.table_prefix)
     transport = Transport(settings.ca_file)
@@ -49,6 +49,7 @@ def _room() -> tuple[Dispatcher, EphemeralMetrics]:
         queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
+        command_queues=settings.command_queues,
         max_receives=settings.max_receives,
     )
     return dispatcher, metrics_of("dispatch", settings.stage)
@@ -62,7 +63,7 @@ def _apps(settings: DispatchSettings, transport: Transport) -> Apps[ApnsApp] | A
     return apns_apps(settings.all_apps, secrets, urls)
 
 
-def _tell(report: Report, lost: int, metrics: EphemeralMetrics) -> None:
+def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
     for decision, count in report.decisions.items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:

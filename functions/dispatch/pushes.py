@@ -5,18 +5,13 @@ from hashlib import sha256
 from typing import ClassVar
 
 from clarion.channels import CALL_SECONDS, is_call
-from clarion.decisions import PushDecision, Wanted, SubscriptionStatus
+from clarion.decisions import PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
-from clarion.networks.statements import payload
-from clarion.providers.apns import ApnsApp, ApnsPush
-from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
+from clarion.networks import Receiver, network
+from clarion.providers.apps import App
+from clarion.providers.order import Order
+from clarion.providers.sender import Push
 from clarion.tables import Subscription
-
-APNS_KEPT_SECONDS = 30 * 24 * 3600
-"""As long as APNs keeps a notification at most."""
-
-type App = ApnsApp | FcmApp
-type Push = ApnsPush | FcmPush
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +25,7 @@ class Stale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionGone:
-    """The subscription was deleted, or its token has been declared dead, since the statement was matched."""
+    """The subscription was deleted, or its token has been declared dead, since the push was queued."""
 
     decision: ClassVar = PushDecision.SUBSCRIPTION_GONE
     reason: str
@@ -56,30 +51,28 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
 
 def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
     """The same message makes the same push every time, whoever builds it and however often."""
-    if isinstance(app, FcmApp):
-        ttl = min(int(useful_until(message) - now), MAX_TTL)
-        return FcmPush(app=app, token=token, message=payload.fcm(message).body, ttl=ttl)
-    call = _is_call(message)
-    body = (payload.voip(message) if call else payload.apns(message, title=app.title)).body
-    return ApnsPush(
-        app=app,
+    payload = network(message.network).payload(message.channel, message, Receiver(app.title))
+    order = Order(
         token=token,
-        body=body,
-        wanted=Wanted.CALL if call else Wanted.ALERT,
+        body=payload.body,
         push_id=push_id(message),
         collapse_id=message.envelope_id.hex(),
-        expiration=0 if call else min(message.expires_at, int(now) + APNS_KEPT_SECONDS),
+        useful_until=useful_until(message),
+        now=now,
+        call=_is_call(message),
+        background=message.wanted is Wanted.BACKGROUND,
     )
+    return app.push(order)
 
 
 def push_id(message: PushMessage) -> str:
-    """Names the notification of one statement for one subscription, also when it is repeated: a UUID, version 8."""
+    """Names the push of one envelope for one subscription, also when it is repeated: a UUID, version 8."""
     name = sha256(message.subscription_id.bytes + message.envelope_id).hexdigest()
     return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
 
 
 def _appeared_at(message: PushMessage) -> int:
-    """UNIX milliseconds: when the statement appeared in the store, at the earliest."""
+    """UNIX milliseconds: when the envelope appeared, at the earliest."""
     return message.observed_at if message.replayed_since is None else message.replayed_since
 
 

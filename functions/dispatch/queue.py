@@ -1,8 +1,8 @@
-"""What SQS brings and what goes back to it.
+"""Messages as SQS delivers them, and where those go that are not finished.
 
-    hot queue ──▶ a try ─┬─▶ done
-      ▲ └ hidden, retry ─┤
-      │                  ├─▶ held queue, delayed ──▶ a try …
+    hot queue ──▶ attempt ─┬─▶ done
+      ▲ └ hidden, retry ───┤
+      │                  ├─▶ held queue, delayed ──▶ attempt …
       │                  └─▶ dead letters
       └── redrive ────────────────┘
 
@@ -13,27 +13,18 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quota
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import batched
-from math import ceil
 from typing import TYPE_CHECKING, Any, Self
 
-from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
+from clarion import sqs
 from clarion.messages import PushMessage
+from clarion.sqs import SqsMessage
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
-ENTRIES = 10
-"""of one batch call"""
-LONGEST_REST = 11 * 3600
-"""Seconds; SQS hides a message for 12 hours at most, counted from its receipt."""
-LONGEST_DELAY = 900
-"""Seconds that SQS delays a message at most."""
 ATTEMPTS_ATTRIBUTE = "attempts"
 FAULTS_ATTRIBUTE = "token_faults"
 """The attributes of a held message that count its attempts so far, and those among them that may be its token's fault."""
@@ -74,60 +65,44 @@ class Delivery:
 
 
 class PushQueue:
+    """`url` is the queue that the messages come from; it has its own way to the dead letters, and so without a URL for it."""
+
     def __init__(self, sqs: "SQSClient", url: str, dead_letter_url: str | None, held_url: str | None) -> None:
         self._sqs = sqs
         self._url = url
         self._dead_letter_url = dead_letter_url
         self._held_url = held_url
 
-    def postpone(self, delays: Iterable[tuple[Delivery, float]]) -> None:
+    def retry_later(self, delays: Iterable[tuple[Delivery, float]]) -> None:
         """Hide each message for so many seconds. One that SQS fails to hide comes back after the usual time."""
-        for entries in batched(delays, ENTRIES, strict=False):
-            with suppress(BotoCoreError, ClientError):
-                self._sqs.change_message_visibility_batch(
-                    QueueUrl=self._url,
-                    Entries=[
-                        {
-                            "Id": str(at),
-                            "ReceiptHandle": delivery.handle,
-                            "VisibilityTimeout": min(ceil(seconds), LONGEST_REST),
-                        }
-                        for at, (delivery, seconds) in enumerate(entries)
-                    ],
-                )
+        sqs.change_visibility(self._sqs, self._url, [(delivery.handle, seconds) for delivery, seconds in delays])
 
-    def hold(self, delays: Iterable[tuple[Delivery, float]]) -> list[str]:
+    def hold(self, delays: Sequence[tuple[Delivery, float]]) -> list[str]:
         """Move each message to the held queue, delayed by so many seconds; returns the ids of those left behind."""
-        return self._send(self._held_url, [_held(delivery, seconds) for delivery, seconds in delays])
+        messages = [
+            SqsMessage(
+                delivery.body,
+                {ATTEMPTS_ATTRIBUTE: delivery.attempt, FAULTS_ATTRIBUTE: delivery.token_faults},
+                delay=seconds,
+            )
+            for delivery, seconds in delays
+        ]
+        return self._move(self._held_url, [delivery for delivery, _ in delays], messages)
 
-    def dead_letter(self, deliveries: Sequence[Delivery]) -> list[str]:
-        """Move messages to the dead-letter queue; returns the ids of those that must go the queue's own way to it."""
-        return self._send(
-            self._dead_letter_url,
-            [{"Id": delivery.message_id, "MessageBody": delivery.body} for delivery in deliveries],
-        )
+    def dead_letter(self, refused: Sequence[tuple[Delivery, str]]) -> list[str]:
+        """Move messages to the dead-letter queue, each with its reason; returns the ids of those left behind."""
+        messages = [sqs.dead_letter(delivery.body, reason) for delivery, reason in refused]
+        return self._move(self._dead_letter_url, [delivery for delivery, _ in refused], messages)
 
-    def _send(self, url: str | None, entries: "Sequence[SendMessageBatchRequestEntryTypeDef]") -> list[str]:
-        """Returns the ids of those that were not sent."""
-        sent: set[str] = set()
-        if url is not None:
-            for some in batched(entries, ENTRIES, strict=False):
-                with suppress(BotoCoreError, ClientError):
-                    answer = self._sqs.send_message_batch(QueueUrl=url, Entries=some)
-                    sent.update(one["Id"] for one in answer.get("Successful", []))
-        return [entry["Id"] for entry in entries if entry["Id"] not in sent]
+    def send_commands(self, url: str, commands: Sequence[tuple[Delivery, str]]) -> list[str]:
+        """Send the bodies of `CommandMessage`s; returns the ids of the deliveries whose command was not sent."""
+        return self._move(url, [delivery for delivery, _ in commands], [SqsMessage(body) for _, body in commands])
 
-
-def _held(delivery: Delivery, seconds: float) -> "SendMessageBatchRequestEntryTypeDef":
-    return {
-        "Id": delivery.message_id,
-        "MessageBody": delivery.body,
-        "DelaySeconds": min(ceil(seconds), LONGEST_DELAY),
-        "MessageAttributes": {
-            ATTEMPTS_ATTRIBUTE: {"DataType": "Number", "StringValue": str(delivery.attempt)},
-            FAULTS_ATTRIBUTE: {"DataType": "Number", "StringValue": str(delivery.token_faults)},
-        },
-    }
+    def _move(self, url: str | None, deliveries: Sequence[Delivery], messages: Sequence[SqsMessage]) -> list[str]:
+        if url is None:
+            return [delivery.message_id for delivery in deliveries]
+        refusals = sqs.send(self._sqs, url, messages)
+        return [delivery.message_id for delivery, refusal in zip(deliveries, refusals, strict=True) if refusal]
 
 
 def _count(record: dict[str, Any], attribute: str) -> int:

@@ -4,10 +4,9 @@ from pydantic import Field, Json, model_validator
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
-from clarion.settings import TITLE, Title
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
-from clarion.settings import Origin, Settings
+from clarion.settings import TITLE, Origin, Settings, Title
 
 
 class DispatchSettings(Settings):
@@ -16,7 +15,8 @@ class DispatchSettings(Settings):
     `ca_file` replaces the public authorities. Without `dead_letter_url` a message that can never be pushed goes the
     queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be fixed stays in the queue,
     and comes back after the queue's own visibility timeout. A message is a dead letter after `max_receives` attempts,
-    in the queue and the held queue together; without it, each queue counts for itself.
+    in the queue and the held queue together; without it, each queue counts for itself. `command_queues` is a JSON
+    object: the URL of each network's queue of commands.
     """
 
     table_prefix: str
@@ -36,6 +36,7 @@ class DispatchSettings(Settings):
     ca_file: str | None = None
     dead_letter_url: str | None = None
     held_url: str | None = None
+    command_queues: Json[dict[str, str]] = Field(default_factory=dict)
     max_receives: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")

@@ -18,13 +18,15 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage, PushMessage
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
 from clarion.providers.fcm import FcmApp
 from clarion.providers.transport import Timeouts, Transport
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
-from dispatch.batch import Dispatcher, Report
+from dispatch.batch import BatchReport, Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from infra.environments import PROD
 from local import keys, tls
@@ -47,6 +49,8 @@ BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
 INVALID_ARGUMENT = json_response(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": []}})
 SECOND = AppSettings(name="second", secret_id="second", bundle_id="io.pcf.second")
+
+BODY = StatementBody(sender=b"s" * 32, topic=b"t" * 32, data=b"hello")
 
 account, apns_key, clock, localhost = standins.account, standins.apns_key, standins.clock, standins.localhost
 
@@ -158,6 +162,7 @@ def register(aws: None) -> Callable[..., Subscription]:
         made_at = 1_700_000_000_000
         attributes = {
             "client_id": b"c" * 32,
+            "network": STATEMENTS,
             "channel": channel.value,
             "token": token,
             "status": "active",
@@ -169,7 +174,7 @@ def register(aws: None) -> Callable[..., Subscription]:
         }
         subscription = Subscription(str(uuid4()), **(attributes | changes))
         subscription.save()
-        owner = Token(token_hash(channel, token), client_id=subscription.client_id)
+        owner = Token(token_hash(channel, token), STATEMENTS, client_id=subscription.client_id)
         owner.subscription_id = subscription.subscription_id
         owner.save()
         return subscription
@@ -183,15 +188,14 @@ def message() -> Callable[..., PushMessage]:
 
     def message(subscription: Subscription, **changes: Any) -> PushMessage:
         content = {
+            "network": STATEMENTS,
             "receipt": uuid4(),
             "observed_at": int(NOW * 1000),
             "envelope_id": uuid4().bytes + uuid4().bytes,
             "subscription_id": subscription.subscription_id,
             "client_id": subscription.client_id,
             "channel": subscription.channel,
-            "sender": b"s" * 32,
-            "topic": b"t" * 32,
-            "data": b"hello",
+            "body": BODY,
             "expires_at": int(NOW) + 3600,
         }
         return PushMessage.model_validate(content | changes)
@@ -333,11 +337,11 @@ class Worker:
             transactions=1,  # moto loses its head when there are several
         )
 
-    def work(self) -> Report:
+    def work(self) -> BatchReport:
         """One invocation with all that is visible."""
         deliveries = self._queue.receive()
         if not deliveries:
-            return Report()
+            return BatchReport()
         report = self.dispatcher.run(deliveries)
         self.dispatcher.events.flush()
         self._queue.delete({delivery.message_id for delivery in deliveries} - {*report.unfinished})

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.decisions import Wanted
-from clarion.providers.apns import ApnsApp, ApnsPush, refusal
+from clarion.providers.apns import ApnsApp, ApnsPush, PushType, refusal
 from clarion.providers.outcomes import (
     Answered,
     Delivered,
@@ -51,7 +50,7 @@ def push(transport: Transport, apns_app: ApnsApp) -> Callable[..., Answered]:
     """Send one push to the stand-in."""
 
     def push(token: str = "a1" * 32, **changes: Any) -> Answered:
-        fields = {"body": b'{"aps": {}}', "wanted": Wanted.ALERT, "push_id": PUSH_ID} | changes
+        fields = {"body": b'{"aps": {}}', "push_type": PushType.ALERT, "push_id": PUSH_ID} | changes
         (outcome,) = send(transport, [ApnsPush(app=apns_app, token=token, **fields)])
         return outcome
 
@@ -139,7 +138,7 @@ def test_a_request_shows_neither_token_nor_key() -> None:
 
 def test_a_push_shows_no_token(apns_app: ApnsApp) -> None:
     push = ApnsPush(
-        app=apns_app, token="a1b2c3", body=json.dumps("data").encode(), wanted=Wanted.ALERT, push_id=""
+        app=apns_app, token="a1b2c3", body=json.dumps("data").encode(), push_type=PushType.ALERT, push_id=""
     )
 
     assert "a1b2c3" not in repr(push)

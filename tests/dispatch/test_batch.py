@@ -15,11 +15,10 @@ from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.secrets import MAX_AGE
+from clarion.sqs import LONGEST_DELAY
 from clarion.tables import Subscription, Token
-from dispatch.attempts import REGISTERED_SINCE_RETRIES
-from dispatch.queue import LONGEST_DELAY
-from dispatch.retries import MAX_TOKEN_FAULTS
-from dispatch.trust import TRUST_SECONDS, VOUCHED
+from dispatch.app_state import TRUST_SECONDS, VOUCHED
+from dispatch.attempts import MAX_TOKEN_FAULTS, REGISTERED_SINCE_RETRIES
 from infra.environments import PROD
 from local import keys
 from local.apns import Apns

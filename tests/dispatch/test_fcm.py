@@ -123,12 +123,12 @@ def test_an_answer_that_can_not_be_read_never_kills_a_token(status: int, body: b
     assert not isinstance(refusal(Answer(status, body)), TokenGone | TokenOrPayload | TokenOrApp)
 
 
-def test_the_token_alone_is_sent_to_be_judged_and_reaches_no_phone(
+def test_the_without_payload_is_sent_to_be_judged_and_reaches_no_phone(
     transport: Transport, fcm_app: FcmApp, fcm: Fcm
 ) -> None:
     push = FcmPush(app=fcm_app, token="device", message=MESSAGE, ttl=60)
 
-    (outcome,) = send(transport, [push.token_alone()])
+    (outcome,) = send(transport, [push.without_payload()])
 
     assert isinstance(outcome, Delivered)
     assert len(fcm.received) == 0

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clarion.channels import Channel
-from clarion.decisions import PushDecision, Wanted
+from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
-from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.providers.apns import ApnsApp, ApnsPush, PushType
 from clarion.providers.credentials import APNS_PERIOD, ApnsCredential, ApnsKey, apns_token
 from clarion.providers.outcomes import Answered, Delivered, RetryLater
 from clarion.providers.sender import send
@@ -259,6 +259,6 @@ def test_clocks_that_are_seconds_off_delay_a_push_by_seconds_and_never_look_like
 
 def push(judge: Judge, credential: ApnsCredential) -> Answered:
     app = ApnsApp(credential, name="first", bundle_id="io.pcf.polkadotapp")
-    one = ApnsPush(app=app, token="a1" * 32, body=b"{}", wanted=Wanted.ALERT, push_id="")
+    one = ApnsPush(app=app, token="a1" * 32, body=b"{}", push_type=PushType.ALERT, push_id="")
     (outcome,) = send(cast("Transport", judge), [one])
     return outcome

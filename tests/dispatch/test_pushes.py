@@ -7,27 +7,29 @@ import pytest
 from clarion.channels import Channel
 from clarion.decisions import Wanted
 from clarion.messages import PushMessage
-from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.payload import StatementBody
+from clarion.providers.apns import KEPT_SECONDS, ApnsApp, ApnsPush, PushType
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
-from dispatch.pushes import APNS_KEPT_SECONDS, Stale, build, obstacle, push_id, useful_until
+from dispatch.pushes import Stale, build, obstacle, push_id, useful_until
 
 NOW = 1_800_000_000
 TOKEN = "a1" * 32
+BODY = StatementBody(sender=b"s" * 32, topic=b"t" * 32, data=b"hello")
 
 
 @pytest.fixture
 def message() -> Callable[..., PushMessage]:
     def message(channel: Channel = Channel.APNS, **changes: Any) -> PushMessage:
         content = {
+            "network": STATEMENTS,
             "receipt": uuid4(),
             "observed_at": NOW * 1000,
             "envelope_id": b"h" * 32,
             "subscription_id": UUID(int=7),
             "client_id": b"c" * 32,
             "channel": channel,
-            "sender": b"s" * 32,
-            "topic": b"t" * 32,
-            "data": b"hello",
+            "body": BODY,
             "expires_at": NOW + 3600,
         }
         return PushMessage.model_validate(content | changes)
@@ -77,18 +79,18 @@ def test_apple_keeps_an_alert_until_its_statement_expires(
 def test_apple_is_never_asked_to_keep_an_alert_longer_than_it_would(
     message: Callable[..., PushMessage], apns_app: ApnsApp
 ) -> None:
-    assert apns_of(message(expires_at=2**32 - 1), apns_app).expiration == NOW + APNS_KEPT_SECONDS
+    assert apns_of(message(expires_at=2**32 - 1), apns_app).expiration == NOW + KEPT_SECONDS
 
 
 def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
     push = apns_of(message(Channel.VOIP), apns_app)
 
-    assert (push.expiration, push.wanted) == (0, Wanted.CALL)
+    assert (push.expiration, push.push_type) == (0, PushType.VOIP)
 
 
 def test_a_rule_never_changes_how_an_iphone_is_pushed(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
     for channel in (Channel.APNS, Channel.VOIP):
-        alert, call = (apns_of(message(channel, wanted=wanted), apns_app) for wanted in Wanted)
+        alert, call = (apns_of(message(channel, wanted=wanted), apns_app) for wanted in (Wanted.ALERT, Wanted.CALL))
         assert alert == call
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.providers.fcm import FAILURE_PAUSE
-from dispatch.retries import CAP_SECONDS, MAX_TOKEN_FAULTS, delay, hold
+from dispatch.attempts import CAP_SECONDS, MAX_TOKEN_FAULTS, delay, hold
 from infra.environments import PROD
 
 DOCS = Path(__file__).parents[2] / "docs"

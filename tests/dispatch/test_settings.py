@@ -11,7 +11,7 @@ from dispatch.settings import DispatchSettings
 ENVIRONMENT = {
     "CLARION_TABLE_PREFIX": "clarion-test-",
     "CLARION_QUEUE_URL": "https://queue",
-    "CLARION_NOTIFY_TYPE": "apns",
+    "CLARION_CHANNEL": "apns",
     "CLARION_EVENTS_STREAM": "events",
     "CLARION_CLEANUP_QUEUE_URL": "https://cleanup",
     "CLARION_PROVIDER_SECRET_ID": "apns",

@@ -16,7 +16,7 @@ from aws_cdk.assertions import Template
 
 from clarion.channels import CALL_SECONDS
 from clarion.metrics import NAMESPACE
-from dispatch.retries import CAP_SECONDS, RETRY_SECONDS
+from dispatch.attempts import CAP_SECONDS, RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD
 from local.emulator import Emulator, started

@@ -5,10 +5,12 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 """
 
 from dataclasses import KW_ONLY, dataclass, field
+from enum import StrEnum
 from typing import ClassVar
 
-from clarion.decisions import Environment, Wanted
+from clarion.decisions import Environment
 from clarion.providers.credentials import Credential
+from clarion.providers.order import Order
 from clarion.providers.outcomes import (
     CredentialRejected,
     CredentialTooNew,
@@ -63,6 +65,16 @@ RETRY = {
 }
 
 UNREADABLE = "unreadable answer"
+KEPT_SECONDS = 30 * 24 * 3600
+"""As long as APNs keeps a notification at most."""
+
+
+class PushType(StrEnum):
+    """Apple's words; https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns"""
+
+    ALERT = "alert"
+    BACKGROUND = "background"
+    VOIP = "voip"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +93,17 @@ class ApnsApp:
     title: str = TITLE
     url: str = URLS[Environment.PRODUCTION]
 
+    def push(self, order: Order[bytes]) -> "ApnsPush":
+        return ApnsPush(
+            app=self,
+            token=order.token,
+            body=order.body,
+            push_type=PushType.VOIP if order.call else PushType.BACKGROUND if order.background else PushType.ALERT,
+            push_id=order.push_id,
+            collapse_id=order.collapse_id,
+            expiration=0 if order.call else min(int(order.useful_until), int(order.now) + KEPT_SECONDS),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApnsPush:
@@ -89,7 +112,7 @@ class ApnsPush:
     app: ApnsApp
     token: str = field(repr=False)
     body: bytes = field(repr=False)
-    push_type: Wanted
+    push_type: PushType
     push_id: str
     collapse_id: str | None = None
     expiration: int = 0
@@ -103,15 +126,20 @@ class ApnsPush:
         topic = self.topic or self.app.bundle_id
         headers = [
             f"authorization: bearer {bearer}",
-            f"apns-topic: {topic}.voip" if self.push_type is Wanted.CALL else f"apns-topic: {topic}",
+            f"apns-topic: {topic}.voip" if self.push_type is PushType.VOIP else f"apns-topic: {topic}",
             f"apns-push-type: {self.push_type}",
-            "apns-priority: 10",
+            # Apple answers a background push of priority 10 with an error.
+            f"apns-priority: {5 if self.push_type is PushType.BACKGROUND else 10}",
             f"apns-expiration: {self.expiration}",
             f"apns-id: {self.push_id}",
         ]
         if self.collapse_id is not None:
             headers.append(f"apns-collapse-id: {self.collapse_id}")
         return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.name)
+
+    def without_payload(self) -> None:
+        """No answer of Apple's leaves it open whether token or payload is at fault."""
+        return
 
     def outcome(self, result: Result) -> FirstAnswer:
         if isinstance(result, Fault):
@@ -133,14 +161,14 @@ def refusal(answer: Answer) -> FirstAnswer:
 
 def _no_fault_of_the_token(answer: Answer, reason: str) -> FirstAnswer:
     status = answer.status
-    told = (status, reason)
-    if told in REJECTED:
+    answered = (status, reason)
+    if answered in REJECTED:
         return CredentialRejected(status=status, reason=reason)
-    if told in TOO_NEW:
+    if answered in TOO_NEW:
         return CredentialTooNew(status=status, reason=reason, after=answer.retry_after)
-    if told in MISCONFIGURED or status in {401, 403}:
+    if answered in MISCONFIGURED or status in {401, 403}:
         return Misconfigured(status=status, reason=reason)
-    if told in RETRY or status == 429 or status >= 500:
+    if answered in RETRY or status == 429 or status >= 500:
         return RetryLater(status=status, reason=reason, after=answer.retry_after)
     return Refused(status=status, reason=reason)
 

@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from clarion.decisions import Environment
 from clarion.providers import apns, fcm
 from clarion.providers.apns import ApnsApp
-from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, GoogleAccount, GoogleCredential
+from clarion.providers.credentials import ApnsCredential, ApnsKey, Clock, Credential, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import FcmApp
+from clarion.providers.order import Order
+from clarion.providers.sender import Push
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret
 from clarion.settings import TITLE, Title
@@ -35,14 +37,36 @@ class AppSettings(BaseModel):
     alert_title: Title = TITLE
 
 
-class Apps[App]:
+class App(Protocol):
+    """An app at one provider, in one environment. `name` also keeps its connections apart from others'.
+
+    `presumed_gone`: so many tokens are taken for dead before the app itself is suspected of `TokenOrApp`.
+    """
+
+    presumed_gone: ClassVar[int]
+
+    @property
+    def credential(self) -> Credential: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    def push(self, order: Order[Any]) -> Push: ...
+
+    def __hash__(self) -> int: ...
+
+
+class Apps[SomeApp]:
     """Apps by name and environment; the first is the one meant by a subscription that names none."""
 
-    def __init__(self, first: str, apps: Mapping[tuple[str, str], App]) -> None:
+    def __init__(self, first: str, apps: Mapping[tuple[str, str], SomeApp]) -> None:
         self.first = first
         self._apps = apps
 
-    def find(self, name: str | None, environment: str | None) -> App | None:
+    def find(self, name: str | None, environment: str | None) -> SomeApp | None:
         return self._apps.get((name or self.first, environment or Environment.PRODUCTION))
 
 
@@ -83,6 +107,7 @@ def fcm_apps(
                 Secret(secrets, one.secret_id, GoogleAccount, clock), transport, clock, lane=f"oauth {one.name}"
             ),
             name=one.name,
+            title=one.alert_title,
             url=url,
         )
         for one in settings

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from clarion.networks import FcmMessage
 from clarion.providers.credentials import Credential, GoogleCredential
+from clarion.providers.order import Order
 from clarion.providers.outcomes import (
     CredentialRejected,
     Delivered,
@@ -22,6 +23,7 @@ from clarion.providers.outcomes import (
     TokenOrPayload,
 )
 from clarion.providers.transport import Answer, Fault, Request, Result
+from clarion.settings import TITLE
 
 PRODUCTION = "https://fcm.googleapis.com"
 MAX_TTL = 28 * 24 * 3600
@@ -53,7 +55,12 @@ class FcmApp:
     credential: GoogleCredential
     _: KW_ONLY
     name: str
+    title: str = TITLE
     url: str = PRODUCTION
+
+    def push(self, order: Order[FcmMessage]) -> "FcmPush":
+        ttl = min(int(order.useful_until - order.now), MAX_TTL)
+        return FcmPush(app=self, token=order.token, message=order.body, ttl=ttl)
 
     @property
     def send_url(self) -> str:
@@ -94,7 +101,7 @@ class FcmPush:
             return Delivered(status=200, provider_id=_name(result))
         return refusal(result)
 
-    def token_alone(self) -> "FcmPush":
+    def without_payload(self) -> "FcmPush":
         """A push without our payload that reaches no phone: what Google refuses of it is the token."""
         bare = FcmMessage(data={"check": "token"}, android={"priority": "high"})
         return replace(self, message=bare, ttl=0, validate_only=True)

@@ -1,4 +1,7 @@
-"""Sends pushes of any apps at once, and again with another credential those whose credential a provider refuses."""
+"""Sends pushes of any apps at once, and again with another credential those whose credential a provider refuses.
+
+Where an answer leaves open whether the token or our payload is malformed, a probe without the payload decides.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,15 +11,20 @@ from clarion.providers.outcomes import (
     Answered,
     CredentialRejected,
     CredentialTooNew,
+    Delivered,
     FirstAnswer,
     Misconfigured,
+    Outcome,
+    Refused,
     RetryLater,
+    TokenOrApp,
+    TokenOrPayload,
 )
 from clarion.providers.transport import Request, Result, Transport
 
 
 class Push(Protocol):
-    """A push ready for its provider: an `ApnsPush` or an `FcmPush`."""
+    """A push ready for its provider, such as an `ApnsPush`."""
 
     @property
     def credential(self) -> Credential: ...
@@ -24,6 +32,21 @@ class Push(Protocol):
     def request(self, bearer: str) -> Request: ...
 
     def outcome(self, result: Result) -> FirstAnswer: ...
+
+    def without_payload(self) -> "Push | None":
+        """One that reaches no phone: what the provider refuses of it is the token. None where no answer needs it."""
+
+
+def send_and_probe(transport: Transport, pushes: Sequence[Push]) -> list[Outcome | TokenOrApp]:
+    """The answers in the order of the pushes; none is left in doubt between token and payload."""
+    answers = send(transport, pushes)
+    probes = {
+        at: probe
+        for at, (push, answer) in enumerate(zip(pushes, answers, strict=True))
+        if isinstance(answer, TokenOrPayload) and (probe := push.without_payload())
+    }
+    probed = dict(zip(probes, send(transport, list(probes.values())), strict=True)) if probes else {}
+    return [_without_doubt(answer, probed.get(at)) for at, answer in enumerate(answers)]
 
 
 def send(transport: Transport, pushes: Sequence[Push]) -> list[Answered]:
@@ -70,3 +93,15 @@ def _final(outcome: FirstAnswer) -> Answered:
         case CredentialTooNew(status=status, reason=reason, after=after):
             return RetryLater(status=status, reason=reason, after=after)
     return outcome
+
+
+def _without_doubt(first: Answered, probed: Answered | None) -> Outcome | TokenOrApp:
+    """The provider refuses the token alone if it is malformed, and any token if our project id is wrong."""
+    if not isinstance(first, TokenOrPayload):
+        return first
+    match probed:
+        case TokenOrPayload():
+            return TokenOrApp(status=first.status, reason=first.reason)
+        case None | Delivered() | Refused():
+            return Refused(status=first.status, reason=first.reason)
+    return probed
