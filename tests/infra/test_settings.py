@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
-from cleanup.settings import CleanupSettings
+from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.config import Allowance, Following, Matching, Part, Stubs
 from infra.environments import PROD

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from api.bodies import RequestBody
 from api.settings import DirectPushSettings
-from clarion.decisions import Environment, Wanted
+from clarion.decisions import Environment
 from clarion.networks import FcmMessage
-from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.providers.apns import ApnsApp, ApnsPush, PushType
 from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.providers.outcomes import Answered
@@ -142,7 +142,7 @@ class DirectPush:
             app=app,
             token=message.device_token,
             body=_apns_body(message, app.title),
-            push_type=Wanted.CALL if message.is_call else Wanted.ALERT,
+            push_type=PushType.VOIP if message.is_call else PushType.ALERT,
             push_id=str(uuid4()),
             expiration=0 if message.is_call else int(self._clock()) + ALERT_TTL_SECONDS,
             topic=message.bundle_id,
