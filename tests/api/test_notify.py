@@ -132,6 +132,23 @@ def test_a_client_has_only_so_many_pushes_a_minute(caller: Any) -> None:
     assert statuses == [200, 200, 200, 429]
 
 
+def test_a_token_is_pushed_to_only_so_often_a_minute_whoever_pushes(
+    new_client: Callable[[], Any], pushing: Callable[..., Worker]
+) -> None:
+    base = pushing(pushes_per_token_per_minute=2)
+    worker = replace(base, now=lambda: 60_000 * 29_000_000 + 45_000)
+    token = uuid4().hex * 2
+    answers = []
+    for device in (token, token.upper(), token, uuid4().hex * 2):
+        client = new_client()
+        client.worker = worker
+        answers.append(push(client, device))
+    assert [answer.status for answer in answers] == [200, 200, 429, 200]
+    refused = answers[2]
+    assert (refused.json["type"], refused.headers["Retry-After"]) == ("urn:clarion:problem:too-many-requests", "15")
+    assert token not in refused.text
+
+
 def test_direct_push_can_be_switched_off(client: Any) -> None:
     answer = push(client, ANDROID)
     assert (answer.status, answer.json["type"]) == (403, "urn:clarion:problem:direct-push-off")

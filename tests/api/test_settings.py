@@ -48,6 +48,7 @@ def test_a_function_without_its_settings_does_not_start() -> None:
     [
         API | {"CLARION_SURPRISE": "1"},
         API | {"CLARION_BODY_BYTES": "0"},
+        API | {"CLARION_NETWORKS": '["carrier-pigeon"]'},
         API | {"CLARION_LOGIN_DOMAIN": "push.example.org"},
         API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT | {"surprise": 1})},
     ],
@@ -55,6 +56,11 @@ def test_a_function_without_its_settings_does_not_start() -> None:
 def test_settings_that_make_no_sense_stop_the_start(told: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         ApiSettings.from_environment(told)
+
+
+def test_the_networks_that_are_served_are_listed_in_json() -> None:
+    assert ApiSettings.from_environment(API).networks == ("statements",)
+    assert ApiSettings.from_environment(API | {"CLARION_NETWORKS": "[]"}).networks == ()
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "none", "ES512"])

@@ -8,17 +8,18 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
-from clarion.erasing import erase_dead
-from clarion.rulesets import TRANSACTION_RULES, RuleSet, RuleSets, Unchanged
+from clarion.cleanup import erase_dead
+from clarion.networks import STATEMENTS
+from clarion.rulesets import TRANSACTION_RULES, Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.tables import Rule, Subscription
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX
 
-OLD: RuleSet = {bytes([number]) * 64: None for number in range(3)}
-FEW: RuleSet = {bytes([number]) * 64: None for number in range(2, 32)}
+OLD: RuleSet = {bytes([number]) * 65: b"" for number in range(3)}
+FEW: RuleSet = {bytes([number]) * 65: b"" for number in range(2, 32)}
 """Shares a rule with the old set; one transaction is enough."""
-MANY: RuleSet = {bytes([number]) * 64: None for number in range(2, 3 + TRANSACTION_RULES)}
+MANY: RuleSet = {bytes([number]) * 65: b"" for number in range(2, 3 + TRANSACTION_RULES)}
 """Takes a generation of its own, and four requests to write."""
 
 
@@ -34,10 +35,11 @@ class Replacement:
     def __post_init__(self) -> None:
         self._claims: list[int] = []
         self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=self._note_claim, sleep=lambda _: None)
-        self._name, self._client_id = str(uuid4()), uuid4().bytes * 2
+        self._name, self._owner = str(uuid4()), Owner(STATEMENTS, uuid4().bytes * 2)
         Subscription(
             self._name,
-            client_id=self._client_id,
+            client_id=self._owner.client_id,
+            network=self._owner.network,
             channel="apns",
             token="a-token",
             status="active",
@@ -75,13 +77,15 @@ class Replacement:
         self._claims.append(claim)
 
     def _replace(self, rules: RuleSet) -> object:
-        return self._rule_sets.replace(self._name, self._client_id, rules, now=NOW)
+        return self._rule_sets.replace(self._name, self._owner, rules, RequestContext(NOW))
 
     def _in_force(self) -> RuleSet:
         """As match would see it."""
         subscription = Subscription.get(self._name, consistent_read=True)
-        first, end = (tables.rule_key(int(subscription.generation) + more, b"", b"") for more in (0, 1))
-        rules: RuleSet = {rule.sender_topic: None for rule in Rule.query(self._name, Rule.rule_key.between(first, end))}
+        first, end = (tables.rule_key(int(subscription.generation) + more, b"") for more in (0, 1))
+        rules: RuleSet = {
+            rule.key: rule.condition or b"" for rule in Rule.query(self._name, Rule.rule_key.between(first, end))
+        }
         assert len(rules) == subscription.rule_count, "the subscription miscounts its rules"
         return rules
 
