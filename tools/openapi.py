@@ -8,4 +8,6 @@ from api.openapi import document
 from clarion.networks import STATEMENTS
 
 if __name__ == "__main__":
-    Path("docs/openapi.json").write_text(json.dumps(document(resolver((STATEMENTS,))), indent=2, ensure_ascii=False) + "\n")
+    Path("docs/openapi.json").write_text(
+        json.dumps(document(resolver((STATEMENTS,))), indent=2, ensure_ascii=False) + "\n"
+    )

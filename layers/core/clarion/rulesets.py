@@ -270,11 +270,9 @@ class RuleSets:
 
 def _active(owner: Owner) -> Condition:
     """Whether it is the owner's, and takes rules."""
-    return (
-        (Subscription.client_id == owner.client_id)
-        & (Subscription.network == owner.network)
-        & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-    )
+    owned_by = (Subscription.client_id == owner.client_id) & (Subscription.network == owner.network)
+    active: Condition = owned_by & (Subscription.status == SubscriptionStatus.ACTIVE.value)
+    return active
 
 
 def _given_up(subscription_id: str, owner: Owner) -> Unchanged:
