@@ -1,4 +1,4 @@
-"""Every refusal of the API, as RFC 9457 problem details; docs/errors.md tells a client what to do about each."""
+"""Every refusal of the API, as RFC 9457 problem details; what a client does about each: docs/errors.md."""
 
 import json
 from dataclasses import dataclass, field

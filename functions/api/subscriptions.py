@@ -71,7 +71,7 @@ class Cursor(NamedTuple):
         return cls(subscription_id, int.from_bytes(revision), bytes([network(network_name).number]) + after)
 
 
-class Part(NamedTuple):
+class ListedSubscription(NamedTuple):
     """Some of a subscription's rules, and whether there are more after them."""
 
     row: Subscription
@@ -79,33 +79,33 @@ class Part(NamedTuple):
     more: bool
 
 
-class Page(NamedTuple):
+class ListingPage(NamedTuple):
     """Subscriptions with as many rules as fit, and where the next page begins."""
 
-    parts: Sequence[Part]
+    listed: Sequence[ListedSubscription]
     following: Cursor | None = None
 
 
-def page(request: ApiRequest, owner: Owner, begin: Cursor | None) -> Page:
+def page(request: ApiRequest, owner: Owner, begin: Cursor | None) -> ListingPage:
     """The owner's subscriptions from `begin` on, with at most `rules_per_page` rules together."""
-    left, parts = request.worker.settings.rules_per_page, list[Part]()
+    left, listed = request.worker.settings.rules_per_page, list[ListedSubscription]()
     for subscription_id in (row.subscription_id for row in subscriptions.of_owner(owner)):
         if begin and subscription_id < begin.subscription_id:
             continue
         if left == 0:
-            return Page(parts, Cursor(subscription_id))
+            return ListingPage(listed, Cursor(subscription_id))
         here = begin if begin and subscription_id == begin.subscription_id else Cursor(subscription_id)
-        part = _part(request, owner, here, left)
-        if part is None:
+        one = _listed(request, owner, here, left)
+        if one is None:
             continue
-        parts.append(part)
-        if part.more:
-            return Page(parts, Cursor(subscription_id, int(part.row.revision), next(reversed(part.rules))))
-        left -= len(part.rules)
-    return Page(parts)
+        listed.append(one)
+        if one.more:
+            return ListingPage(listed, Cursor(subscription_id, int(one.row.revision), next(reversed(one.rules))))
+        left -= len(one.rules)
+    return ListingPage(listed)
 
 
-def _part(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> Part | None:
+def _listed(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> ListedSubscription | None:
     """None if the subscription has meanwhile gone."""
     rule_sets = request.worker.rule_sets
     found = rule_sets.read(here.subscription_id, owner, after=here.after, limit=limit + 1, until=request.until)
@@ -117,7 +117,7 @@ def _part(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> Part |
         case row, rules:
             if here.revision is not None and here.revision != row.revision:
                 raise Problem(ProblemKind.RULES_CHANGED, "begin again without a cursor")
-            return Part(row, dict(islice(rules.items(), limit)), more=len(rules) > limit)
+            return ListedSubscription(row, dict(islice(rules.items(), limit)), more=len(rules) > limit)
 
 
 def _check_app(request: ApiRequest, registration: Registration) -> None:

@@ -71,9 +71,9 @@ class Client:
         }
         if query:
             event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
-        told = self.authorizer(event)
-        assert told["isAuthorized"]
-        event["requestContext"]["authorizer"] = {"lambda": told["context"]}
+        decision = self.authorizer(event)
+        assert decision["isAuthorized"]
+        event["requestContext"]["authorizer"] = {"lambda": decision["context"]}
         answer = handle(event, cast("LambdaContext", None), self.worker)
         return Answer(answer["statusCode"], answer["headers"], answer.get("body") or "")
 
@@ -91,8 +91,8 @@ def new_token() -> Callable[..., str]:
             "iat": now,
             "exp": now + 86_400,
         } | changes
-        told = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(told, secret, algorithm=algorithm)
+        present = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(present, secret, algorithm=algorithm)
 
     return make
 

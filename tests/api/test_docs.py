@@ -78,12 +78,12 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
     assert len(examples) == 10
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
     seed = uuid4().bytes * 2
-    told = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}
-    told["CLIENT"] = sr25519.pair_from_seed(seed)[0].hex()
-    told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}
+    environment["CLIENT"] = sr25519.pair_from_seed(seed)[0].hex()
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607 - the reader's own shell
-        env=os.environ | told,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -113,8 +113,8 @@ def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, 
     assert client.read_text() in (DOCS / "api.md").read_text()
     assert len(client.read_text().splitlines()) <= 41
     assert worker.login
-    words = [sys.executable, str(client), gateway.url, worker.login.domain, uuid4().hex * 2, uuid4().hex]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    command = [sys.executable, str(client), gateway.url, worker.login.domain, uuid4().hex * 2, uuid4().hex]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     [subscription] = json.loads(ran.stdout)
     assert len(subscription["rules"]) == 2
 

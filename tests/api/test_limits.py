@@ -184,7 +184,7 @@ def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, regist
         made.append(register(client))
         die(worker, made[-1], now=number)
     alive = [register(client) for _ in range(2)]
-    listed = {told["subscription_id"] for told in client("GET", SUBSCRIPTIONS).json}
+    listed = {row["subscription_id"] for row in client("GET", SUBSCRIPTIONS).json}
     assert listed == {made[-1], *alive}
     register(client)
     answer = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": uuid4().hex * 2})
@@ -195,8 +195,8 @@ def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: 
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)})
     die(worker, sid)
-    [told] = client("GET", SUBSCRIPTIONS).json
-    assert (told["status"], told["rules"]) == ("invalid", [])
+    [listed] = client("GET", SUBSCRIPTIONS).json
+    assert (listed["status"], listed["rules"]) == ("invalid", [])
     for method, some in (("PUT", rules(0, 150)), ("PUT", rules(0, 1)), ("POST", rules(0, 1)), ("DELETE", rules(0, 1))):
         answer = client(method, RULES, {"subscription_id": sid, "rules": some})
         assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:subscription-invalid")
@@ -240,8 +240,8 @@ def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
     lost = EventLog(boto3.client("firehose"), "no-such-stream")
     client.worker = replace(worker, events=lost, settings=worker.settings.model_copy(update={"stage": "blue"}))
     register(client)
-    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (told["service"], told["stage"], told["events_lost"]) == ("api", "blue", [1])
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["service"], line["stage"], line["events_lost"]) == ("api", "blue", [1])
 
 
 def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, worker: Worker) -> None:
@@ -290,8 +290,8 @@ def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
     assert declare_dead(worker.connection, Subscription.get(sid), Death("Unregistered", at=1))
-    [told] = client("GET", SUBSCRIPTIONS).json
-    assert (told["status"], told["statusReason"]) == ("invalid", "Unregistered")
+    [listed] = client("GET", SUBSCRIPTIONS).json
+    assert (listed["status"], listed["statusReason"]) == ("invalid", "Unregistered")
     again = register(client, notificationType="apns", token=token)
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
     taken = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": token})

@@ -32,8 +32,8 @@ def test_an_iphone_gets_the_alert_that_it_knows(caller: Any, providers: Any) -> 
     token = uuid4().hex * 2
     answer = push(caller, token)
     assert answer.status == 200
-    told = answer.json
-    assert (told["success"], told["platform"], told["sent"], told["failed"]) == (True, "ios", 1, 0)
+    answered = answer.json
+    assert (answered["success"], answered["platform"], answered["sent"], answered["failed"]) == (True, "ios", 1, 0)
     received = providers.production.received.since(0)[-1]
     assert received.token == token
     assert received.payload == {
@@ -77,9 +77,9 @@ def test_apple_keeps_an_alert_for_four_weeks_and_never_a_call(caller: Any, provi
 
 @pytest.mark.parametrize(("voip", "ttl"), [(True, "60s"), (False, "2419200s")])
 def test_an_android_phone_gets_the_data_that_it_knows(caller: Any, providers: Any, voip: Any, ttl: str) -> None:
-    told = push(caller, ANDROID, voip=voip).json
+    answered = push(caller, ANDROID, voip=voip).json
     received = providers.fcm.received.since(0)[-1]
-    assert (told["success"], told["platform"], told["messageId"]) == (True, "android", received.push_id)
+    assert (answered["success"], answered["platform"], answered["messageId"]) == (True, "android", received.push_id)
     message = received.payload["message"]
     assert message["data"] == {"pushType": "chat", "pushId": PUSH_ID, "message": MESSAGE}
     assert (message["android"]["priority"].lower(), message["android"]["ttl"]) == ("high", ttl)
@@ -90,17 +90,17 @@ def test_a_token_of_apples_other_environment_is_tried_there(caller: Any, provide
     answer = push(caller, troubled_token(Trouble(failure="BadDeviceToken")))
     reasons = [received.reason for received in providers.sandbox.received.since(before)]
     assert reasons.count("BadDeviceToken") == 1
-    told = answer.json
-    assert (answer.status, told["success"], told["failed"]) == (200, False, 1)
-    assert [error["environment"] for error in told["errors"]] == ["production", "development"]
-    assert told["errors"][0]["status"] == 400
-    assert told["errors"][0]["response"] == {"reason": "BadDeviceToken"}
+    answered = answer.json
+    assert (answer.status, answered["success"], answered["failed"]) == (200, False, 1)
+    assert [error["environment"] for error in answered["errors"]] == ["production", "development"]
+    assert answered["errors"][0]["status"] == 400
+    assert answered["errors"][0]["response"] == {"reason": "BadDeviceToken"}
 
 
-def test_a_refusal_of_firebase_is_told_as_it_is(caller: Any) -> None:
+def test_a_refusal_of_firebase_is_passed_on_as_it_is(caller: Any) -> None:
     token = "UNREGISTERED-" + "x" * 60
-    told = push(caller, token).json
-    assert told["errors"] == [{"device": token, "status": 404, "response": {"reason": "UNREGISTERED"}}]
+    answered = push(caller, token).json
+    assert answered["errors"] == [{"device": token, "status": 404, "response": {"reason": "UNREGISTERED"}}]
 
 
 @pytest.mark.parametrize("bundle", [{"bundlerId": "com.evil"}, {}])
@@ -177,6 +177,6 @@ def test_a_bad_push_is_a_bad_request(caller: Any, changes: dict[str, str], field
 
 
 def test_the_payload_that_a_provider_finds_too_large_is_its_refusal(caller: Any) -> None:
-    told = push(caller, uuid4().hex * 2, message="00" * 4096).json
-    assert told["errors"][0]["status"] == 413
-    assert told["errors"][0]["response"] == {"reason": "PayloadTooLarge"}
+    answered = push(caller, uuid4().hex * 2, message="00" * 4096).json
+    assert answered["errors"][0]["status"] == 413
+    assert answered["errors"][0]["response"] == {"reason": "PayloadTooLarge"}

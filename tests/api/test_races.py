@@ -102,11 +102,11 @@ def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> An
     rules = pairs_of(op.blocks)
     match op.kind:
         case "put":
-            return told(rule_sets.replace(sid, OWNER, rules, NOW), lambda _: "done")
+            return summary(rule_sets.replace(sid, OWNER, rules, NOW), lambda _: "done")
         case "post":
-            return told(rule_sets.add(sid, OWNER, rules, NOW), lambda done: (len(done.added), done.total))
+            return summary(rule_sets.add(sid, OWNER, rules, NOW), lambda done: (len(done.added), done.total))
         case "delete":
-            return told(rule_sets.discard(sid, OWNER, rules, NOW), lambda done: (len(done.removed), done.total))
+            return summary(rule_sets.discard(sid, OWNER, rules, NOW), lambda done: (len(done.removed), done.total))
         case "read":
             return read(rule_sets, sid)
         case "die":
@@ -128,24 +128,24 @@ def die(connection: Connection, sid: str) -> str:
 
 def remove(connection: Connection, sid: str) -> str:
     removed = subscriptions.remove(connection, [sid], OWNER)
-    return str(told(removed, repr)) if isinstance(removed, Unchanged) else "gone"
+    return str(summary(removed, repr)) if isinstance(removed, Unchanged) else "gone"
 
 
-def told(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
-    words = {
+def summary(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
+    names = {
         Unchanged.NOT_FOUND: "not found",
         Unchanged.INVALID: "invalid",
         Unchanged.TOO_MANY: "too many",
         Unchanged.SUPERSEDED: "done",
         Unchanged.CONTENDED: "contended",
     }
-    return of(outcome) if isinstance(outcome, Changed) else words[outcome]
+    return of(outcome) if isinstance(outcome, Changed) else names[outcome]
 
 
 def read(rule_sets: RuleSets, sid: str) -> Any:
     found = rule_sets.read(sid, OWNER)
     if isinstance(found, Unchanged):
-        return told(found, repr)
+        return summary(found, repr)
     row, rules = found
     assert row.rule_count == len(rules)
     return blocks_of(rules)
@@ -172,7 +172,7 @@ def in_force(sid: str, generation: float, pair: bytes) -> bool:
 
 @dataclass
 class Runner:
-    """An operation in a thread, which stops before each request until it is told to go on."""
+    """An operation in a thread, which stops before each request until it may go on."""
 
     op: Op
     crash_after: int | None
@@ -188,7 +188,7 @@ class Runner:
         try:
             self.go.acquire()
             self.answer = perform(self.op)
-        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+        except BaseException as error:  # noqa: BLE001 - passed on to the test's own thread
             self.error = error
         finally:
             self.done = True

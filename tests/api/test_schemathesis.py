@@ -30,7 +30,7 @@ def test_schemathesis_finds_nothing(
     gateway: Gateway, providers: Any, new_client: Callable[[], Any], register: Callable[..., str], tmp_path: Path
 ) -> None:
     client = new_client()
-    words = [
+    options = [
         "run",
         f"{gateway.url}/openapi.json",
         "--checks=all",
@@ -43,7 +43,7 @@ def test_schemathesis_finds_nothing(
     ]
     known = {"SUBSCRIPTION_ID": register(client)}
     ran = subprocess.run(
-        [sys.executable, "-m", "schemathesis.cli", *words],
+        [sys.executable, "-m", "schemathesis.cli", *options],
         capture_output=True,
         text=True,
         timeout=240,

@@ -46,9 +46,9 @@ def test_the_documents_walk_through(client: Any, register: Callable[..., str]) -
 def test_a_subscription_says_what_it_was_registered_with(client: Any, field: str, notify_type: str) -> None:
     token = uuid4().hex * 2
     assert client("POST", "/v1/subscriptions", {field: notify_type, "token": token}).status == 201
-    [told] = client("GET", "/v1/subscriptions").json
-    told.pop("subscription_id")
-    assert told == {"notificationType": notify_type, "token": token, "status": "active", "rules": []}
+    [listed] = client("GET", "/v1/subscriptions").json
+    listed.pop("subscription_id")
+    assert listed == {"notificationType": notify_type, "token": token, "status": "active", "rules": []}
 
 
 def test_a_device_token_is_the_same_in_either_case_with_or_without_0x(client: Any, register: Any) -> None:

@@ -53,7 +53,7 @@ def flip(
 
 
 def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
-    """Write or delete at most `BATCH` rules, in the words of BatchWriteItem; raise `PutError` if some were not.
+    """Write or delete at most `BATCH` rules, as BatchWriteItem takes them; raise `PutError` if some were not.
 
     DynamoDB hands back what it had no capacity for, or refuses all: a partition has 1,000 units a second.
     """

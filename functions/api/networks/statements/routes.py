@@ -89,7 +89,7 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
     """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
     request, owner = _asked()
     page = subscriptions.page(request, owner, Cursor.parse(cursor, STATEMENTS) if cursor else None)
-    shapes = [SubscriptionShape.of(part.row, part.rules) for part in page.parts]
+    shapes = [SubscriptionShape.of(one.row, one.rules) for one in page.listed]
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
     link = {"Link": f'</v1/subscriptions?cursor={page.following}>; rel="next"'} if page.following else {}
     return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
