@@ -12,10 +12,10 @@ from pynamodb.connection import Connection
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from clarion.cleanup import erase
 from clarion.decisions import SubscriptionStatus
-from clarion.erasing import erase
 from clarion.events import EventLog, SubscriptionChanged
-from clarion.rulesets import Unchanged
+from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription
 from pipeline.lake import DAY_MS, EventLake, Period
@@ -75,9 +75,13 @@ def retire(
 def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client_id: bytes) -> list[Subscription]:
     known = {row["subscription_id"]: row for row in listed_rows}
     rows = Subscription.batch_get(list(known), consistent_read=True)
-    same = [row.subscription_id for row in rows if _unchanged(row, known[row.subscription_id])]
-    gone = remove(connection, same, client_id) if same else []
-    return [] if isinstance(gone, Unchanged) else gone
+    same = [row for row in rows if _unchanged(row, known[row.subscription_id])]
+    gone = list[Subscription]()
+    for network in sorted({row.network for row in same}):
+        ids = [row.subscription_id for row in same if row.network == network]
+        removed = remove(connection, ids, Owner(network, client_id))
+        gone += [] if isinstance(removed, Unchanged) else removed
+    return gone
 
 
 def _unchanged(row: Subscription, listed_row: Row) -> bool:

@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
-from api.app import app
+from api.app import resolver
 from api.openapi import document
+from clarion.networks import STATEMENTS
 
 if __name__ == "__main__":
-    Path("docs/openapi.json").write_text(json.dumps(document(app), indent=2, ensure_ascii=False) + "\n")
+    Path("docs/openapi.json").write_text(
+        json.dumps(document(resolver((STATEMENTS,))), indent=2, ensure_ascii=False) + "\n"
+    )

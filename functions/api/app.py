@@ -9,109 +9,123 @@ import time
 from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
+from hmac import compare_digest
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from api import auth, notify, openapi, origin, quotas, rules, subscriptions
-from api.problems import Kind, Problem
-from api.room import REQUEST_SECONDS, Room
-from clarion.metrics import Metric, metrics_of
-from clarion.secrets import SecretError
+from api import openapi, quotas, sign_in
+from api.authorization import SharedSecret
+from api.networks import routes_of
+from api.problems import Problem, ProblemKind
+from api.quotas import Rate
+from api.worker import ApiRequest, Worker, answering
+from clarion.secrets import Secret, SecretError
 from clarion.tables import error_code
+
+type Event = Mapping[str, Any]
+"""A request, as API Gateway's payload 2.0."""
+type Unavailable = PynamoDBException | BotoCoreError | ClientError | SecretError
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
+ORIGIN_HEADER = "x-clarion-origin"
+"""As `infra.edge` has CloudFront send it."""
 JSON = "application/json"
 WITH_BODY = {"POST", "PUT", "DELETE"}
-ERRORS_TOLD = 20
+REQUEST_SECONDS = 20
+"""After so long a request begins nothing new: what is under way then may take another 6 s, and API Gateway gives it 30."""
+MOST_ERRORS = 20
+"""In one answer."""
 TOO_DEEP = "too deep, or a number of too many digits"
 
 logger = Logger(service="api")
+
+
+def handle(event: Event, context: LambdaContext, worker: Worker) -> dict[str, Any]:
+    """Answer one request of API Gateway (payload 2.0)."""
+    until = time.monotonic() + REQUEST_SECONDS
+    try:
+        _check_origin(event, worker.origin)
+        client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
+        event = _admissible(event, worker.settings.body_bytes)
+        if client_id:
+            _within_allowance(client_id, worker)
+    except Problem as problem:
+        return _built(problem)
+    except (PynamoDBException, BotoCoreError, ClientError, SecretError) as error:
+        return _built(_not_now(error))
+    with answering(ApiRequest(worker, client_id, until)):
+        answer = resolver(worker.settings.networks).resolve(dict(event), context)
+    worker.emit_events()
+    return answer
+
+
+@cache
+def resolver(networks: tuple[str, ...]) -> APIGatewayHttpResolver:
+    """Serves the common routes and those of `networks`, which are imported now."""
+    app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
+    enabled = [routes_of(name) for name in networks]
+    for router in (sign_in.router, *(router for routes in enabled for router in routes.routers)):
+        app.include_router(router)
+    openapi.serve(app)
+    _answer_refusals(app, {path: kind for routes in enabled for path, kind in routes.invalid.items()})
+    return app
 
 
 def json_object(body: str | None) -> dict[str, Any]:
     try:
         found = json.loads(body or "")
     except json.JSONDecodeError as error:
-        raise Problem(Kind.MALFORMED, str(error)) from None
+        raise Problem(ProblemKind.MALFORMED, str(error)) from None
     except (ValueError, RecursionError):
-        raise Problem(Kind.MALFORMED, TOO_DEEP) from None
+        raise Problem(ProblemKind.MALFORMED, TOO_DEEP) from None
     if not isinstance(found, dict):
-        raise Problem(Kind.MALFORMED)
+        raise Problem(ProblemKind.MALFORMED)
     return found
 
 
-app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
-app.include_router(auth.router)
-app.include_router(subscriptions.router)
-app.include_router(rules.router)
-app.include_router(notify.router)
-openapi.serve(app)
+def _check_origin(event: Event, secret: Secret[SharedSecret] | None) -> None:
+    """Refuse what came around CloudFront, where each address is limited; without a secret, any may pass."""
+    if secret is None:
+        return
+    expected = secret.get().secret.get_secret_value()
+    if not compare_digest(event["headers"].get(ORIGIN_HEADER, "").encode(), expected.encode()):
+        raise Problem(ProblemKind.NO_ROUTE)
 
 
-def handle(event: Mapping[str, Any], context: LambdaContext, room: Room) -> dict[str, Any]:
-    """Answer one request of API Gateway (payload 2.0)."""
-    until = time.monotonic() + REQUEST_SECONDS
-    try:
-        origin.check(event, room.origin)
-        client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
-        event = _admissible(event, room.settings.body_bytes)
-        if client_id:
-            _within_allowance(client_id, room)
-    except Problem as problem:
-        return _built(problem)
-    except (PynamoDBException, BotoCoreError, ClientError, SecretError) as error:
-        return _built(_not_now(error))
-    app.append_context(room=room, client_id=client_id, until=until)
-    answer = app.resolve(event, context)
-    _tell_lake(room)
-    return answer
+def _caller(event: Event) -> bytes:
+    known = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}
+    if "unavailable" in known:
+        raise Problem(ProblemKind.UNAVAILABLE, known["unavailable"], headers={"Retry-After": "2"})
+    if "client_id" not in known:
+        raise Problem(ProblemKind.UNAUTHENTICATED, known.get("refusal"), headers={"WWW-Authenticate": "Bearer"})
+    return bytes.fromhex(known["client_id"])
 
 
-def _tell_lake(room: Room) -> None:
-    """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
-    if lost := room.events.flush():
-        metrics = metrics_of("api", room.settings.stage)
-        metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
-        metrics.flush_metrics()
-
-
-def _caller(event: Mapping[str, Any]) -> bytes:
-    told = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}
-    if "unavailable" in told:
-        raise Problem(Kind.UNAVAILABLE, told["unavailable"], headers={"Retry-After": "2"})
-    if "client_id" not in told:
-        raise Problem(Kind.UNAUTHENTICATED, told.get("refusal"), headers={"WWW-Authenticate": "Bearer"})
-    return bytes.fromhex(told["client_id"])
-
-
-def _within_allowance(client_id: bytes, room: Room) -> None:
+def _within_allowance(client_id: bytes, worker: Worker) -> None:
     """Windows this short bound how many requests of one client are in progress, without counting those that end."""
-    limit = room.settings.requests_per_ten_seconds
-    wait = quotas.take(f"requests:{client_id.hex()}", limit=limit, seconds=10, now=room.now())
-    if wait:
-        raise Problem(Kind.TOO_MANY_REQUESTS, f"at most {limit} in ten seconds", headers={"Retry-After": str(wait)})
+    limit = worker.settings.requests_per_ten_seconds
+    quotas.require(f"requests:{client_id.hex()}", Rate(limit, 10), worker.now(), f"at most {limit} in ten seconds")
 
 
-def _admissible(event: Mapping[str, Any], limit: int) -> dict[str, Any]:
+def _admissible(event: Event, limit: int) -> Event:
     """The event as the resolver is to see it, which is strict about how a media type is spelt and parses others too."""
     if _size(event) > limit:
-        raise Problem(Kind.TOO_LARGE, f"at most {limit} bytes")
+        raise Problem(ProblemKind.TOO_LARGE, f"at most {limit} bytes")
     media_type = event["headers"].get("content-type", JSON).partition(";")[0].strip().lower()
     if media_type != JSON and event["requestContext"]["http"]["method"] in WITH_BODY:
-        raise Problem(Kind.UNSUPPORTED_MEDIA_TYPE, f"send {JSON}")
+        raise Problem(ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"send {JSON}")
     return {**event, "headers": {**event["headers"], "content-type": JSON}}
 
 
-def _size(event: Mapping[str, Any]) -> int:
+def _size(event: Event) -> int:
     body = event.get("body") or ""
     return len(b64decode(body) if event.get("isBase64Encoded") else body.encode())
 
@@ -122,52 +136,40 @@ def _built(problem: Problem) -> dict[str, Any]:
     return {"statusCode": response.status_code, "headers": headers, "body": response.body}
 
 
-@app.exception_handler(Problem)
-def _problem(problem: Problem) -> Response[str]:
-    return problem.response()
+def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemKind]) -> None:
+    """Whatever a route raises becomes problem details; `invalid` is as in `NetworkRoutes`."""
+
+    @cache
+    def methods() -> dict[str, str]:
+        """The methods that each address takes, as `Allow` lists them."""
+        paths = openapi.document(app)["paths"]
+        return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
+
+    @app.not_found
+    def not_found(_: NotFoundError) -> Response[str]:
+        allowed = methods().get(app.current_event.path)
+        if allowed is None:
+            return Problem(ProblemKind.NO_ROUTE).response()
+        return Problem(ProblemKind.WRONG_METHOD, headers={"Allow": allowed}).response()
+
+    @app.exception_handler(RequestValidationError)
+    def invalid_body(error: RequestValidationError) -> Response[str]:
+        errors = [{"field": _path(each["loc"]), "rule": _rule(each)} for each in error.errors()[:MOST_ERRORS]]
+        kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
+        return Problem(kind, more={"errors": errors}).response()
+
+    app.exception_handler(Problem)(Problem.response)
+    app.exception_handler(UnicodeDecodeError)(lambda _: Problem(ProblemKind.MALFORMED, "not UTF-8").response())
+    app.exception_handler(RecursionError)(lambda _: Problem(ProblemKind.MALFORMED, TOO_DEEP).response())
+    app.exception_handler([PynamoDBException, BotoCoreError, ClientError, SecretError])(
+        lambda error: _not_now(error).response()
+    )
 
 
-@app.not_found
-def _not_found(_: NotFoundError) -> Response[str]:
-    allowed = _methods().get(app.current_event.path)
-    if allowed is None:
-        return Problem(Kind.NO_ROUTE).response()
-    return Problem(Kind.WRONG_METHOD, headers={"Allow": allowed}).response()
-
-
-@cache
-def _methods() -> dict[str, str]:
-    """The methods that each address takes, as `Allow` lists them."""
-    paths = openapi.document(app)["paths"]
-    return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
-
-
-@app.exception_handler(UnicodeDecodeError)
-def _not_text(_: UnicodeDecodeError) -> Response[str]:
-    return Problem(Kind.MALFORMED, "not UTF-8").response()
-
-
-@app.exception_handler(RecursionError)
-def _too_deep(_: RecursionError) -> Response[str]:
-    return Problem(Kind.MALFORMED, TOO_DEEP).response()
-
-
-@app.exception_handler(RequestValidationError)
-def _invalid(error: RequestValidationError) -> Response[str]:
-    errors = [{"field": _path(told["loc"]), "rule": _rule(told)} for told in error.errors()[:ERRORS_TOLD]]
-    kind = Kind.BAD_REQUEST if app.current_event.path == notify.PATH else Kind.INVALID
-    return Problem(kind, more={"errors": errors}).response()
-
-
-@app.exception_handler([PynamoDBException, BotoCoreError, ClientError, SecretError])
-def _unavailable(error: PynamoDBException | BotoCoreError | ClientError | SecretError) -> Response[str]:
-    return _not_now(error).response()
-
-
-def _not_now(error: PynamoDBException | BotoCoreError | ClientError | SecretError) -> Problem:
+def _not_now(error: Unavailable) -> Problem:
     code = error_code(error) if isinstance(error, PynamoDBException) else None
     logger.error("AWS gives no usable answer", extra={"error": type(error).__name__, "code": code})
-    return Problem(Kind.UNAVAILABLE, headers={"Retry-After": "2"})
+    return Problem(ProblemKind.UNAVAILABLE, headers={"Retry-After": "2"})
 
 
 def _path(location: tuple[str | int, ...]) -> str:
@@ -176,5 +178,5 @@ def _path(location: tuple[str | int, ...]) -> str:
     return "".join(steps).removeprefix(".") or str(location[0])
 
 
-def _rule(told: Mapping[str, Any]) -> str:
-    return str(told["msg"]).removeprefix("Value error, ")
+def _rule(error: Mapping[str, Any]) -> str:
+    return str(error["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""The authorizer function."""
+"""The authorizer function's start: apart from `authorization`, since whoever imports this module starts it."""
 
 from typing import Any
 

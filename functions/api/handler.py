@@ -1,15 +1,17 @@
-"""The API function."""
+"""The API function's start: apart from `app`, since whoever imports this module starts it."""
 
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from api.app import handle
-from api.room import Room
+from api.app import handle, resolver
 from api.settings import ApiSettings
+from api.worker import Worker
 
-ROOM = Room.open(ApiSettings.from_environment())
+WORKER = Worker.open(ApiSettings.from_environment())
+# The networks' routes are imported before the first request, too.
+resolver(WORKER.settings.networks)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    return handle(event, context, ROOM)
+    return handle(event, context, WORKER)

@@ -34,7 +34,7 @@ class PublicKeys:
     """Called with a token, finds the key that its header names. Several threads may call at once: one fetches.
 
     Raises `KeysUnavailable`, or what PyJWT raises: `PyJWKClientError` if the issuer has no such key, `DecodeError` if
-    the token has no legible header. `fetch` answers with the bytes at the address. `clock` is in UNIX seconds, since
+    the token has no readable header. `fetch` answers with the bytes at the address. `clock` is in UNIX seconds, since
     others may stand still while a Lambda is frozen.
     """
 

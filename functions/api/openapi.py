@@ -1,16 +1,21 @@
-"""The API's description: at `/openapi.json`, as a page at `/docs`, and in docs/openapi.json."""
+"""The API's description: what routes say of their answers, and the whole at `/openapi.json`, `/docs`, docs/openapi.json."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from http import HTTPStatus
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import aws_lambda_powertools.event_handler.openapi.swagger_ui as swagger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server
+from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse, OpenAPIResponseHeader
+from pydantic import BaseModel, ConfigDict, Field
 
-from api.problems import Kind, Problem
+from api.problems import MEDIA_TYPE, Problem, ProblemKind
+from api.worker import current
 
 TITLE = "Clarion"
 VERSION = "1"
@@ -23,6 +28,53 @@ VALIDATION_ERROR = "HTTPValidationError"
 PATHS = ("/docs", "/openapi.json")
 KEPT = "public, max-age=3600"
 """Both are the same for everybody, until the next deployment."""
+
+BEARER = [{"bearer": list[str]()}]
+"""The security of every route that needs a client."""
+
+WITHOUT_BODY = (ProblemKind.INVALID, ProblemKind.TOO_MANY_REQUESTS, ProblemKind.UNAVAILABLE)
+WITH_BODY = (*WITHOUT_BODY, ProblemKind.MALFORMED, ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE)
+
+type Headers = dict[str, OpenAPIResponseHeader]
+
+RETRIED = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+RETRY_AFTER: Headers = {
+    "Retry-After": {"description": "Seconds to wait before the next request.", "schema": {"type": "integer"}}
+}
+
+
+class FieldError(BaseModel):
+    field: str
+    rule: str
+
+
+class ProblemDetails(BaseModel):
+    """RFC 9457. `errors` name each field and the rule it breaks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(pattern="^urn:clarion:problem:")
+    title: str
+    status: int
+    detail: str | None = None
+    errors: list[FieldError] | None = None
+
+
+def answers(
+    success: HTTPStatus, model: Any, kinds: Iterable[ProblemKind], headers: Headers | None = None
+) -> dict[int, OpenAPIResponse]:
+    """A route's own answer and every problem that it may end in; `model` None stands for an empty body."""
+    content: dict[str, Any] = {} if model is None else {"application/json": {"model": model}}
+    found: dict[int, OpenAPIResponse] = {int(success): {"description": success.phrase, "content": content}}
+    if headers:
+        found[int(success)]["headers"] = headers
+    by_status = groupby(sorted(set(kinds), key=lambda kind: (kind.status, kind.slug)), key=lambda kind: kind.status)
+    for status, group in by_status:
+        names = "; ".join(f"`{kind.slug}`: {kind.title}" for kind in group)
+        found[int(status)] = {"description": names, "content": {MEDIA_TYPE: {"model": ProblemDetails}}}
+        if status in RETRIED:
+            found[int(status)]["headers"] = RETRY_AFTER
+    return found
 
 
 def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
@@ -38,7 +90,7 @@ def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
         for operation in methods.values():
             _drop_resolvers_own(operation["responses"])
     _drop_unused(found)
-    return found
+    return _named_by_title(found)
 
 
 def _drop_resolvers_own(responses: dict[str, Any]) -> None:
@@ -55,6 +107,19 @@ def _drop_unused(found: dict[str, Any]) -> None:
             del schemas[name]
 
 
+def _named_by_title(found: dict[str, Any]) -> dict[str, Any]:
+    """A class that has another name than its schema says so by its title: generated clients know it by that."""
+    schemas, text = found["components"]["schemas"], json.dumps(found)
+    titles = {name: str(schema.get("title", name)) for name, schema in schemas.items()}
+    for name, title in titles.items():
+        text = text.replace(f'"#/components/schemas/{name}"', f'"#/components/schemas/{title}"')
+    named: dict[str, Any] = json.loads(text)
+    named["components"]["schemas"] = dict(
+        sorted((titles[name], schema) for name, schema in named["components"]["schemas"].items())
+    )
+    return named
+
+
 def serve(app: APIGatewayHttpResolver) -> None:
     """Add the page and the description to the app itself."""
 
@@ -68,8 +133,8 @@ def serve(app: APIGatewayHttpResolver) -> None:
 
     @app.get("/docs", include_in_schema=False, compress=True, cache_control=KEPT)
     def page() -> Response[str]:
-        if not app.context["room"].settings.serve_docs:
-            raise Problem(Kind.NO_ROUTE)
+        if not current().worker.settings.serve_docs:
+            raise Problem(ProblemKind.NO_ROUTE)
         return Response(status_code=HTTPStatus.OK, content_type="text/html", body=_page(spec()))
 
 

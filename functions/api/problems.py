@@ -1,4 +1,4 @@
-"""Every refusal of the API, as RFC 9457 problem details; docs/errors.md tells a client what to do about each."""
+"""Every refusal of the API, as RFC 9457 problem details; what a client does about each: docs/errors.md."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:clarion:problem:"
 
 
-class Kind(Enum):
+class ProblemKind(Enum):
     """The problem's name (the end of its `type`), its status and its title."""
 
     MALFORMED = ("malformed", HTTPStatus.BAD_REQUEST, "The body is not a JSON object")
@@ -50,7 +50,7 @@ class Kind(Enum):
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """`more` holds members beside the standard ones, such as `errors`: one `field` and the `rule` it breaks each."""
 
-    kind: Kind
+    kind: ProblemKind
     detail: str | None = None
     more: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)

@@ -1,22 +1,35 @@
 """Allowances, counted in DynamoDB: one conditional write each, exact whatever races."""
 
+from typing import NamedTuple
+
 from pynamodb.exceptions import UpdateError
 
+from api.problems import Problem, ProblemKind
 from clarion.tables import Quota, refused
 
 SPARE_SECONDS = 60
 """How long a used-up allowance outlives its window: clocks differ."""
 
 
-def take(what: str, *, limit: int, seconds: int, now: int, amount: int = 1) -> int | None:
-    """Use `amount` of `limit` in the current window of so many seconds; the seconds left in it if there is less.
+class Rate(NamedTuple):
+    """So many in a window of so many seconds. Across the border of two windows, both allowances may be used at once."""
 
-    `now` is in UNIX milliseconds. Across the border of two windows a client may use both allowances at once.
-    """
+    limit: int
+    seconds: int
+
+
+def require(what: str, rate: Rate, now: int, detail: str, amount: int = 1) -> None:
+    """Use `amount` of the current window, or raise `Problem`, with `detail` for people, if there is less left in it."""
+    if wait := take(what, rate, now, amount):
+        raise Problem(ProblemKind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(wait)})
+
+
+def take(what: str, rate: Rate, now: int, amount: int = 1) -> int | None:
+    """Use `amount` of the current window; the seconds left in it if there is less. `now` is in UNIX milliseconds."""
     second = now // 1000
-    window, into = divmod(second, seconds)
-    left = seconds - into
-    return None if _count(f"{what}:{window}", limit, second + left, amount) else left
+    window, into = divmod(second, rate.seconds)
+    left = rate.seconds - into
+    return None if _count(f"{what}:{window}", rate.limit, second + left, amount) else left
 
 
 def once(what: str, *, until: int) -> bool:

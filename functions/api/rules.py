@@ -1,131 +1,96 @@
-"""`/v1/subscriptions/rules`: replace a subscription's rules, add some, remove some."""
+"""Changing the rules of a subscription, whatever its network: within the client's allowance, and recorded in the lake."""
 
-from http import HTTPStatus
-from typing import assert_never
+from collections.abc import Collection, Iterator
+from typing import Literal, assert_never
+from uuid import UUID
 
-from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
-
-from api import history, quotas
-from api.described import BEARER, WITH_BODY, answers
-from api.problems import Kind, Problem
-from api.room import Room, of_request
-from api.shapes import Added, Removed, RulesChange, RulesRemoval
-from clarion.rulesets import Changed, Charge, RuleSet, Unchanged
-
-router = APIGatewayHttpRouter()
-TAGS = ["rules"]
-PROBLEMS = [
-    *WITH_BODY,
-    Kind.UNAUTHENTICATED,
-    Kind.NO_SUBSCRIPTION,
-    Kind.SUBSCRIPTION_INVALID,
-    Kind.TOO_MANY_RULES,
-    Kind.CONTENDED,
-]
+from api import quotas
+from api.problems import Problem, ProblemKind
+from api.quotas import Rate
+from api.worker import ApiRequest, Worker
+from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
+from clarion.networks import Rule, network
+from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, Unchanged
+from clarion.tables import Subscription
 
 
-@router.put(
-    "/v1/subscriptions/rules",
-    status_code=HTTPStatus.NO_CONTENT,
-    summary="Replace all rules of a subscription",
-    operation_id="replaceRules",
-    tags=TAGS,
-    security=BEARER,
-    responses=answers(HTTPStatus.NO_CONTENT, None, PROBLEMS),
-)
-def replace(body: RulesChange) -> Response[str]:
-    """At one moment: a statement meets the old rules or the new ones, never some of both."""
-    room, client_id, until = of_request(router)
-    now = room.now()
-    charge = _charge(room, client_id)
-    outcome = room.rule_sets.replace(
-        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
-    )
+def replace(request: ApiRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> None:
+    """Put `rules` in force at one moment, and all others out of it."""
+    context = _context(request, owner)
+    outcome = request.worker.rule_sets.replace(subscription_id, owner, rules, context)
     if outcome is not Unchanged.SUPERSEDED:
-        _tell(room, _done(outcome, room), now)
-    return Response(status_code=HTTPStatus.NO_CONTENT, body="")
+        _done(request.worker, outcome, context.now)
 
 
-@router.post(
-    "/v1/subscriptions/rules",
-    status_code=HTTPStatus.CREATED,
-    summary="Add rules to a subscription",
-    operation_id="addRules",
-    tags=TAGS,
-    security=BEARER,
-    responses=answers(HTTPStatus.CREATED, Added, PROBLEMS),
-)
-def add(body: RulesChange) -> Added:
-    """All of them at one moment. Rules that are there already take the `notify_type`, if one is given, and count as none."""
-    room, client_id, until = of_request(router)
-    now = room.now()
-    charge = _charge(room, client_id)
-    outcome = room.rule_sets.add(
-        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
-    )
-    changed = _done(outcome, room)
-    _tell(room, changed, now)
-    return Added(added=changed.new_pairs, total_rules=changed.total)
+def add(request: ApiRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> Changed:
+    """Put `rules` in force beside the others; one that is there already takes the condition, if one is given."""
+    context = _context(request, owner)
+    return _done(request.worker, request.worker.rule_sets.add(subscription_id, owner, rules, context), context.now)
 
 
-@router.delete(
-    "/v1/subscriptions/rules",
-    summary="Remove rules from a subscription",
-    operation_id="removeRules",
-    tags=TAGS,
-    security=BEARER,
-    responses=answers(HTTPStatus.OK, Removed, PROBLEMS),
-)
-def discard(body: RulesRemoval) -> Removed:
-    """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
-    room, client_id, until = of_request(router)
-    now = room.now()
-    charge = _charge(room, client_id)
-    outcome = room.rule_sets.discard(
-        str(body.subscription_id), client_id, _set(body, room), now=now, until=until, charge=charge
-    )
-    changed = _done(outcome, room)
-    _tell(room, changed, now)
-    return Removed(removed=len(changed.removed), total_rules=changed.total)
+def discard(request: ApiRequest, owner: Owner, subscription_id: str, keys: Collection[bytes]) -> Changed:
+    """Put the rules for `keys` out of force; keys without a rule are passed over."""
+    context = _context(request, owner)
+    return _done(request.worker, request.worker.rule_sets.discard(subscription_id, owner, keys, context), context.now)
 
 
-def _charge(room: Room, client_id: bytes) -> Charge:
-    """Counts large changes in rules written and erased. Small ones are bounded by the requests they take."""
+def _context(request: ApiRequest, owner: Owner) -> RequestContext:
+    """Large changes count in rules written and erased. Small ones are bounded by the requests they take."""
+    worker = request.worker
 
     def charge(rules: int) -> None:
-        limit = room.settings.rules_per_minute
-        wait = quotas.take(f"rules:{client_id.hex()}", limit=limit, seconds=60, now=room.now(), amount=rules)
-        if wait:
-            detail = f"at most {limit} rules written and erased a minute"
-            raise Problem(Kind.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(wait)})
+        limit = worker.settings.rules_per_minute
+        detail = f"at most {limit} rules written and erased a minute"
+        quotas.require(f"rules:{owner.client_id.hex()}", Rate(limit, 60), worker.now(), detail, rules)
 
-    return charge
+    return RequestContext(worker.now(), request.until, charge)
 
 
-def _set(body: RulesRemoval, room: Room) -> RuleSet:
-    if len(body.rules) > room.settings.rules_per_request:
-        errors = [{"field": "rules", "rule": f"must be at most {room.settings.rules_per_request}"}]
-        raise Problem(Kind.INVALID, more={"errors": errors})
-    return body.as_set()
-
-
-def _done(outcome: Changed | Unchanged, room: Room) -> Changed:
+def _done(worker: Worker, outcome: Changed | Unchanged, at: int) -> Changed:
     match outcome:
         case Changed():
+            for event in _history(outcome, at):
+                worker.events.add(event)
             return outcome
         case Unchanged.NOT_FOUND:
-            raise Problem(Kind.NO_SUBSCRIPTION)
+            raise Problem(ProblemKind.NO_SUBSCRIPTION)
         case Unchanged.INVALID:
-            raise Problem(Kind.SUBSCRIPTION_INVALID, "register the device's new token and give the rules to that")
+            detail = "register the device's new token and give the rules to that"
+            raise Problem(ProblemKind.SUBSCRIPTION_INVALID, detail)
         case Unchanged.TOO_MANY:
-            raise Problem(Kind.TOO_MANY_RULES, f"at most {room.settings.rules_per_subscription}")
+            raise Problem(ProblemKind.TOO_MANY_RULES, f"at most {worker.settings.rules_per_subscription}")
         case Unchanged.CONTENDED | Unchanged.SUPERSEDED:
-            raise Problem(Kind.CONTENDED, headers={"Retry-After": "1"})
+            raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
         case _:
             assert_never(outcome)
 
 
-def _tell(room: Room, changed: Changed, at: int) -> None:
-    for event in history.of_rules(changed, at):
-        room.events.add(event)
+def _history(changed: Changed, at: int) -> Iterator[Event]:
+    """A new generation's rules come before the subscription that puts them in force."""
+    row = changed.subscription
+    if changed.anew is None:
+        # An `added` event supersedes earlier ones of its rule, so one with another condition is reported as added only.
+        gone = {key: condition for key, condition in changed.removed.items() if key not in changed.added}
+        yield from _rules_changed(row, gone, "removed", at)
+        yield from _rules_changed(row, changed.added, "added", at)
+    else:
+        yield from _rules_changed(row, changed.anew, "added", at)
+        yield SubscriptionChanged.of(row, at)
+
+
+def _rules_changed(
+    row: Subscription, rules: RuleSet, change: Literal["added", "removed"], at: int
+) -> Iterator[RulesChanged]:
+    if not rules:
+        return
+    secret = network(row.network).secret_conditions
+    whole = RulesChanged(
+        network=row.network,
+        at=at,
+        change=change,
+        subscription_id=UUID(row.subscription_id),
+        generation=int(row.generation),
+        revision=int(row.revision),
+        rules=tuple(RuleRef.of(Rule(key, condition), secret=secret) for key, condition in rules.items()),
+    )
+    yield from in_records(whole)

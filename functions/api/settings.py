@@ -5,14 +5,21 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
-from api.login import issuer_name
-from api.shapes import MOST_RULES
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
-from clarion.settings import TITLE, Title
+from clarion.messages import NetworkName
+from clarion.networks import STATEMENTS
 from clarion.providers import apns, fcm
-from clarion.settings import Origin, Settings
+from clarion.settings import TITLE, Origin, Settings, Title
+
+MOST_RULES = 10_000
+"""In one request."""
+
+
+def issuer_name(domain: str) -> str:
+    """What the standalone login calls itself in its tokens: as issuer and as audience."""
+    return f"https://{domain}"
 
 
 class DirectPushSettings(BaseModel):
@@ -31,10 +38,12 @@ class DirectPushSettings(BaseModel):
     ca_file: str | None = None
     pushes_per_minute: int = Field(default=60, gt=0)
     """Of one client."""
+    pushes_per_token_per_minute: int = Field(default=60, gt=0)
+    """To one device token, whoever pushes."""
 
 
 class ApiSettings(Settings):
-    """Limits have defaults.
+    """Limits have defaults. `networks` are those whose routes are served.
 
     The standalone login is on when `login_secret_id` and `login_domain` are set; direct push when `direct_push` is,
     a JSON object (`DirectPushSettings`).
@@ -43,6 +52,7 @@ class ApiSettings(Settings):
     table_prefix: str
     events_stream: str
     cleanup_queue_url: str
+    networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
     apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches."""
 

@@ -16,14 +16,18 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
-from clarion.erasing import erase_dead
+from clarion.cleanup import erase_dead
 from clarion.messages import CleanupMessage
-from cleanup.settings import CleanupSettings
+from clarion.settings import Settings
 
 SPARE_SECONDS = 10
 """What is under way when the time is up may take so long."""
 
 logger = Logger(service="cleanup")
+
+
+class CleanupSettings(Settings):
+    table_prefix: str
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:

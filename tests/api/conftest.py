@@ -15,9 +15,8 @@ from moto import mock_aws
 
 from api.app import handle
 from api.authorization import Authorizer
-from api.direct import DirectPush
-from api.room import Room
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
+from api.worker import Worker
 from clarion.tables import Quota, Rule, Subscription, Token
 from local import keys, tls
 from local.apns import Apns
@@ -53,7 +52,7 @@ class Client:
     """A phone: sends requests through the authorizer and the API function, as API Gateway would."""
 
     authorizer: Authorizer
-    room: Room
+    worker: Worker
     key: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -72,10 +71,10 @@ class Client:
         }
         if query:
             event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
-        told = self.authorizer(event)
-        assert told["isAuthorized"]
-        event["requestContext"]["authorizer"] = {"lambda": told["context"]}
-        answer = handle(event, cast("LambdaContext", None), self.room)
+        decision = self.authorizer(event)
+        assert decision["isAuthorized"]
+        event["requestContext"]["authorizer"] = {"lambda": decision["context"]}
+        answer = handle(event, cast("LambdaContext", None), self.worker)
         return Answer(answer["statusCode"], answer["headers"], answer.get("body") or "")
 
 
@@ -92,8 +91,8 @@ def new_token() -> Callable[..., str]:
             "iat": now,
             "exp": now + 86_400,
         } | changes
-        told = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(told, secret, algorithm=algorithm)
+        present = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(present, secret, algorithm=algorithm)
 
     return make
 
@@ -108,7 +107,7 @@ def aws() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def room(aws: None) -> Room:
+def worker(aws: None) -> Worker:
     boto3.client("secretsmanager").create_secret(Name="login", SecretString=json.dumps({"secret": LOGIN_SECRET}))
     settings = ApiSettings(
         table_prefix="clarion-test-",
@@ -120,7 +119,7 @@ def room(aws: None) -> Room:
         login_secret_id="login",
         login_domain=DOMAIN,
     )
-    room = Room.open(settings)
+    worker = Worker.open(settings)
     for model in (Subscription, Token, Rule, Quota):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("s3").create_bucket(Bucket="lake")
@@ -131,11 +130,11 @@ def room(aws: None) -> Room:
             "BucketARN": "arn:aws:s3:::lake",
         },
     )
-    return room
+    return worker
 
 
 @pytest.fixture(scope="module")
-def authorizer(room: Room) -> Authorizer:
+def authorizer(worker: Worker) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
     settings = AuthorizerSettings(
@@ -164,8 +163,8 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
 
 
 @pytest.fixture(scope="module")
-def pushing(providers: Providers, room: Room) -> Callable[..., Room]:
-    """Makes the room with direct push switched on, towards the providers' stand-ins."""
+def pushing(providers: Providers, worker: Worker) -> Callable[..., Worker]:
+    """Makes the worker with direct push switched on, towards the providers' stand-ins."""
     secrets = boto3.client("secretsmanager")
     key = {"key_id": providers.key.key_id, "team_id": providers.key.team_id, "private_key": providers.key.private_key}
     secrets.create_secret(Name="apns", SecretString=json.dumps(key))
@@ -179,27 +178,27 @@ def pushing(providers: Providers, room: Room) -> Callable[..., Room]:
         fcm_url=providers.fcm.url,
         ca_file=providers.ca_file,
     )
-    service = DirectPush.open(direct, secrets)
 
-    def make(**limits: int) -> Room:
-        settings = room.settings.model_copy(update={"direct_push": direct.model_copy(update=limits)})
-        return replace(room, settings=settings, direct_push=service)
+    def make(**limits: int) -> Worker:
+        return replace(
+            worker, settings=worker.settings.model_copy(update={"direct_push": direct.model_copy(update=limits)})
+        )
 
     return make
 
 
 @pytest.fixture(scope="module")
-def gateway(room: Room, authorizer: Authorizer) -> Iterator[Gateway]:
+def gateway(worker: Worker, authorizer: Authorizer) -> Iterator[Gateway]:
     """The API on a socket, its authorizer before it."""
-    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
         yield running
 
 
 @pytest.fixture
-def new_client(room: Room, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
+def new_client(worker: Worker, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
     def make() -> Client:
         key, _ = sr25519.pair_from_seed(uuid4().bytes * 2)
-        return Client(authorizer, room, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})
+        return Client(authorizer, worker, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})
 
     return make
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import schemathesis
 
-from api.shapes import APP
+from api.networks.statements.shapes import APP
 
 
 @schemathesis.hook

@@ -66,9 +66,9 @@ def test_a_token_of_the_existing_solution_says_who_the_client_is(
 def test_a_token_that_fails_in_one_point_vouches_for_nobody(
     authorizer: Authorizer, new_token: Callable[..., str], changes: dict[str, Any], refusal: str
 ) -> None:
-    told = context(authorizer, f"Bearer {new_token(**changes)}")
-    assert set(told) == {"refusal"}
-    assert refusal in told["refusal"]
+    found = context(authorizer, f"Bearer {new_token(**changes)}")
+    assert set(found) == {"refusal"}
+    assert refusal in found["refusal"]
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic YTpi", "Bearer a.b.c", "Bearer x"])
@@ -123,8 +123,8 @@ KEYS: dict[str, Any] = {
 
 
 def jwk(algorithm: str) -> dict[str, Any]:
-    told: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(KEYS[algorithm].public_key(), as_dict=True)
-    return told | {"kid": algorithm, "use": "sig", "alg": algorithm}
+    jwk: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(KEYS[algorithm].public_key(), as_dict=True)
+    return jwk | {"kid": algorithm, "use": "sig", "alg": algorithm}
 
 
 BODIES = {
@@ -176,8 +176,8 @@ def issued(algorithm: str, key: Any = None, kid: str | None = None, **changes: A
 
 @pytest.mark.parametrize("algorithm", KEYS)
 def test_an_issuers_public_key_vouches_for_a_client(aws: None, jwks_url: str, algorithm: str) -> None:
-    told = context(trusting(jwks_url, "ES256", "EdDSA", "RS256"), f"Bearer {issued(algorithm)}")
-    assert told == {"client_id": CLIENT}
+    found = context(trusting(jwks_url, "ES256", "EdDSA", "RS256"), f"Bearer {issued(algorithm)}")
+    assert found == {"client_id": CLIENT}
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_an_issuers_public_key_vouches_for_a_client(aws: None, jwks_url: str, al
     ],
 )
 def test_a_public_key_vouches_only_for_what_it_signed(aws: None, jwks_url: str, token: str, refusal: str) -> None:
-    told = context(trusting(jwks_url, "ES256"), f"Bearer {token}")
-    assert set(told) == {"refusal"}
-    assert refusal in told["refusal"]
+    found = context(trusting(jwks_url, "ES256"), f"Bearer {token}")
+    assert set(found) == {"refusal"}
+    assert refusal in found["refusal"]
 
 
 @pytest.mark.parametrize("secret", [json.dumps(jwk("RS256")), jwk("RS256")["n"]])
@@ -230,8 +230,8 @@ def test_a_secret_that_is_none_is_not_the_clients_fault_and_counted(
     secrets.create_secret(Name="no-secret", SecretString="{}")
     broken = Authorizer(AuthorizerSettings(jwt_secret_id="no-secret", jwt_audience="clarion", stage="blue"), secrets)
     assert set(context(broken, f"Bearer {new_token()}")) == {"unavailable"}
-    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
-    assert (told["service"], told["stage"], told["keys_unavailable"]) == ("authorizer", "blue", [1])
+    (line,) = (json.loads(text) for text in capsys.readouterr().out.splitlines() if '"_aws"' in text)
+    assert (line["service"], line["stage"], line["keys_unavailable"]) == ("authorizer", "blue", [1])
 
 
 def test_no_issuer_at_all_stops_the_start() -> None:

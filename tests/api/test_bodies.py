@@ -75,7 +75,7 @@ BODIES = objects(VALUES) | VALUES | st.text(max_size=50)
 def test_whatever_the_body_the_answer_is_no_fault_of_ours(
     client: Any, pushing: Callable[..., Any], route: tuple[str, str], body: str
 ) -> None:
-    client.room = pushing(pushes_per_minute=100_000)
+    client.worker = pushing(pushes_per_minute=100_000)
     answer = client(*route, raw=body)
     assert answer.status < 500, (answer.status, answer.text)
 
@@ -119,5 +119,5 @@ def test_whatever_the_cursor_the_answer_is_no_fault_of_ours(client: Any, cursor:
 @given(parts=st.lists(VALUES | st.text(max_size=20), min_size=1, max_size=4))
 def test_whatever_the_bearer_token_it_is_refused_and_not_failed_on(authorizer: Any, parts: list[str]) -> None:
     encoded = (urlsafe_b64encode(part.encode(errors="replace")).rstrip(b"=").decode() for part in parts)
-    told = authorizer({"headers": {"authorization": f"Bearer {'.'.join(encoded)}"}})
-    assert set(told["context"]) == {"refusal"}
+    answer = authorizer({"headers": {"authorization": f"Bearer {'.'.join(encoded)}"}})
+    assert set(answer["context"]) == {"refusal"}

@@ -14,12 +14,13 @@ from uuid import uuid4
 import pytest
 import sr25519
 
-from api.app import app, handle
+from api.app import handle, resolver
 from api.authorization import Authorizer
 from api.openapi import document
-from api.problems import Kind
-from api.room import Room
+from api.problems import ProblemKind
 from api.settings import ApiSettings
+from api.worker import Worker
+from clarion.networks import STATEMENTS
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -32,19 +33,19 @@ SEPARATOR = "\n---- next example ----\n"
 
 
 @pytest.fixture(scope="module")
-def gateway(authorizer: Authorizer, pushing: Callable[..., Room]) -> Iterator[Gateway]:
+def gateway(authorizer: Authorizer, pushing: Callable[..., Worker]) -> Iterator[Gateway]:
     """A deployment that takes direct pushes, so that every example can succeed."""
-    room = pushing()
-    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+    worker = pushing()
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
         yield running
 
 
 def test_the_committed_description_is_that_of_the_code() -> None:
-    assert json.loads((DOCS / "openapi.json").read_text()) == document(app), "run `make openapi`"
+    assert json.loads((DOCS / "openapi.json").read_text()) == document(resolver((STATEMENTS,))), "run `make openapi`"
 
 
 def test_the_description_has_no_answer_of_the_resolvers_own_and_no_schema_in_vain() -> None:
-    described = document(app)
+    described = document(resolver((STATEMENTS,)))
     text = json.dumps(described)
     assert "ValidationError" not in text
     assert [name for name in described["components"]["schemas"] if f'/schemas/{name}"' not in text] == []
@@ -52,7 +53,7 @@ def test_the_description_has_no_answer_of_the_resolvers_own_and_no_schema_in_vai
 
 
 def test_the_description_declares_the_headers_that_a_client_has_to_read() -> None:
-    paths = document(app)["paths"]
+    paths = document(resolver((STATEMENTS,)))["paths"]
     for operation in (operation for methods in paths.values() for operation in methods.values()):
         for status in ("429", "503"):
             assert operation["responses"][status]["headers"].keys() == {"Retry-After"}
@@ -61,7 +62,7 @@ def test_the_description_declares_the_headers_that_a_client_has_to_read() -> Non
 
 def test_every_problem_is_explained() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \| (\d+) \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
-    assert {(name, int(status)) for name, status in rows} == {(kind.slug, int(kind.status)) for kind in Kind}
+    assert {(name, int(status)) for name, status in rows} == {(kind.slug, int(kind.status)) for kind in ProblemKind}
 
 
 def test_the_documented_limits_are_the_defaults() -> None:
@@ -77,12 +78,12 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
     assert len(examples) == 10
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
     seed = uuid4().bytes * 2
-    told = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}
-    told["CLIENT"] = sr25519.pair_from_seed(seed)[0].hex()
-    told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}
+    environment["CLIENT"] = sr25519.pair_from_seed(seed)[0].hex()
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607 - the reader's own shell
-        env=os.environ | told,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -107,13 +108,13 @@ def same(found: Any, expected: Any) -> bool:
     return bool(expected in ("…", found))
 
 
-def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, room: Room) -> None:
+def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, worker: Worker) -> None:
     client = DOCS / "examples" / "client.py"
     assert client.read_text() in (DOCS / "api.md").read_text()
     assert len(client.read_text().splitlines()) <= 41
-    assert room.login
-    words = [sys.executable, str(client), gateway.url, room.login.domain, uuid4().hex * 2, uuid4().hex]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert worker.login
+    command = [sys.executable, str(client), gateway.url, worker.login.domain, uuid4().hex * 2, uuid4().hex]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     [subscription] = json.loads(ran.stdout)
     assert len(subscription["rules"]) == 2
 
@@ -123,7 +124,7 @@ def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
     page = client("GET", "/docs")
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html")
     assert not re.search(r"<(script|link)[^>]+(src|href)=", page.text)
-    assert client("GET", "/openapi.json").json == document(app)
+    assert client("GET", "/openapi.json").json == document(resolver((STATEMENTS,)))
 
 
 def test_what_is_the_same_for_everybody_may_be_kept_by_whoever_passes_it_on(client: Any) -> None:
@@ -134,7 +135,7 @@ def test_what_is_the_same_for_everybody_may_be_kept_by_whoever_passes_it_on(clie
 
 
 def test_the_page_can_be_left_out(client: Any) -> None:
-    settings = client.room.settings.model_copy(update={"serve_docs": False})
-    client.room = replace(client.room, settings=settings)
+    settings = client.worker.settings.model_copy(update={"serve_docs": False})
+    client.worker = replace(client.worker, settings=settings)
     assert client("GET", "/docs").json["type"].endswith("no-route")
     assert client("GET", "/openapi.json").status == 200

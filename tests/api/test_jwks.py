@@ -17,8 +17,8 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 def jwks(*names: str) -> bytes:
-    told: dict[str, Any] = jwt.get_algorithm_by_name("ES256").to_jwk(KEY.public_key(), as_dict=True)
-    return json.dumps({"keys": [told | {"kid": name, "use": "sig", "alg": "ES256"} for name in names]}).encode()
+    jwk: dict[str, Any] = jwt.get_algorithm_by_name("ES256").to_jwk(KEY.public_key(), as_dict=True)
+    return json.dumps({"keys": [jwk | {"kid": name, "use": "sig", "alg": "ES256"} for name in names]}).encode()
 
 
 def token(name: str) -> str:

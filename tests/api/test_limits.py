@@ -9,14 +9,15 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from api.room import Room
+from api.worker import Worker
 from clarion.channels import Channel
-from clarion.erasing import erase, erase_dead
+from clarion.cleanup import erase, erase_dead
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage
-from clarion.rulesets import RuleSet, RuleSets, Unchanged
+from clarion.networks import STATEMENTS
+from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.tables import Quota, Rule, Subscription, Token
-from clarion.tokens import declare_dead, token_hash
+from clarion.tokens import Death, declare_dead, token_hash
 
 RULES = "/v1/subscriptions/rules"
 SUBSCRIPTIONS = "/v1/subscriptions"
@@ -26,21 +27,21 @@ def rules(first: int, end: int) -> list[dict[str, str]]:
     return [{"sender_pubkey": "ab" * 32, "topic": f"{n:064x}"} for n in range(first, end)]
 
 
-def limited(room: Room, **limits: int) -> Room:
-    settings = room.settings.model_copy(update=limits)
+def limited(worker: Worker, **limits: int) -> Worker:
+    settings = worker.settings.model_copy(update=limits)
     rule_sets = RuleSets(
-        room.connection, limit=settings.rules_per_subscription, request_cleanup=room.cleanup.send_claim
+        worker.connection, limit=settings.rules_per_subscription, request_cleanup=worker.cleanup.send_claim
     )
-    return replace(room, settings=settings, rule_sets=rule_sets)
+    return replace(worker, settings=settings, rule_sets=rule_sets)
 
 
 def stored(sid: str) -> int:
     return Rule.count(sid, consistent_read=True)
 
 
-def requested(room: Room, sid: str) -> list[CleanupMessage]:
+def requested(worker: Worker, sid: str) -> list[CleanupMessage]:
     """Takes all messages from the cleanup queue and returns those that name the subscription."""
-    sqs, url, found = boto3.client("sqs"), room.settings.cleanup_queue_url, list[CleanupMessage]()
+    sqs, url, found = boto3.client("sqs"), worker.settings.cleanup_queue_url, list[CleanupMessage]()
     while received := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
         found += [CleanupMessage.model_validate_json(message["Body"]) for message in received]
     return [message for message in found if UUID(sid) in message.subscription_ids]
@@ -58,13 +59,13 @@ def pages(client: Any) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
-def test_pages_together_are_the_whole_list(client: Any, register: Any, room: Room, size: int) -> None:
+def test_pages_together_are_the_whole_list(client: Any, register: Any, worker: Worker, size: int) -> None:
     wanted: dict[str, list[dict[str, str]]] = {}
     for count in (0, 3, 2, 0):
         sid = register(client)
         wanted[sid] = rules(0, count)
         client("PUT", RULES, {"subscription_id": sid, "rules": wanted[sid]})
-    client.room = limited(room, rules_per_page=size)
+    client.worker = limited(worker, rules_per_page=size)
     found: dict[str, list[dict[str, str]]] = {}
     for page in pages(client):
         assert sum(len(each["rules"]) for each in page) <= size
@@ -73,28 +74,28 @@ def test_pages_together_are_the_whole_list(client: Any, register: Any, room: Roo
     assert found == wanted
 
 
-def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: Any, room: Room) -> None:
+def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: Any, worker: Worker) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 4)})
-    client.room = limited(room, rules_per_page=2)
+    client.worker = limited(worker, rules_per_page=2)
     following = client("GET", SUBSCRIPTIONS).headers["Link"].partition(">")[0].removeprefix("<")
     client("POST", RULES, {"subscription_id": sid, "rules": rules(9, 10)})
     answer = client("GET", following)
     assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:rules-changed")
 
 
-def test_a_cursor_shows_nobody_elses_subscription(new_client: Callable[[], Any], register: Any, room: Room) -> None:
+def test_a_cursor_shows_nobody_elses_subscription(new_client: Callable[[], Any], register: Any, worker: Worker) -> None:
     owner, other = new_client(), new_client()
     sid = register(owner)
     owner("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 2)})
-    owner.room = limited(room, rules_per_page=1)
+    owner.worker = limited(worker, rules_per_page=1)
     following = owner("GET", SUBSCRIPTIONS).headers["Link"].partition(">")[0].removeprefix("<")
     assert other("GET", following).json == []
 
 
-def test_a_request_has_only_so_many_rules(client: Any, register: Any, room: Room) -> None:
+def test_a_request_has_only_so_many_rules(client: Any, register: Any, worker: Worker) -> None:
     sid = register(client)
-    client.room = limited(room, rules_per_request=3)
+    client.worker = limited(worker, rules_per_request=3)
     assert client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 204
     answer = client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 4)})
     assert (answer.status, answer.json["errors"]) == (422, [{"field": "rules", "rule": "must be at most 3"}])
@@ -106,9 +107,9 @@ def test_a_list_that_is_too_long_is_refused_before_its_items(client: Any, path: 
     assert (answer.status, answer.json["errors"]) == (422, [{"field": field, "rule": f"must be at most {most}"}])
 
 
-def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, room: Room) -> None:
+def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, worker: Worker) -> None:
     sid = register(client)
-    client.room = limited(room, rules_per_subscription=3)
+    client.worker = limited(worker, rules_per_subscription=3)
     assert client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 201
     for method, more in (("POST", rules(3, 4)), ("PUT", rules(0, 4))):
         answer = client(method, RULES, {"subscription_id": sid, "rules": more})
@@ -117,24 +118,24 @@ def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, room:
 
 
 def test_a_client_has_only_so_many_requests_in_ten_seconds(
-    client: Any, new_client: Callable[[], Any], room: Room
+    client: Any, new_client: Callable[[], Any], worker: Worker
 ) -> None:
     minute = 60_000 * 29_000_000
-    client.room = replace(limited(room, requests_per_ten_seconds=2), now=lambda: minute + 45_000)
+    client.worker = replace(limited(worker, requests_per_ten_seconds=2), now=lambda: minute + 45_000)
     assert [client("GET", SUBSCRIPTIONS).status for _ in range(3)] == [200, 200, 429]
     refused = client("GET", SUBSCRIPTIONS)
     assert (refused.headers["Retry-After"], refused.json["type"]) == ("5", "urn:clarion:problem:too-many-requests")
     other = new_client()
-    other.room = client.room
+    other.worker = client.worker
     assert other("GET", SUBSCRIPTIONS).status == 200
-    client.room = replace(client.room, now=lambda: minute + 50_000)
+    client.worker = replace(client.worker, now=lambda: minute + 50_000)
     assert client("GET", SUBSCRIPTIONS).status == 200
 
 
 def charged(client: Any, method: str, sid: str, some: list[dict[str, str]]) -> int:
     """How many rules the change counted as, if it was done."""
     quotas: list[int] = []
-    client.room = replace(client.room, now=lambda: time.time_ns() // 1_000_000)
+    client.worker = replace(client.worker, now=lambda: time.time_ns() // 1_000_000)
     answer = client(method, RULES, {"subscription_id": sid, "rules": some})
     assert answer.status < 300, answer.text
     for quota in Quota.scan():
@@ -154,10 +155,12 @@ def test_a_large_change_counts_the_rules_that_it_writes_and_erases(client: Any, 
     assert charged(client, "DELETE", sid, rules(0, 400)) == 350 + 100
 
 
-def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any, room: Room) -> None:
+def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any, worker: Worker) -> None:
     minute = 60_000 * 29_000_000
     first, second = register(client), register(client)
-    client.room = replace(limited(room, rules_per_subscription=150, rules_per_minute=300), now=lambda: minute + 45_000)
+    client.worker = replace(
+        limited(worker, rules_per_subscription=150, rules_per_minute=300), now=lambda: minute + 45_000
+    )
     assert client("PUT", RULES, {"subscription_id": first, "rules": rules(0, 150)}).status == 204
     assert client("PUT", RULES, {"subscription_id": second, "rules": rules(0, 149)}).status == 204
     before = client("GET", SUBSCRIPTIONS).json
@@ -166,48 +169,48 @@ def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any
     assert refused.json["type"] == "urn:clarion:problem:too-many-requests"
     assert client("GET", SUBSCRIPTIONS).json == before
     assert client("POST", RULES, {"subscription_id": second, "rules": rules(149, 150)}).status == 201
-    client.room = replace(client.room, now=lambda: minute + 60_000)
+    client.worker = replace(client.worker, now=lambda: minute + 60_000)
     assert client("PUT", RULES, {"subscription_id": first, "rules": rules(150, 300)}).status == 204
 
 
-def die(room: Room, sid: str, now: int = 1) -> None:
-    assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=now)
+def die(worker: Worker, sid: str, now: int = 1) -> None:
+    assert declare_dead(worker.connection, Subscription.get(sid), Death("Unregistered", at=now))
 
 
-def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, register: Any, room: Room) -> None:
-    client.room = limited(room, subscriptions_per_client=3)
+def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, register: Any, worker: Worker) -> None:
+    client.worker = limited(worker, subscriptions_per_client=3)
     made = []
     for number in range(6):
         made.append(register(client))
-        die(room, made[-1], now=number)
+        die(worker, made[-1], now=number)
     alive = [register(client) for _ in range(2)]
-    listed = {told["subscription_id"] for told in client("GET", SUBSCRIPTIONS).json}
+    listed = {row["subscription_id"] for row in client("GET", SUBSCRIPTIONS).json}
     assert listed == {made[-1], *alive}
     register(client)
     answer = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": uuid4().hex * 2})
     assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:too-many-subscriptions")
 
 
-def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: Any, room: Room) -> None:
+def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: Any, worker: Worker) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)})
-    die(room, sid)
-    [told] = client("GET", SUBSCRIPTIONS).json
-    assert (told["status"], told["rules"]) == ("invalid", [])
+    die(worker, sid)
+    [listed] = client("GET", SUBSCRIPTIONS).json
+    assert (listed["status"], listed["rules"]) == ("invalid", [])
     for method, some in (("PUT", rules(0, 150)), ("PUT", rules(0, 1)), ("POST", rules(0, 1)), ("DELETE", rules(0, 1))):
         answer = client(method, RULES, {"subscription_id": sid, "rules": some})
         assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:subscription-invalid")
 
 
-def test_a_dead_subscription_goes_by_itself(client: Any, register: Any, room: Room) -> None:
+def test_a_dead_subscription_goes_by_itself(client: Any, register: Any, worker: Worker) -> None:
     sid = register(client)
     assert Subscription.get(sid).ttl is None
-    die(room, sid, now=1_000_000)
+    die(worker, sid, now=1_000_000)
     assert Subscription.get(sid).ttl == 1_000 + 30 * 86_400
 
 
-def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, room: Room) -> None:
-    client.room = limited(room, subscriptions_per_client=1)
+def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, worker: Worker) -> None:
+    client.worker = limited(worker, subscriptions_per_client=1)
     body = {"notificationType": "apns", "token": uuid4().hex * 2}
     sid = register(client, **body)
     again = client("POST", SUBSCRIPTIONS, body)
@@ -216,78 +219,79 @@ def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, re
 
 @pytest.mark.parametrize("gone", ["the rules", "the subscription"])
 def test_the_clean_up_that_a_change_requests_erases_what_it_put_out_of_force(
-    client: Any, register: Any, room: Room, gone: str
+    client: Any, register: Any, worker: Worker, gone: str
 ) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
-    requested(room, sid)
+    requested(worker, sid)
     if gone == "the rules":
         assert client("PUT", RULES, {"subscription_id": sid, "rules": []}).status == 204
     else:
         assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
     assert stored(sid) == 150
-    for message in requested(room, sid):
-        assert erase_dead(room.connection, sid, message.through)
+    for message in requested(worker, sid):
+        assert erase_dead(worker.connection, sid, message.through)
     assert stored(sid) == 0
 
 
 def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
-    client: Any, register: Any, room: Room, capsys: pytest.CaptureFixture[str]
+    client: Any, register: Any, worker: Worker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = EventLog(boto3.client("firehose"), "no-such-stream")
-    client.room = replace(room, events=lost, settings=room.settings.model_copy(update={"stage": "blue"}))
+    client.worker = replace(worker, events=lost, settings=worker.settings.model_copy(update={"stage": "blue"}))
     register(client)
-    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (told["service"], told["stage"], told["events_lost"]) == ("api", "blue", [1])
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["service"], line["stage"], line["events_lost"]) == ("api", "blue", [1])
 
 
-def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, room: Room) -> None:
-    sid, rule_sets, past = register(client), room.rule_sets, time.monotonic() - 1
-    many: RuleSet = {n.to_bytes(64): None for n in range(150)}
-    assert rule_sets.replace(sid, client.key, many, now=1, until=past) is Unchanged.CONTENDED
-    assert rule_sets.read(sid, client.key, until=past) is Unchanged.CONTENDED
-    rule_sets.replace(sid, client.key, many, now=1)
-    assert not erase(room.connection, sid, until=past)
+def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, worker: Worker) -> None:
+    sid, rule_sets, past = register(client), worker.rule_sets, time.monotonic() - 1
+    owner = Owner(STATEMENTS, client.key)
+    many: RuleSet = {n.to_bytes(65): b"" for n in range(150)}
+    assert rule_sets.replace(sid, owner, many, RequestContext(1, past)) is Unchanged.CONTENDED
+    assert rule_sets.read(sid, owner, until=past) is Unchanged.CONTENDED
+    rule_sets.replace(sid, owner, many, RequestContext(1))
+    assert not erase(worker.connection, sid, until=past)
     assert stored(sid) == 150
 
 
-def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, room: Room) -> None:
+def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, worker: Worker) -> None:
     sid, until = register(client), time.monotonic() + 3
 
     def wait(*_: Any) -> None:
         """Leaves time for some batches, however busy the machine is until then."""
         time.sleep(max(0, until - 0.3 - time.monotonic()))
 
-    rule_sets = RuleSets(room.connection, limit=10_000, request_cleanup=wait)
-    many: RuleSet = {n.to_bytes(64): None for n in range(10_000)}
-    assert rule_sets.replace(sid, client.key, many, now=1, until=until) is Unchanged.CONTENDED
+    rule_sets = RuleSets(worker.connection, limit=10_000, request_cleanup=wait)
+    many: RuleSet = {n.to_bytes(65): b"" for n in range(10_000)}
+    assert rule_sets.replace(sid, Owner(STATEMENTS, client.key), many, RequestContext(1, until)) is Unchanged.CONTENDED
     assert 0 < stored(sid) < 10_000
     assert Subscription.get(sid).generation == 0
-    assert erase_dead(room.connection, sid, int(Subscription.get(sid).revision))
+    assert erase_dead(worker.connection, sid, int(Subscription.get(sid).revision))
     assert stored(sid) == 0
 
 
 def test_a_subscription_whose_token_row_is_lost_can_be_removed(client: Any, register: Any) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
-    Token(token_hash(Channel.APNS, token)).delete()
+    Token(token_hash(Channel.APNS, token), STATEMENTS).delete()
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
 
 
-def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, room: Room) -> None:
+def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, worker: Worker) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
-    Token(token_hash(Channel.APNS, token), subscription_id="another", client_id=client.key).save()
+    Token(token_hash(Channel.APNS, token), STATEMENTS, subscription_id="another", client_id=client.key).save()
     answer = client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:contended")
 
 
-def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, room: Room) -> None:
+def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, worker: Worker) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
-    assert declare_dead(room.connection, Subscription.get(sid), reason="Unregistered", gone_since=None, now=1)
-    [told] = client("GET", SUBSCRIPTIONS).json
-    assert (told["status"], told["statusReason"]) == ("invalid", "Unregistered")
+    assert declare_dead(worker.connection, Subscription.get(sid), Death("Unregistered", at=1))
+    [listed] = client("GET", SUBSCRIPTIONS).json
+    assert (listed["status"], listed["statusReason"]) == ("invalid", "Unregistered")
     again = register(client, notificationType="apns", token=token)
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
     taken = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": token})

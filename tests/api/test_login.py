@@ -7,9 +7,9 @@ import boto3
 import pytest
 import sr25519
 
-from api.identity import SharedSecret
-from api.login import CHALLENGE_SECONDS
-from api.room import Login, Room
+from api.authorization import SharedSecret
+from api.sign_in import CHALLENGE_SECONDS
+from api.worker import Login, Worker
 from clarion.secrets import Secret
 
 type Keypair = tuple[bytes, bytes]
@@ -38,8 +38,8 @@ def ask(nobody: Any, keypair: Keypair) -> dict[str, Any]:
 
 def signed(keypair: Keypair, challenge: dict[str, Any], **changes: str) -> dict[str, str]:
     signature = sr25519.sign(keypair, challenge["message"].encode())
-    told = {"client_id": keypair[0].hex(), "challenge": challenge["challenge"], "signature": signature.hex()}
-    return told | changes
+    body = {"client_id": keypair[0].hex(), "challenge": challenge["challenge"], "signature": signature.hex()}
+    return body | changes
 
 
 def test_who_signs_a_challenge_gets_a_token_that_works(nobody: Any, keypair: Keypair) -> None:
@@ -50,9 +50,9 @@ def test_who_signs_a_challenge_gets_a_token_that_works(nobody: Any, keypair: Key
 
 
 def test_the_message_is_the_documented_one_byte_for_byte(nobody: Any, keypair: Keypair) -> None:
-    told = ask(nobody, keypair)
-    assert told["message"] == (
-        f"<Bytes>clarion login v1\ndomain: {DOMAIN}\nclient: {keypair[0].hex()}\nchallenge: {told['challenge']}</Bytes>"
+    challenge = ask(nobody, keypair)
+    assert challenge["message"] == (
+        f"<Bytes>clarion login v1\ndomain: {DOMAIN}\nclient: {keypair[0].hex()}\nchallenge: {challenge['challenge']}</Bytes>"
     )
 
 
@@ -69,24 +69,24 @@ def test_a_bad_signature_does_not_use_a_challenge_up(nobody: Any, keypair: Keypa
     assert nobody("POST", "/v1/auth/tokens", signed(keypair, challenge)).status == 201
 
 
-def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, room: Room) -> None:
+def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, worker: Worker) -> None:
     challenge = ask(nobody, keypair)
-    nobody.room = replace(room, now=lambda: room.now() + CHALLENGE_SECONDS * 1000)
+    nobody.worker = replace(worker, now=lambda: worker.now() + CHALLENGE_SECONDS * 1000)
     late = nobody("POST", "/v1/auth/tokens", signed(keypair, challenge))
     assert (late.status, late.json["detail"]) == (401, "the challenge has expired")
 
 
 def test_a_challenge_is_for_one_client(nobody: Any, keypair: Keypair) -> None:
     other: Keypair = sr25519.pair_from_seed(b"o" * 32)
-    told = signed(other, ask(nobody, keypair))
-    refused = nobody("POST", "/v1/auth/tokens", told)
+    body = signed(other, ask(nobody, keypair))
+    refused = nobody("POST", "/v1/auth/tokens", body)
     assert (refused.status, refused.json["type"]) == (401, "urn:clarion:problem:login-failed")
 
 
 @pytest.mark.parametrize("challenge", ["", "A" * 75, "A" * 74, "not base64!", "A" * 200, "Ä"])
 def test_a_challenge_must_be_one_of_ours(nobody: Any, keypair: Keypair, challenge: str) -> None:
-    told = {"client_id": keypair[0].hex(), "challenge": challenge, "signature": "00" * 64}
-    assert nobody("POST", "/v1/auth/tokens", told).status == 401
+    body = {"client_id": keypair[0].hex(), "challenge": challenge, "signature": "00" * 64}
+    assert nobody("POST", "/v1/auth/tokens", body).status == 401
 
 
 def test_a_signature_for_another_service_does_not_count(nobody: Any, keypair: Keypair) -> None:
@@ -98,23 +98,23 @@ def test_a_signature_for_another_service_does_not_count(nobody: Any, keypair: Ke
 def test_nobody_signs_in_as_the_identity_point(nobody: Any) -> None:
     nobodys: Keypair = (bytes(32), b"")
     challenge = ask(nobody, nobodys)
-    told = {"client_id": "00" * 32, "challenge": challenge["challenge"], "signature": "00" * 63 + "80"}
-    assert nobody("POST", "/v1/auth/tokens", told).status == 401
+    body = {"client_id": "00" * 32, "challenge": challenge["challenge"], "signature": "00" * 63 + "80"}
+    assert nobody("POST", "/v1/auth/tokens", body).status == 401
 
 
-def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, room: Room) -> None:
+def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, worker: Worker) -> None:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="no-login", SecretString="{}")
-    nobody.room = replace(room, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
+    nobody.worker = replace(worker, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
     answer = nobody("POST", "/v1/auth/challenges", {"client_id": keypair[0].hex()})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
 
 
 @pytest.mark.parametrize("path", ["/v1/auth/challenges", "/v1/auth/tokens"])
 def test_without_a_standalone_login_there_is_nothing_to_sign_in_to(
-    nobody: Any, keypair: Keypair, room: Room, path: str
+    nobody: Any, keypair: Keypair, worker: Worker, path: str
 ) -> None:
-    nobody.room = replace(room, login=None)
-    told = {"client_id": keypair[0].hex(), "challenge": "x", "signature": "00" * 64}
-    answer = nobody("POST", path, told)
+    nobody.worker = replace(worker, login=None)
+    body = {"client_id": keypair[0].hex(), "challenge": "x", "signature": "00" * 64}
+    answer = nobody("POST", path, body)
     assert (answer.status, answer.json["type"]) == (404, "urn:clarion:problem:login-off")

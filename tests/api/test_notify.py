@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from api.room import Room
+from api.worker import Worker
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
 from local.provider import Trouble
@@ -18,9 +18,9 @@ ANDROID = "dQ:APA91bH_" + "x" * 60
 
 
 @pytest.fixture
-def caller(new_client: Callable[[], Any], pushing: Callable[..., Room]) -> Any:
+def caller(new_client: Callable[[], Any], pushing: Callable[..., Worker]) -> Any:
     client = new_client()
-    client.room = pushing(pushes_per_minute=3)
+    client.worker = pushing(pushes_per_minute=3)
     return client
 
 
@@ -32,8 +32,8 @@ def test_an_iphone_gets_the_alert_that_it_knows(caller: Any, providers: Any) -> 
     token = uuid4().hex * 2
     answer = push(caller, token)
     assert answer.status == 200
-    told = answer.json
-    assert (told["success"], told["platform"], told["sent"], told["failed"]) == (True, "ios", 1, 0)
+    answered = answer.json
+    assert (answered["success"], answered["platform"], answered["sent"], answered["failed"]) == (True, "ios", 1, 0)
     received = providers.production.received.since(0)[-1]
     assert received.token == token
     assert received.payload == {
@@ -77,9 +77,9 @@ def test_apple_keeps_an_alert_for_four_weeks_and_never_a_call(caller: Any, provi
 
 @pytest.mark.parametrize(("voip", "ttl"), [(True, "60s"), (False, "2419200s")])
 def test_an_android_phone_gets_the_data_that_it_knows(caller: Any, providers: Any, voip: Any, ttl: str) -> None:
-    told = push(caller, ANDROID, voip=voip).json
+    answered = push(caller, ANDROID, voip=voip).json
     received = providers.fcm.received.since(0)[-1]
-    assert (told["success"], told["platform"], told["messageId"]) == (True, "android", received.push_id)
+    assert (answered["success"], answered["platform"], answered["messageId"]) == (True, "android", received.push_id)
     message = received.payload["message"]
     assert message["data"] == {"pushType": "chat", "pushId": PUSH_ID, "message": MESSAGE}
     assert (message["android"]["priority"].lower(), message["android"]["ttl"]) == ("high", ttl)
@@ -90,17 +90,17 @@ def test_a_token_of_apples_other_environment_is_tried_there(caller: Any, provide
     answer = push(caller, troubled_token(Trouble(failure="BadDeviceToken")))
     reasons = [received.reason for received in providers.sandbox.received.since(before)]
     assert reasons.count("BadDeviceToken") == 1
-    told = answer.json
-    assert (answer.status, told["success"], told["failed"]) == (200, False, 1)
-    assert [error["environment"] for error in told["errors"]] == ["production", "development"]
-    assert told["errors"][0]["status"] == 400
-    assert told["errors"][0]["response"] == {"reason": "BadDeviceToken"}
+    answered = answer.json
+    assert (answer.status, answered["success"], answered["failed"]) == (200, False, 1)
+    assert [error["environment"] for error in answered["errors"]] == ["production", "development"]
+    assert answered["errors"][0]["status"] == 400
+    assert answered["errors"][0]["response"] == {"reason": "BadDeviceToken"}
 
 
-def test_a_refusal_of_firebase_is_told_as_it_is(caller: Any) -> None:
+def test_a_refusal_of_firebase_is_passed_on_as_it_is(caller: Any) -> None:
     token = "UNREGISTERED-" + "x" * 60
-    told = push(caller, token).json
-    assert told["errors"] == [{"device": token, "status": 404, "response": {"reason": "UNREGISTERED"}}]
+    answered = push(caller, token).json
+    assert answered["errors"] == [{"device": token, "status": 404, "response": {"reason": "UNREGISTERED"}}]
 
 
 @pytest.mark.parametrize("bundle", [{"bundlerId": "com.evil"}, {}])
@@ -126,10 +126,27 @@ def test_a_provider_that_finds_a_token_dead_changes_no_subscription(
 
 
 def test_a_client_has_only_so_many_pushes_a_minute(caller: Any) -> None:
-    at = caller.room.now()
-    caller.room = replace(caller.room, now=lambda: at)
+    at = caller.worker.now()
+    caller.worker = replace(caller.worker, now=lambda: at)
     statuses = [push(caller, ANDROID).status for _ in range(4)]
     assert statuses == [200, 200, 200, 429]
+
+
+def test_a_token_is_pushed_to_only_so_often_a_minute_whoever_pushes(
+    new_client: Callable[[], Any], pushing: Callable[..., Worker]
+) -> None:
+    base = pushing(pushes_per_token_per_minute=2)
+    worker = replace(base, now=lambda: 60_000 * 29_000_000 + 45_000)
+    token = uuid4().hex * 2
+    answers = []
+    for device in (token, token.upper(), token, uuid4().hex * 2):
+        client = new_client()
+        client.worker = worker
+        answers.append(push(client, device))
+    assert [answer.status for answer in answers] == [200, 200, 429, 200]
+    refused = answers[2]
+    assert (refused.json["type"], refused.headers["Retry-After"]) == ("urn:clarion:problem:too-many-requests", "15")
+    assert token not in refused.text
 
 
 def test_direct_push_can_be_switched_off(client: Any) -> None:
@@ -160,6 +177,6 @@ def test_a_bad_push_is_a_bad_request(caller: Any, changes: dict[str, str], field
 
 
 def test_the_payload_that_a_provider_finds_too_large_is_its_refusal(caller: Any) -> None:
-    told = push(caller, uuid4().hex * 2, message="00" * 4096).json
-    assert told["errors"][0]["status"] == 413
-    assert told["errors"][0]["response"] == {"reason": "PayloadTooLarge"}
+    answered = push(caller, uuid4().hex * 2, message="00" * 4096).json
+    assert answered["errors"][0]["status"] == 413
+    assert answered["errors"][0]["response"] == {"reason": "PayloadTooLarge"}

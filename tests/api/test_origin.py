@@ -8,8 +8,8 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from api.identity import SharedSecret
-from api.origin import HEADER
+from api.app import ORIGIN_HEADER as HEADER
+from api.authorization import SharedSecret
 from clarion.secrets import Secret
 
 VALUE = "what CloudFront and the API alone know, of 64 letters in a real deployment"
@@ -21,7 +21,7 @@ def fronted(client: Any) -> Any:
     """A client of an API behind CloudFront."""
     secrets = boto3.client("secretsmanager")
     name = secrets.create_secret(Name=f"origin-{uuid4()}", SecretString=json.dumps({"secret": VALUE}))["Name"]
-    client.room = replace(client.room, origin=Secret(secrets, name, SharedSecret))
+    client.worker = replace(client.worker, origin=Secret(secrets, name, SharedSecret))
     return client
 
 
@@ -38,6 +38,6 @@ def test_by_way_of_cloudfront_all_is_as_ever(fronted: Any) -> None:
 
 
 def test_while_the_secret_can_not_be_read_nobody_is_let_in(client: Any) -> None:
-    client.room = replace(client.room, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
+    client.worker = replace(client.worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
     answer = client("GET", "/openapi.json", **{HEADER: VALUE})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")

@@ -40,9 +40,9 @@ def test_an_invalid_body_names_each_field_and_the_rule_it_breaks(client: Any) ->
     rules = [{"sender_pubkey": KEY, "topic": KEY}, {"sender_pubkey": "xyz", "notify_type": "loud"}]
     answer = client("PUT", RULES, {"subscription_id": "no", "rules": rules})
     assert_problem(answer, 422, "invalid")
-    told = {error["field"]: error["rule"] for error in answer.json["errors"]}
-    assert set(told) == {"subscription_id", "rules[1].sender_pubkey", "rules[1].topic", "rules[1].notify_type"}
-    assert told["rules[1].sender_pubkey"] == "must be 32 bytes as 64 hex digits, with or without 0x"
+    errors = {error["field"]: error["rule"] for error in answer.json["errors"]}
+    assert set(errors) == {"subscription_id", "rules[1].sender_pubkey", "rules[1].topic", "rules[1].notify_type"}
+    assert errors["rules[1].sender_pubkey"] == "must be 32 bytes as 64 hex digits, with or without 0x"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_removing_somebody_elses_subscription_removes_nothing(
     me, other = new_client(), new_client()
     mine, theirs = register(me), register(other)
     assert_problem(me("DELETE", "/v1/subscriptions", {"subscription_ids": [mine, theirs]}), 404, "no-subscription")
-    assert [told["subscription_id"] for told in me("GET", "/v1/subscriptions").json] == [mine]
-    assert [told["subscription_id"] for told in other("GET", "/v1/subscriptions").json] == [theirs]
+    assert [row["subscription_id"] for row in me("GET", "/v1/subscriptions").json] == [mine]
+    assert [row["subscription_id"] for row in other("GET", "/v1/subscriptions").json] == [theirs]
 
 
 def test_a_token_of_somebody_else_is_taken_without_saying_by_whom(

@@ -19,17 +19,19 @@ from hypothesis import strategies as st
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 
-from api.room import Room
+from api.worker import Worker
 from clarion import subscriptions
 from clarion.channels import Channel
+from clarion.cleanup import erase, erase_dead
 from clarion.decisions import SubscriptionStatus
-from clarion.erasing import erase, erase_dead
-from clarion.rulesets import Changed, RuleSet, RuleSets, Unchanged, owned
+from clarion.networks import STATEMENTS
+from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, RuleSets, Unchanged, owned
 from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token, split_rule_key
-from clarion.tokens import declare_dead
+from clarion.tokens import Death, declare_dead
 
-CLIENT = b"c" * 32
+OWNER = Owner(STATEMENTS, b"c" * 32)
+NOW = RequestContext(now=1)
 LIMIT = 202
 BLOCKS = {"a": 1, "b": 1, "c": 1, "D": 50, "E": 50, "F": 100}
 """Rules come and go in blocks: the small ones fit a transaction together, D and E don't, nor does F alone."""
@@ -47,7 +49,7 @@ class Crash(BaseException):
 
 
 def pairs_of(blocks: Blocks) -> RuleSet:
-    return {pair: None for name in sorted(blocks) for pair in PAIRS[name]}
+    return {pair: b"" for name in sorted(blocks) for pair in PAIRS[name]}
 
 
 def blocks_of(pairs: Any) -> Blocks:
@@ -100,11 +102,11 @@ def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> An
     rules = pairs_of(op.blocks)
     match op.kind:
         case "put":
-            return told(rule_sets.replace(sid, CLIENT, rules, now=1), lambda _: "done")
+            return summary(rule_sets.replace(sid, OWNER, rules, NOW), lambda _: "done")
         case "post":
-            return told(rule_sets.add(sid, CLIENT, rules, now=1), lambda done: (len(done.added), done.total))
+            return summary(rule_sets.add(sid, OWNER, rules, NOW), lambda done: (len(done.added), done.total))
         case "delete":
-            return told(rule_sets.discard(sid, CLIENT, rules, now=1), lambda done: (len(done.removed), done.total))
+            return summary(rule_sets.discard(sid, OWNER, rules, NOW), lambda done: (len(done.removed), done.total))
         case "read":
             return read(rule_sets, sid)
         case "die":
@@ -115,9 +117,9 @@ def perform(op: Op, rule_sets: RuleSets, connection: Connection, sid: str) -> An
 
 def die(connection: Connection, sid: str) -> str:
     """As often as the queue brings the push again."""
-    while row := owned(sid, CLIENT):
+    while row := owned(sid, OWNER):
         try:
-            declare_dead(connection, row, reason="gone", gone_since=None, now=1)
+            declare_dead(connection, row, Death("gone", at=1))
         except TransactWriteError:
             continue
         break
@@ -125,25 +127,25 @@ def die(connection: Connection, sid: str) -> str:
 
 
 def remove(connection: Connection, sid: str) -> str:
-    removed = subscriptions.remove(connection, [sid], CLIENT)
-    return str(told(removed, repr)) if isinstance(removed, Unchanged) else "gone"
+    removed = subscriptions.remove(connection, [sid], OWNER)
+    return str(summary(removed, repr)) if isinstance(removed, Unchanged) else "gone"
 
 
-def told(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
-    words = {
+def summary(outcome: Changed | Unchanged, of: Callable[[Changed], Any]) -> Any:
+    names = {
         Unchanged.NOT_FOUND: "not found",
         Unchanged.INVALID: "invalid",
         Unchanged.TOO_MANY: "too many",
         Unchanged.SUPERSEDED: "done",
         Unchanged.CONTENDED: "contended",
     }
-    return of(outcome) if isinstance(outcome, Changed) else words[outcome]
+    return of(outcome) if isinstance(outcome, Changed) else names[outcome]
 
 
 def read(rule_sets: RuleSets, sid: str) -> Any:
-    found = rule_sets.read(sid, CLIENT)
+    found = rule_sets.read(sid, OWNER)
     if isinstance(found, Unchanged):
-        return told(found, repr)
+        return summary(found, repr)
     row, rules = found
     assert row.rule_count == len(rules)
     return blocks_of(rules)
@@ -151,7 +153,7 @@ def read(rule_sets: RuleSets, sid: str) -> Any:
 
 def seen_by_the_matcher(sid: str) -> Blocks | None:
     """By the index, as matching looks rules up: those whose generation is their subscription's."""
-    row = owned(sid, CLIENT)
+    row = owned(sid, OWNER)
     if row is None:
         return None
     if row.status != SubscriptionStatus.ACTIVE:
@@ -170,7 +172,7 @@ def in_force(sid: str, generation: float, pair: bytes) -> bool:
 
 @dataclass
 class Runner:
-    """An operation in a thread, which stops before each request until it is told to go on."""
+    """An operation in a thread, which stops before each request until it may go on."""
 
     op: Op
     crash_after: int | None
@@ -186,7 +188,7 @@ class Runner:
         try:
             self.go.acquire()
             self.answer = perform(self.op)
-        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+        except BaseException as error:  # noqa: BLE001 - passed on to the test's own thread
             self.error = error
         finally:
             self.done = True
@@ -214,12 +216,12 @@ def _before_a_request(**_: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def watched(room: Room) -> Iterator[Connection]:
-    connections = {model._get_connection().connection for model in (Subscription, Token, Rule)} | {room.connection}
+def watched(worker: Worker) -> Iterator[Connection]:
+    connections = {model._get_connection().connection for model in (Subscription, Token, Rule)} | {worker.connection}
     clients = {connection.client for connection in connections}
     for client in clients:
         client.meta.events.register("before-call.dynamodb", _before_a_request)
-    yield room.connection
+    yield worker.connection
     for client in clients:
         client.meta.events.unregister("before-call.dynamodb", _before_a_request)
 
@@ -279,10 +281,10 @@ class Bench:
         self.connection = connection
         self.claims: list[int] = []
         self.rule_sets = RuleSets(connection, limit=LIMIT, request_cleanup=lambda *_: None, sleep=lambda _: None)
-        row = subscriptions.register(connection, Registration(CLIENT, Channel.FCM, str(uuid4())), now=1)
+        row = subscriptions.register(connection, Registration(*OWNER, Channel.FCM, str(uuid4())), now=1)
         assert isinstance(row, Subscription)
         self.sid = row.subscription_id
-        self.rule_sets.replace(self.sid, CLIENT, pairs_of(state), now=1)
+        self.rule_sets.replace(self.sid, OWNER, pairs_of(state), NOW)
         self.state: Blocks | None = state
 
     def race(self, rivals: Sequence[tuple[Op, int | None]], schedule: Iterator[tuple[int, int]]) -> list[Runner]:
@@ -310,11 +312,11 @@ class Bench:
         while self.claims:
             erase_dead(self.connection, self.sid, self.claims.pop())
         erase_dead(self.connection, self.sid, 0)
-        row = owned(self.sid, CLIENT)
+        row = owned(self.sid, OWNER)
         assert Rule.count(self.sid, consistent_read=True) == (row.rule_count if row else 0), "rules are left over"
 
     def clear(self) -> None:
-        subscriptions.remove(self.connection, [self.sid], CLIENT)
+        subscriptions.remove(self.connection, [self.sid], OWNER)
         erase(self.connection, self.sid)
 
 

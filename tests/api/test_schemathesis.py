@@ -9,7 +9,7 @@ import pytest
 
 from api.app import handle
 from api.authorization import Authorizer
-from api.room import Room
+from api.worker import Worker
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def gateway(authorizer: Authorizer, pushing: Callable[..., Room]) -> Iterator[Gateway]:
+def gateway(authorizer: Authorizer, pushing: Callable[..., Worker]) -> Iterator[Gateway]:
     """With direct push on, so that it meets more than the 403."""
-    room = pushing(pushes_per_minute=10_000)
-    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), room)) as running:
+    worker = pushing(pushes_per_minute=10_000)
+    with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
         yield running
 
 
@@ -30,7 +30,7 @@ def test_schemathesis_finds_nothing(
     gateway: Gateway, providers: Any, new_client: Callable[[], Any], register: Callable[..., str], tmp_path: Path
 ) -> None:
     client = new_client()
-    words = [
+    options = [
         "run",
         f"{gateway.url}/openapi.json",
         "--checks=all",
@@ -43,7 +43,7 @@ def test_schemathesis_finds_nothing(
     ]
     known = {"SUBSCRIPTION_ID": register(client)}
     ran = subprocess.run(
-        [sys.executable, "-m", "schemathesis.cli", *words],
+        [sys.executable, "-m", "schemathesis.cli", *options],
         capture_output=True,
         text=True,
         timeout=240,

@@ -17,14 +17,14 @@ API = {
 DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf.polkadotapp"}
 
 
-def start(module: str, told: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def start(module: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     aws = {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
-    words = [sys.executable, "-c", f"import {module}"]
-    return subprocess.run(words, env=aws | told, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", f"import {module}"]
+    return subprocess.run(command, env=aws | environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
-    ("module", "told"),
+    ("module", "environment"),
     [
         ("api.handler", API),
         ("api.handler", API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT)}),
@@ -32,8 +32,8 @@ def start(module: str, told: dict[str, str]) -> subprocess.CompletedProcess[str]
         ("api.authorizer", {"CLARION_JWT_SECRET_ID": "jwt", "CLARION_JWT_AUDIENCE": "clarion"}),
     ],
 )
-def test_a_function_starts_with_what_it_needs(module: str, told: dict[str, str]) -> None:
-    started = start(module, told)
+def test_a_function_starts_with_what_it_needs(module: str, environment: dict[str, str]) -> None:
+    started = start(module, environment)
     assert started.returncode == 0, started.stderr
 
 
@@ -44,17 +44,23 @@ def test_a_function_without_its_settings_does_not_start() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "environment",
     [
         API | {"CLARION_SURPRISE": "1"},
         API | {"CLARION_BODY_BYTES": "0"},
+        API | {"CLARION_NETWORKS": '["carrier-pigeon"]'},
         API | {"CLARION_LOGIN_DOMAIN": "push.example.org"},
         API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT | {"surprise": 1})},
     ],
 )
-def test_settings_that_make_no_sense_stop_the_start(told: dict[str, str]) -> None:
+def test_settings_that_make_no_sense_stop_the_start(environment: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
-        ApiSettings.from_environment(told)
+        ApiSettings.from_environment(environment)
+
+
+def test_the_networks_that_are_served_are_listed_in_json() -> None:
+    assert ApiSettings.from_environment(API).networks == ("statements",)
+    assert ApiSettings.from_environment(API | {"CLARION_NETWORKS": "[]"}).networks == ()
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "none", "ES512"])

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from clarion.decisions import Wanted
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
+from clarion.networks.statements.rules import key_of
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32
@@ -46,9 +46,9 @@ def test_the_documents_walk_through(client: Any, register: Callable[..., str]) -
 def test_a_subscription_says_what_it_was_registered_with(client: Any, field: str, notify_type: str) -> None:
     token = uuid4().hex * 2
     assert client("POST", "/v1/subscriptions", {field: notify_type, "token": token}).status == 201
-    [told] = client("GET", "/v1/subscriptions").json
-    told.pop("subscription_id")
-    assert told == {"notificationType": notify_type, "token": token, "status": "active", "rules": []}
+    [listed] = client("GET", "/v1/subscriptions").json
+    listed.pop("subscription_id")
+    assert listed == {"notificationType": notify_type, "token": token, "status": "active", "rules": []}
 
 
 def test_a_device_token_is_the_same_in_either_case_with_or_without_0x(client: Any, register: Any) -> None:
@@ -105,12 +105,12 @@ def test_a_rule_whose_notify_type_a_post_changes_is_reported_as_added_only(clien
     sid = register(client)
     client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1), rule(A, T2)]})
     emitted = Emitted()
-    client.room = replace(client.room, events=emitted)
+    client.worker = replace(client.worker, events=emitted)
     client("POST", RULES, {"subscription_id": sid, "rules": [rule(A, T1) | {"notify_type": "voip"}]})
     [event] = emitted.events
     assert isinstance(event, RulesChanged)
-    voip = RuleRef(sender_pubkey=bytes.fromhex(A), topic=bytes.fromhex(T1), push_type=Wanted.CALL)
-    assert (event.change, event.rules) == ("added", (voip,))
+    voip = RuleRef(key=key_of(bytes.fromhex(A), bytes.fromhex(T1)), condition=b"voip")
+    assert (event.network, event.change, event.rules) == ("statements", "added", (voip,))
 
 
 def test_a_post_gives_an_existing_rule_another_notify_type(client: Any, register: Any) -> None:

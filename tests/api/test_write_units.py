@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from api.room import Room
-from clarion.erasing import erase_dead
+from api.worker import Worker
+from clarion.cleanup import erase_dead
 from clarion.tables import Quota, Rule, Subscription, Token
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
@@ -41,10 +41,10 @@ class Meter:
 
 
 @contextmanager
-def metered(room: Room) -> Iterator[Meter]:
+def metered(worker: Worker) -> Iterator[Meter]:
     meter = Meter()
     connections = {model._get_connection().connection for model in (Subscription, Token, Rule, Quota)}
-    clients = {connection.client for connection in connections | {room.connection}}
+    clients = {connection.client for connection in connections | {worker.connection}}
     for client in clients:
         client.meta.events.register("before-parameter-build.dynamodb", meter)
     yield meter
@@ -62,39 +62,39 @@ def rules(first: int, end: int) -> list[dict[str, str]]:
     return [{"sender_pubkey": "ab" * 32, "topic": f"{n:064x}"} for n in range(first, end)]
 
 
-def test_registering_costs_what_the_docs_say(client: Any, register: Any, room: Room, documented: Any) -> None:
-    with metered(room) as meter:
+def test_registering_costs_what_the_docs_say(client: Any, register: Any, worker: Worker, documented: Any) -> None:
+    with metered(worker) as meter:
         register(client)
     assert meter.units == documented["register a subscription"]
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 10_000])
 def test_a_first_rule_set_costs_what_the_docs_say(
-    client: Any, register: Callable[..., str], room: Room, documented: Any, size: int
+    client: Any, register: Callable[..., str], worker: Worker, documented: Any, size: int
 ) -> None:
     sid = register(client)
-    with metered(room) as meter:
+    with metered(worker) as meter:
         assert client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, size)}).status == 204
     assert meter.units == documented[f"PUT {size:,} rules, the first time"]
 
 
-def test_single_rules_cost_what_the_docs_say(client: Any, register: Any, room: Room, documented: Any) -> None:
+def test_single_rules_cost_what_the_docs_say(client: Any, register: Any, worker: Worker, documented: Any) -> None:
     body = {"subscription_id": register(client), "rules": rules(0, 1)}
     for method in ("POST", "DELETE"):
-        with metered(room) as meter:
+        with metered(worker) as meter:
             client(method, RULES, body)
         assert meter.units == documented[f"{method} 1 rule"]
 
 
 def test_replacing_all_costs_the_removal_of_the_old_rules_too(
-    client: Any, register: Any, room: Room, documented: Any
+    client: Any, register: Any, worker: Worker, documented: Any
 ) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
-    with metered(room) as meter:
+    with metered(worker) as meter:
         client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
     assert meter.units == documented["PUT the same rules again"]
-    with metered(room) as meter:
+    with metered(worker) as meter:
         client("PUT", RULES, {"subscription_id": sid, "rules": rules(150, 300)})
-        erase_dead(room.connection, sid, through=0)
+        erase_dead(worker.connection, sid, through=0)
     assert meter.units == documented["PUT 150 rules instead of 150 others"]

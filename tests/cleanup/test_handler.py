@@ -11,18 +11,20 @@ from pynamodb.connection import Connection
 from clarion import generations, subscriptions, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.rulesets import RuleSet, RuleSets
+from clarion.networks import STATEMENTS
+from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import Rule, Subscription, Token
-from clarion.tokens import declare_dead
+from clarion.tokens import Death, declare_dead
 from cleanup import handler as cleanup
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-CLIENT = b"c" * 32
-MANY: RuleSet = {number.to_bytes(64): None for number in range(150)}
-FEW: RuleSet = {number.to_bytes(64): None for number in range(500, 520)}
+OWNER = Owner(STATEMENTS, b"c" * 32)
+NOW = RequestContext(now=1)
+MANY: RuleSet = {number.to_bytes(65): b"" for number in range(150)}
+FEW: RuleSet = {number.to_bytes(65): b"" for number in range(500, 520)}
 
 
 class Context:
@@ -44,7 +46,7 @@ class Requests:
         self.rule_sets = RuleSets(connection, limit=1000, request_cleanup=self.queue.send_claim)
 
     def subscription(self) -> str:
-        row = subscriptions.register(self.connection, Registration(CLIENT, Channel.FCM, str(uuid4())), now=1)
+        row = subscriptions.register(self.connection, Registration(*OWNER, Channel.FCM, str(uuid4())), now=1)
         assert isinstance(row, Subscription)
         return row.subscription_id
 
@@ -76,11 +78,11 @@ def stored(sid: str) -> int:
 
 
 def in_index(rules: RuleSet) -> int:
-    return sum(1 for pair in rules for _ in Rule.by_key.query(pair))
+    return sum(1 for key in rules for _ in Rule.by_key.query(key))
 
 
 def replace(requests: Requests, sid: str, rules: RuleSet) -> None:
-    requests.rule_sets.replace(sid, CLIENT, rules, now=1)
+    requests.rule_sets.replace(sid, OWNER, rules, NOW)
 
 
 def test_the_rules_of_a_dead_token_leave_the_index(requests: Requests) -> None:
@@ -88,7 +90,7 @@ def test_the_rules_of_a_dead_token_leave_the_index(requests: Requests) -> None:
     for each in (sid, other):
         replace(requests, each, FEW)
     requests.queue.send([sid])
-    assert declare_dead(requests.connection, Subscription.get(sid), reason="gone", gone_since=None, now=1)
+    assert declare_dead(requests.connection, Subscription.get(sid), Death("gone", at=1))
     assert in_index(FEW) == 40
     assert requests.deliver() == []
     assert (stored(sid), stored(other), in_index(FEW)) == (0, 20, 20)
@@ -116,14 +118,14 @@ def test_what_an_interrupted_put_wrote_goes(
     with monkeypatch.context() as patch:
         patch.setattr("clarion.rulesets.flip", crash)
         with pytest.raises(KeyboardInterrupt):
-            replace(requests, sid, {number.to_bytes(64): None for number in range(1000, 1200)})
+            replace(requests, sid, {number.to_bytes(65): b"" for number in range(1000, 1200)})
     assert stored(sid) == len(before) + 200
-    replace(requests, sid, {**before, bytes(63) + b"\xff": None})
+    replace(requests, sid, {**before, bytes(64) + b"\xff": b""})
     assert requests.deliver() == []
     assert stored(sid) == len(before) + 1
-    found = requests.rule_sets.read(sid, CLIENT)
+    found = requests.rule_sets.read(sid, OWNER)
     assert isinstance(found, tuple)
-    assert found[1].keys() == {*before, bytes(63) + b"\xff"}
+    assert found[1].keys() == {*before, bytes(64) + b"\xff"}
 
 
 def test_the_old_set_goes_if_a_put_ends_before_it_is_erased(requests: Requests) -> None:
@@ -149,8 +151,8 @@ def test_a_set_that_is_being_written_is_left_alone(requests: Requests, monkeypat
     requests.queue.send([sid], int(Subscription.get(sid).revision))
     requests.rule_sets._request_cleanup = lambda *_: None
     monkeypatch.setattr("clarion.rulesets.flip", flip)
-    replace(requests, sid, {number.to_bytes(64): None for number in range(1000, 1200)})
-    found = requests.rule_sets.read(sid, CLIENT)
+    replace(requests, sid, {number.to_bytes(65): b"" for number in range(1000, 1200)})
+    found = requests.rule_sets.read(sid, OWNER)
     assert isinstance(found, tuple)
     assert len(found[1]) == 200
 
@@ -159,7 +161,7 @@ def test_the_rules_of_a_removed_subscription_go(requests: Requests) -> None:
     sid = requests.subscription()
     replace(requests, sid, MANY)
     requests.queue.send([sid])
-    subscriptions.remove(requests.connection, [sid], CLIENT)
+    subscriptions.remove(requests.connection, [sid], OWNER)
     assert requests.deliver() == []
     assert stored(sid) == 0
 

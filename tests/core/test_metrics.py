@@ -6,7 +6,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from clarion.metrics import NAMESPACE, metrics_of
 
 
-def test_every_line_names_the_room_and_its_deployment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_line_names_the_component_and_its_deployment(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = metrics_of("match", "blue")
     for _ in range(150):  # more of one metric than fit into one line
         metrics.add_metric("latency", MetricUnit.Milliseconds, 1)
@@ -22,7 +22,7 @@ def test_every_line_names_the_room_and_its_deployment(capsys: pytest.CaptureFixt
         assert (line["service"], line["stage"]) == ("match", "blue")
 
 
-def test_rooms_in_one_process_do_not_count_for_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_components_in_one_process_do_not_count_for_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     match, dispatch = metrics_of("match", "blue"), metrics_of("dispatch", "green")
     match.add_metric("leaders", MetricUnit.Count, 1)
     dispatch.add_metric("latency", MetricUnit.Milliseconds, 1)

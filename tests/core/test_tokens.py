@@ -8,8 +8,9 @@ from pynamodb.exceptions import TransactWriteError
 from clarion import tables
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
+from clarion.networks import STATEMENTS
 from clarion.tables import Subscription, Token
-from clarion.tokens import declare_dead, token_hash
+from clarion.tokens import Death, declare_dead, token_hash
 
 CREATED_AT = 1_000_000
 NOW = 9_000_000
@@ -21,41 +22,47 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
-        tables.bind("")
+        connection = tables.bind("")
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         Token.create_table(billing_mode="PAY_PER_REQUEST")
-        yield Connection()
+        yield connection
 
 
-@pytest.fixture
-def tried(connection: Connection) -> Subscription:
-    subscription = Subscription(
-        "a-subscription",
+TOKEN = "a1" * 32
+
+
+def subscribe(name: str, network: str = STATEMENTS, *, created_at: int = CREATED_AT) -> Subscription:
+    row = Subscription(
+        name,
         client_id=b"c" * 32,
+        network=network,
         channel="apns",
-        token="a1" * 32,
+        token=TOKEN,
         status="active",
         generation=1,
         rule_count=0,
         revision=0,
-        created_at=CREATED_AT,
-        updated_at=CREATED_AT,
+        created_at=created_at,
+        updated_at=created_at,
     )
-    subscription.save()
-    owner = Token(token_hash(Channel.APNS, subscription.token))
-    owner.subscription_id, owner.client_id = subscription.subscription_id, subscription.client_id
-    owner.save()
-    return Subscription.get(subscription.subscription_id)
+    row.save()
+    Token(token_hash(Channel.APNS, TOKEN), network, subscription_id=name, client_id=row.client_id).save()
+    return Subscription.get(name)
+
+
+@pytest.fixture
+def tried(connection: Connection) -> Subscription:
+    return subscribe("a-subscription")
 
 
 def _token_is_taken(subscription: Subscription) -> bool:
-    return Token.count(token_hash(Channel.APNS, subscription.token)) == 1
+    return Token.count(token_hash(Channel.APNS, TOKEN), Token.holder == subscription.network) == 1
 
 
 def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
     connection: Connection, tried: Subscription
 ) -> None:
-    assert declare_dead(connection, tried, reason="Unregistered", gone_since=CREATED_AT, now=NOW)
+    assert declare_dead(connection, tried, Death("Unregistered", NOW, since=CREATED_AT))
 
     tried.refresh()
     assert (tried.status, tried.status_reason, tried.updated_at) == (SubscriptionStatus.INVALID, "Unregistered", NOW)
@@ -64,7 +71,7 @@ def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
 
 
 def test_a_token_registered_after_the_providers_timestamp_lives(connection: Connection, tried: Subscription) -> None:
-    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=CREATED_AT - 1, now=NOW)
+    assert not declare_dead(connection, tried, Death("Unregistered", NOW, since=CREATED_AT - 1))
 
     tried.refresh()
     assert tried.status == SubscriptionStatus.ACTIVE
@@ -74,15 +81,15 @@ def test_a_token_registered_after_the_providers_timestamp_lives(connection: Conn
 def test_a_token_that_is_no_longer_the_one_tried_lives(connection: Connection, tried: Subscription) -> None:
     Subscription(tried.subscription_id).update([Subscription.token.set("b2" * 32)])
 
-    assert not declare_dead(connection, tried, reason="BadDeviceToken", gone_since=None, now=NOW)
+    assert not declare_dead(connection, tried, Death("BadDeviceToken", NOW))
 
     tried.refresh()
     assert tried.status == SubscriptionStatus.ACTIVE
 
 
 def test_declaring_twice_changes_nothing_more(connection: Connection, tried: Subscription) -> None:
-    assert declare_dead(connection, tried, reason="BadDeviceToken", gone_since=None, now=NOW)
-    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW + 1)
+    assert declare_dead(connection, tried, Death("BadDeviceToken", NOW))
+    assert not declare_dead(connection, tried, Death("Unregistered", NOW + 1))
 
     tried.refresh()
     assert tried.status_reason == "BadDeviceToken"
@@ -91,7 +98,7 @@ def test_declaring_twice_changes_nothing_more(connection: Connection, tried: Sub
 def test_a_subscription_that_is_gone_is_not_brought_back(connection: Connection, tried: Subscription) -> None:
     tried.delete()
 
-    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+    assert not declare_dead(connection, tried, Death("Unregistered", NOW))
 
     assert Subscription.count(tried.subscription_id) == 0
 
@@ -99,11 +106,11 @@ def test_a_subscription_that_is_gone_is_not_brought_back(connection: Connection,
 def test_a_token_freed_for_another_subscription_is_not_taken_from_it(
     connection: Connection, tried: Subscription
 ) -> None:
-    newer = Token(token_hash(Channel.APNS, tried.token))
-    newer.subscription_id, newer.client_id = "another", b"d" * 32
+    key = token_hash(Channel.APNS, tried.token)
+    newer = Token(key, STATEMENTS, subscription_id="another", client_id=b"d" * 32)
     newer.save()
 
-    assert not declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+    assert not declare_dead(connection, tried, Death("Unregistered", NOW))
 
     assert _token_is_taken(tried)
 
@@ -115,20 +122,62 @@ def _calls(connection: Connection) -> list[str]:
     return called
 
 
-def test_a_death_is_one_transaction_without_any_read(connection: Connection, tried: Subscription) -> None:
-    called = _calls(Subscription._get_connection().connection)
-    called_by_transactions = _calls(connection)
+def test_a_death_is_one_query_for_other_holders_and_one_transaction(
+    connection: Connection, tried: Subscription
+) -> None:
+    called = _calls(connection)
 
-    assert declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+    assert declare_dead(connection, tried, Death("Unregistered", NOW))
 
-    assert (called, called_by_transactions) == ([], ["TransactWriteItems"])
+    assert called == ["Query", "TransactWriteItems"]
+
+
+def test_a_dead_token_ends_the_subscriptions_of_all_its_holders(connection: Connection, tried: Subscription) -> None:
+    other = subscribe("of-another-network", "another-network")
+    requested: list[list[str]] = []
+
+    ended = declare_dead(connection, tried, Death("Unregistered", NOW), request_cleanup=requested.append)
+
+    assert [(row.subscription_id, row.status) for row in ended] == [
+        ("of-another-network", "invalid"),
+        ("a-subscription", "invalid"),
+    ]
+    assert requested == [["of-another-network", "a-subscription"]]
+    assert Token.count(token_hash(Channel.APNS, TOKEN)) == 0
+    other.refresh()
+    assert other.status_reason == "Unregistered"
+
+
+def test_another_holder_that_registered_after_the_providers_timestamp_lives(
+    connection: Connection, tried: Subscription
+) -> None:
+    later = subscribe("made-later", "another-network", created_at=CREATED_AT + 10)
+
+    ended = declare_dead(connection, tried, Death("Unregistered", NOW, since=CREATED_AT))
+
+    assert [row.subscription_id for row in ended] == ["a-subscription"]
+    later.refresh()
+    assert later.status == SubscriptionStatus.ACTIVE
+    assert _token_is_taken(later)
+
+
+def test_a_holder_whose_subscription_has_another_token_by_now_lives(
+    connection: Connection, tried: Subscription
+) -> None:
+    changed = subscribe("changed", "another-network")
+    changed.update([Subscription.token.set("b2" * 32)])
+
+    ended = declare_dead(connection, tried, Death("Unregistered", NOW))
+
+    assert [row.subscription_id for row in ended] == ["a-subscription"]
+    changed.refresh()
+    assert changed.status == SubscriptionStatus.ACTIVE
 
 
 def test_the_row_that_was_tried_is_left_as_it_was_read(connection: Connection, tried: Subscription) -> None:
     """Several pushes of one batch share it."""
-    ended = declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+    [ended] = declare_dead(connection, tried, Death("Unregistered", NOW))
 
-    assert ended
     assert (ended.status, ended.client_id, tried.status) == ("invalid", tried.client_id, "active")
 
 
@@ -145,18 +194,17 @@ def _change_before_each_write(connection: Connection, subscription_id: str, time
 def test_a_death_outlasts_changes_in_between(connection: Connection, tried: Subscription) -> None:
     _change_before_each_write(connection, tried.subscription_id, times=2)
 
-    ended = declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+    [ended] = declare_dead(connection, tried, Death("Unregistered", NOW))
 
-    assert ended
     assert ended.revision == 3
     assert not _token_is_taken(tried)
 
 
-def test_a_death_that_could_not_be_recorded_is_no_silence(connection: Connection, tried: Subscription) -> None:
+def test_a_death_that_could_not_be_recorded_raises(connection: Connection, tried: Subscription) -> None:
     _change_before_each_write(connection, tried.subscription_id, times=100)
 
     with pytest.raises(TransactWriteError):
-        declare_dead(connection, tried, reason="Unregistered", gone_since=None, now=NOW)
+        declare_dead(connection, tried, Death("Unregistered", NOW))
 
     tried.refresh()
     assert tried.status == SubscriptionStatus.ACTIVE

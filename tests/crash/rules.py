@@ -8,18 +8,18 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion import tables
-from clarion.erasing import erase_dead
+from clarion.cleanup import erase_dead
 from clarion.networks import STATEMENTS
-from clarion.rulesets import TRANSACTION_RULES, RuleSet, RuleSets, Unchanged
+from clarion.rulesets import TRANSACTION_RULES, Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.tables import Rule, Subscription
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX
 
-OLD: RuleSet = {bytes([number]) * 64: None for number in range(3)}
-FEW: RuleSet = {bytes([number]) * 64: None for number in range(2, 32)}
+OLD: RuleSet = {bytes([number]) * 65: b"" for number in range(3)}
+FEW: RuleSet = {bytes([number]) * 65: b"" for number in range(2, 32)}
 """Shares a rule with the old set; one transaction is enough."""
-MANY: RuleSet = {bytes([number]) * 64: None for number in range(2, 3 + TRANSACTION_RULES)}
+MANY: RuleSet = {bytes([number]) * 65: b"" for number in range(2, 3 + TRANSACTION_RULES)}
 """Takes a generation of its own, and four requests to write."""
 
 
@@ -35,11 +35,11 @@ class Replacement:
     def __post_init__(self) -> None:
         self._claims: list[int] = []
         self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=self._note_claim, sleep=lambda _: None)
-        self._name, self._client_id = str(uuid4()), uuid4().bytes * 2
+        self._name, self._owner = str(uuid4()), Owner(STATEMENTS, uuid4().bytes * 2)
         Subscription(
             self._name,
-            client_id=self._client_id,
-            network=STATEMENTS,
+            client_id=self._owner.client_id,
+            network=self._owner.network,
             channel="apns",
             token="a-token",
             status="active",
@@ -77,7 +77,7 @@ class Replacement:
         self._claims.append(claim)
 
     def _replace(self, rules: RuleSet) -> object:
-        return self._rule_sets.replace(self._name, self._client_id, rules, now=NOW)
+        return self._rule_sets.replace(self._name, self._owner, rules, RequestContext(NOW))
 
     def _in_force(self) -> RuleSet:
         """As match would see it."""

@@ -8,8 +8,8 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pydantic import ValidationError
 
-from api import origin
-from api.problems import TYPE_PREFIX, Kind
+from api.app import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
+from api.problems import TYPE_PREFIX, ProblemKind
 from infra.config import EnvironmentConfig
 from infra.edge import ORIGIN_HEADER, REFUSAL
 from infra.environments import DEV, EMULATOR, PROD
@@ -40,11 +40,11 @@ def test_an_address_is_refused_beyond_its_requests_in_a_minute_and_told_how_long
     assert answer["ResponseCode"] == 429
     assert answer["ResponseHeaders"] == [{"Name": "Retry-After", "Value": "60"}]
     body = limits["CustomResponseBodies"][answer["CustomResponseBodyKey"]]["Content"]
-    assert json.loads(body)["type"] == f"{TYPE_PREFIX}{Kind.TOO_MANY_REQUESTS.slug}"
+    assert json.loads(body)["type"] == f"{TYPE_PREFIX}{ProblemKind.TOO_MANY_REQUESTS.slug}"
 
 
 def test_a_refusal_is_worded_as_the_api_words_its_own() -> None:
-    kind = Kind.TOO_MANY_REQUESTS
+    kind = ProblemKind.TOO_MANY_REQUESTS
     assert REFUSAL["type"] == TYPE_PREFIX + kind.slug
     assert (REFUSAL["title"], REFUSAL["status"]) == (kind.title, kind.status)
 
@@ -94,7 +94,7 @@ def test_the_api_is_told_by_a_secret_that_is_in_no_template(prod: Template, dist
     (origin_of_all,) = distribution["Origins"]
     (header,) = origin_of_all["OriginCustomHeaders"]
     value = json.dumps(header["HeaderValue"])
-    assert header["HeaderName"] == ORIGIN_HEADER == origin.HEADER
+    assert header["HeaderName"] == ORIGIN_HEADER == ORIGIN_HEADER_OF_API
     assert "{{resolve:secretsmanager:" in value
     assert ":SecretString:secret::}}" in value
     (secret,) = [name for name in prod.find_resources("AWS::SecretsManager::Secret") if "Origin" in name]

@@ -11,7 +11,7 @@ from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.channels import CHANNELS, Provider
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
-from cleanup.settings import CleanupSettings
+from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.environments import PROD
 from infra.options import Allowance, Config, Following, Matching, stub_names

@@ -7,8 +7,9 @@ from aws_cdk.assertions import Match, Template
 from pynamodb.models import Model
 
 from api import openapi
-from api.app import app
+from api.app import resolver
 from clarion.channels import CHANNELS
+from clarion.networks import STATEMENTS
 from clarion.tables import MODELS, table_name
 from infra.environments import PROD
 from tests.infra.templates import properties
@@ -221,7 +222,7 @@ def test_every_route_asks_the_authorizer_but_those_that_lead_to_a_token_or_tell_
 
 
 def test_the_gateway_knows_every_route_of_the_api(prod: Template) -> None:
-    described = openapi.document(app)["paths"]
+    described = openapi.document(resolver((STATEMENTS,)))["paths"]
     wanted = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
     routed = {route["RouteKey"] for route in properties(prod, "AWS::ApiGatewayV2::Route")}
     assert routed - wanted == {"GET /openapi.json", "$default"}

@@ -1,14 +1,27 @@
-"""Requests to erase rules that are out of force: whoever ends or replaces rules sends one before it does.
+"""Erasing rules that are out of force: the request, and what it comes to.
 
-The queue delivers a message after a delay that is longer than any request runs. By then the tables say which rules
-are dead, so a crash of the sender leaves nothing behind, and a message sent in vain erases nothing.
+    who ends or replaces rules ──▶ CleanupMessage ──▶ queue, whose delay is longer ──▶ erase_dead
+    (first the message, then the write)               than any request runs
+
+By the time a message is delivered the tables say which rules are dead. So a crash of the sender leaves nothing behind,
+and a message sent in vain erases nothing.
+
+Claims only grow, and only a younger claim is put in force, so every generation below the current one is dead and safe
+to erase, and so is one above it whose request has ended. See `clarion.rulesets` for how a generation comes into force.
 """
 
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from itertools import batched
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from pynamodb.connection import Connection
+from pynamodb.expressions.condition import Condition
+
+from clarion.generations import BATCH, NEVER, batch_write, prefix
 from clarion.messages import CleanupMessage
+from clarion.tables import Rule, Subscription
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -27,3 +40,40 @@ class CleanupQueue:
     def send_claim(self, subscription_id: str, claim: int) -> None:
         """For `RuleSets`: what may be left of a set that is about to be written."""
         self.send([subscription_id], claim)
+
+
+def erase_dead(connection: Connection, subscription_id: str, through: int, *, until: float = NEVER) -> bool:
+    """Delete the rules that can't come into force any more; False if time ran out.
+
+    Those are all rules of a subscription that is gone; otherwise, all generations below the current one, and those
+    above it up to `through`, a claim whose request has ended. `until` is in seconds of the monotonic clock.
+    """
+    row = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    if row is None:
+        return erase(connection, subscription_id, until=until)
+    current = int(row.generation)
+    dead = [_generations(0, current)]
+    if through > current:
+        dead.append(_generations(current + 1, through + 1))
+    return all(erase(connection, subscription_id, which, until=until) for which in dead)
+
+
+def erase(
+    connection: Connection, subscription_id: str, which: Condition | None = None, *, until: float = NEVER
+) -> bool:
+    """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
+    found = Rule.query(subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"])
+    for batch in batched(found, BATCH, strict=False):
+        if time.monotonic() > until:
+            return False
+        batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
+    return True
+
+
+def _key(rule: Rule) -> dict[str, dict[str, Any]]:
+    return {"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}}
+
+
+def _generations(first: int, end: int) -> Condition:
+    """From `first` up to, but without, `end`: no key is as short as a bare generation."""
+    return Rule.rule_key.between(prefix(first), prefix(end))

@@ -1,10 +1,25 @@
 """The generations of a subscription's rules: one is claimed, written, and then put in force by one conditional write."""
 
-from pynamodb.exceptions import UpdateError
+import math
+import random
+import time
+from typing import Any
+
+from botocore.exceptions import ClientError
+from pynamodb.connection import Connection
+from pynamodb.exceptions import PutError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from clarion.tables import GENERATION_BYTES, Subscription, refused
+from clarion.tables import GENERATION_BYTES, Rule, Subscription, refused
+
+BATCH = 25
+"""The most items of one BatchWriteItem."""
+ATTEMPTS = 8
+BACKOFF_SECONDS = 0.02
+NEVER = math.inf
+"""A deadline for who has all the time there is."""
+THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 
 
 def prefix(generation: float) -> bytes:
@@ -35,6 +50,30 @@ def flip(
     return flipped or _update(
         subscription_id, Subscription.updated_at.set(now), condition=Subscription.generation == claim
     )
+
+
+def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
+    """Write or delete at most `BATCH` rules, as BatchWriteItem takes them; raise `PutError` if some were not.
+
+    DynamoDB hands back what it had no capacity for, or refuses all: a partition has 1,000 units a second.
+    """
+    table = Rule.Meta.table_name
+    left = {table: requests}
+    for attempt in range(ATTEMPTS):
+        try:
+            left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in THROTTLED:
+                raise
+        if not left:
+            return
+        time.sleep(back_off(attempt))
+    raise PutError(f"{len(left[table])} rules were not written")
+
+
+def back_off(attempt: int) -> float:
+    """Seconds until the next attempt, spread so that rivals part."""
+    return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
 
 
 def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:

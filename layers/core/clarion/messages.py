@@ -232,7 +232,7 @@ class CommandMessage(Message):
 
 
 class CleanupMessage(Message):
-    """A request to erase rules that are out of force, sent before they are. `clarion.erasing.erase_dead` handles it.
+    """A request to erase rules that are out of force, sent before they are. `clarion.cleanup.erase_dead` handles it.
 
     `through` is the last generation whose request has ended by the time the message is delivered; 0 names none.
     """

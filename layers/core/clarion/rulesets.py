@@ -9,7 +9,7 @@ works out what is to be added and removed, and commits that on condition that `r
                      flip `generation` and `rule_count` by one conditional write
 
 Rules of another generation are not in force, be they replaced or left by a crash. Before anything is written under a
-claim, a clean-up is requested, which erases them once the request has ended: see `clarion.erasing`.
+claim, a clean-up is requested, which erases them once the request has ended: see `clarion.cleanup`.
 
 A dead token puts an empty generation in force, in the transaction that marks the subscription invalid; it takes no
 rules after that.
@@ -23,20 +23,21 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import batched
+from typing import NamedTuple
 
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
+from pynamodb.expressions.condition import Condition
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
-from clarion.erasing import ATTEMPTS, BATCH, NEVER, back_off, batch_write
-from clarion.generations import claim_generation, flip, prefix
+from clarion.generations import ATTEMPTS, BATCH, NEVER, back_off, batch_write, claim_generation, flip, prefix
 from clarion.tables import Rule, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
 """What a receiver asks for: keys, each with its condition; see `clarion.networks.Rule`."""
 type RequestCleanup = Callable[[str, int], None]
-"""Called with a subscription and a claimed generation before that is written; see `clarion.erasing.erase_dead`."""
+"""Called with a subscription and a claimed generation before that is written; see `clarion.cleanup.erase_dead`."""
 type Charge = Callable[[int], None]
 """Called with how many rules a large change writes and erases, before it is claimed; what it raises passes through."""
 
@@ -77,22 +78,40 @@ class Changed:
         return int(self.subscription.rule_count)
 
 
+class Owner(NamedTuple):
+    """Whose a subscription is: a client of one network. Another network may know another client by the same bytes."""
+
+    network: str
+    client_id: bytes
+
+    def owns(self, row: Subscription) -> bool:
+        return (row.network, row.client_id) == self
+
+
 def _free(_: int) -> None:
     """Charge nothing."""
 
 
-def owned(subscription_id: str, client_id: bytes) -> Subscription | None:
-    """The client's subscription as it is now; None if there is none or it is somebody else's."""
+class RequestContext(NamedTuple):
+    """What each change takes from the request that asks for it.
+
+    `now` is in UNIX milliseconds, `until` by the monotonic clock, in seconds: nothing is begun after it. A change of
+    more than `TRANSACTION_RULES` rules asks `charge` first.
+    """
+
+    now: int
+    until: float = NEVER
+    charge: Charge = _free
+
+
+def owned(subscription_id: str, owner: Owner) -> Subscription | None:
+    """The owner's subscription as it is now; None if there is none or it is somebody else's."""
     found = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
-    return found if found and found.client_id == client_id else None
+    return found if found and owner.owns(found) else None
 
 
 class RuleSets:
-    """Reads and changes rule sets of up to `limit` rules.
-
-    Every `now` is in UNIX milliseconds, every `until` by the monotonic clock, in seconds: nothing is begun after it.
-    A change of more than `TRANSACTION_RULES` rules asks `charge` first.
-    """
+    """Reads and changes rule sets of up to `limit` rules."""
 
     def __init__(
         self,
@@ -110,32 +129,25 @@ class RuleSets:
     def read(
         self,
         subscription_id: str,
-        client_id: bytes,
+        owner: Owner,
         *,
         after: bytes | None = None,
         limit: int | None = None,
         until: float = NEVER,
     ) -> tuple[Subscription, RuleSet] | Unchanged:
         """A subscription with its rules, as both were at one moment; at most `limit` of those that follow `after`."""
-        for row in self._attempts(subscription_id, client_id, until):
+        for row in self._attempts(subscription_id, owner, until):
             rules = _in_generation(row, after, limit)
             if _still(row):
                 return row, rules
-        return _given_up(subscription_id, client_id)
+        return _given_up(subscription_id, owner)
 
-    def replace(  # noqa: PLR0913 - each by name
-        self,
-        subscription_id: str,
-        client_id: bytes,
-        rules: RuleSet,
-        *,
-        now: int,
-        until: float = NEVER,
-        charge: Charge = _free,
+    def replace(
+        self, subscription_id: str, owner: Owner, rules: RuleSet, request: RequestContext
     ) -> Changed | Unchanged:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         claim = None
-        for row in self._attempts(subscription_id, client_id, until):
+        for row in self._attempts(subscription_id, owner, request.until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
             if len(rules) > self._limit:
@@ -144,27 +156,19 @@ class RuleSets:
                 return Unchanged.SUPERSEDED
             known = _in_generation(row)
             added, removed = dict(rules.items() - known.items()), dict(known.items() - rules.items())
-            if len(added | removed) <= TRANSACTION_RULES and (after := self._transact(row, added, removed, now)):
+            if len(added | removed) <= TRANSACTION_RULES and (
+                after := self._transact(row, added, removed, request.now)
+            ):
                 return Changed(after, added, removed)
-            charge(len(rules) + int(row.rule_count))
-            mine = (Subscription.client_id == client_id) & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-            claim = claim_generation(subscription_id, mine)
-            if claim and (after := self._replace_all(subscription_id, claim, rules, now, until)):
+            request.charge(len(rules) + int(row.rule_count))
+            claim = claim_generation(subscription_id, _active(owner))
+            if claim and (after := self._replace_all(subscription_id, claim, rules, request)):
                 return Changed(after, added, removed, anew=rules)
-        return _given_up(subscription_id, client_id)
+        return _given_up(subscription_id, owner)
 
-    def add(  # noqa: PLR0913 - each by name
-        self,
-        subscription_id: str,
-        client_id: bytes,
-        rules: RuleSet,
-        *,
-        now: int,
-        until: float = NEVER,
-        charge: Charge = _free,
-    ) -> Changed | Unchanged:
+    def add(self, subscription_id: str, owner: Owner, rules: RuleSet, request: RequestContext) -> Changed | Unchanged:
         """Put `rules` in force beside the others; one that is in force already takes the condition, if one is given."""
-        for row in self._attempts(subscription_id, client_id, until):
+        for row in self._attempts(subscription_id, owner, request.until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
             known = _in_force(row, rules)
@@ -177,54 +181,45 @@ class RuleSets:
             if row.rule_count + len(added) - len(changed_condition) > self._limit:
                 if _still(row):
                     return Unchanged.TOO_MANY
-            elif changed := self._commit(row, added, changed_condition, now=now, until=until, charge=charge):
+            elif changed := self._commit(row, added, changed_condition, request):
                 return changed
-        return _given_up(subscription_id, client_id)
+        return _given_up(subscription_id, owner)
 
-    def discard(  # noqa: PLR0913 - each by name
-        self,
-        subscription_id: str,
-        client_id: bytes,
-        keys: Collection[bytes],
-        *,
-        now: int,
-        until: float = NEVER,
-        charge: Charge = _free,
+    def discard(
+        self, subscription_id: str, owner: Owner, keys: Collection[bytes], request: RequestContext
     ) -> Changed | Unchanged:
         """Put the rules for `keys` out of force; keys without a rule are passed over."""
-        for row in self._attempts(subscription_id, client_id, until):
+        for row in self._attempts(subscription_id, owner, request.until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
-            if changed := self._commit(row, {}, _in_force(row, keys), now=now, until=until, charge=charge):
+            if changed := self._commit(row, {}, _in_force(row, keys), request):
                 return changed
-        return _given_up(subscription_id, client_id)
+        return _given_up(subscription_id, owner)
 
-    def _attempts(self, subscription_id: str, client_id: bytes, until: float) -> Iterator[Subscription]:
+    def _attempts(self, subscription_id: str, owner: Owner, until: float) -> Iterator[Subscription]:
         """The subscription as it is now, again after each lost race; ends if it is not there."""
         for attempt in range(ATTEMPTS):
             if time.monotonic() > until:
                 return
-            row = owned(subscription_id, client_id)
+            row = owned(subscription_id, owner)
             if row is None:
                 return
             yield row
             self._sleep(back_off(attempt))
 
-    def _commit(  # noqa: PLR0913 - each by name
-        self, row: Subscription, added: RuleSet, removed: RuleSet, *, now: int, until: float, charge: Charge
-    ) -> Changed | None:
+    def _commit(self, row: Subscription, added: RuleSet, removed: RuleSet, request: RequestContext) -> Changed | None:
         """Change the rules, unless they have changed since `row` was read."""
         if len(added | removed) <= TRANSACTION_RULES:
-            after = self._transact(row, added, removed, now)
+            after = self._transact(row, added, removed, request.now)
             return Changed(after, added, removed) if after else None
-        charge(2 * int(row.rule_count) + len(added) - len(removed))
+        request.charge(2 * int(row.rule_count) + len(added) - len(removed))
         claim = claim_generation(row.subscription_id, Subscription.revision == row.revision)
         if claim is None:
             return None
         anew = {key: condition for key, condition in _in_generation(row).items() if key not in removed} | added
-        if not self._write(row.subscription_id, claim, anew, until):
+        if not self._write(row.subscription_id, claim, anew, request.until):
             return None
-        after = flip(row.subscription_id, claim, len(anew), now, Subscription.revision == claim)
+        after = flip(row.subscription_id, claim, len(anew), request.now, Subscription.revision == claim)
         return Changed(after, added, removed, anew) if after else None
 
     def _transact(self, row: Subscription, added: RuleSet, removed: RuleSet, now: int) -> Subscription | None:
@@ -254,13 +249,13 @@ class RuleSets:
         return row
 
     def _replace_all(
-        self, subscription_id: str, claim: int, rules: RuleSet, now: int, until: float
+        self, subscription_id: str, claim: int, rules: RuleSet, request: RequestContext
     ) -> Subscription | None:
         """None if a younger claim is in force; it replaced these rules only if it was a replacement too."""
-        if not self._write(subscription_id, claim, rules, until):
+        if not self._write(subscription_id, claim, rules, request.until):
             return None
         youngest, mark = Subscription.generation < claim, Subscription.replaced.set(claim)
-        return flip(subscription_id, claim, len(rules), now, youngest, mark)
+        return flip(subscription_id, claim, len(rules), request.now, youngest, mark)
 
     def _write(self, subscription_id: str, claim: int, rules: RuleSet, until: float) -> bool:
         """Write the whole set under its claimed generation; False if time ran out."""
@@ -273,12 +268,19 @@ class RuleSets:
         return True
 
 
-def _given_up(subscription_id: str, client_id: bytes) -> Unchanged:
-    return Unchanged.CONTENDED if owned(subscription_id, client_id) else Unchanged.NOT_FOUND
+def _active(owner: Owner) -> Condition:
+    """Whether it is the owner's, and takes rules."""
+    owned_by = (Subscription.client_id == owner.client_id) & (Subscription.network == owner.network)
+    active: Condition = owned_by & (Subscription.status == SubscriptionStatus.ACTIVE.value)
+    return active
+
+
+def _given_up(subscription_id: str, owner: Owner) -> Unchanged:
+    return Unchanged.CONTENDED if owned(subscription_id, owner) else Unchanged.NOT_FOUND
 
 
 def _still(row: Subscription) -> bool:
-    now = owned(row.subscription_id, row.client_id)
+    now = owned(row.subscription_id, Owner(row.network, row.client_id))
     return now is not None and now.revision == row.revision
 
 

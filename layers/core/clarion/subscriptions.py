@@ -11,8 +11,8 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.erasing import ATTEMPTS, back_off
-from clarion.rulesets import Unchanged
+from clarion.generations import ATTEMPTS, back_off
+from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import token_hash
 
@@ -31,25 +31,29 @@ class Registration:
     app: str | None = None
     environment: Environment | None = None
 
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.network, self.client_id)
+
 
 @dataclass(frozen=True, slots=True)
 class TokenTaken:
     """Another registration in the same network holds the token; nobody but its owner may learn `subscription_id`."""
 
     subscription_id: str
-    client_id: bytes
+    owner: Owner
 
 
 def register(connection: Connection, registration: Registration, *, now: int) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
     row = _new(registration, now)
     key = token_hash(registration.channel, registration.token)
-    owner = Token(key, row.network, subscription_id=row.subscription_id, client_id=registration.client_id)
+    held = Token(key, row.network, subscription_id=row.subscription_id, client_id=registration.client_id)
     for attempt in range(ATTEMPTS):
         try:
             with TransactWrite(connection=connection) as write:
                 write.save(row, condition=Subscription.subscription_id.does_not_exist())
-                write.save(owner, condition=Token.token_hash.does_not_exist())
+                write.save(held, condition=Token.token_hash.does_not_exist())
         except TransactWriteError as error:
             if not lost_race(error):
                 raise
@@ -65,30 +69,31 @@ def holder(registration: Registration) -> TokenTaken | None:
     """Whose the token is now, in the registration's network."""
     key = token_hash(registration.channel, registration.token), registration.network
     row = next(iter(Token.batch_get([key], consistent_read=True)), None)
-    return TokenTaken(row.subscription_id, row.client_id) if row else None
+    return TokenTaken(row.subscription_id, Owner(row.holder, row.client_id)) if row else None
 
 
-def of_client(client_id: bytes) -> list[Subscription]:
+def of_owner(owner: Owner) -> list[Subscription]:
     """A client's subscriptions by their ids' order; one made in the last moments may still be missing."""
-    ids = [row.subscription_id for row in Subscription.by_client.query(client_id)]
-    return sorted(Subscription.batch_get(ids, consistent_read=True), key=lambda row: row.subscription_id)
+    ids = [row.subscription_id for row in Subscription.by_client.query(owner.client_id)]
+    rows = Subscription.batch_get(ids, consistent_read=True)
+    return sorted((row for row in rows if owner.owns(row)), key=lambda row: row.subscription_id)
 
 
 def remove(
     connection: Connection,
     subscription_ids: Sequence[str],
-    client_id: bytes,
+    owner: Owner,
     *,
     request_cleanup: Callable[[], None] = lambda: None,
 ) -> list[Subscription] | Unchanged:
-    """Remove all of the given subscriptions; none is removed if one isn't the client's.
+    """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
     At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
-    `request_cleanup` is called once they are known to be the client's and before they go, or the caller erases them.
+    `request_cleanup` is called once they are known to be the owner's and before they go, or the caller erases them.
     """
     for attempt in range(ATTEMPTS):
         rows = list(Subscription.batch_get(list(set(subscription_ids)), consistent_read=True))
-        if len(rows) < len(set(subscription_ids)) or any(row.client_id != client_id for row in rows):
+        if len(rows) < len(set(subscription_ids)) or not all(map(owner.owns, rows)):
             return Unchanged.NOT_FOUND
         if attempt == 0:
             request_cleanup()

@@ -23,7 +23,7 @@ def token_hash(channel: Channel, token: str) -> bytes:
 
 
 class Death(NamedTuple):
-    """A provider's word that a token is dead, since `since` if it says so. Instants are UNIX milliseconds."""
+    """A provider's answer that a token is dead, since `since` if it says when. Instants are UNIX milliseconds."""
 
     reason: str
     at: int
@@ -43,8 +43,8 @@ def declare_dead(
     into force: none of its rules counts any more. `request_cleanup` is called with their ids before any is ended.
 
     Nothing of a subscription changes if it has gone, has another token than the one that was tried, is invalid already,
-    no longer owns its token, or was made after `death.since`: then the provider speaks of an earlier life of the same
-    token. Raises `TransactWriteError` if a row changes again and again meanwhile: try later.
+    no longer owns its token, or was made after `death.since`: then the provider means an earlier registration of the
+    same token. Raises `TransactWriteError` if a row changes again and again meanwhile: try later.
 
     Costs one query, for other holders, and one transaction: `tried` is taken for current, and read again only if the
     transaction finds that it isn't.

@@ -9,14 +9,16 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+
+from api.bodies import RequestBody
 from api.settings import DirectPushSettings
-from api.shapes import Platform
-from clarion.decisions import Environment, Wanted
+from clarion.decisions import Environment
 from clarion.networks import FcmMessage
-from clarion.providers.apns import ApnsApp, ApnsPush
+from clarion.providers.apns import ApnsApp, ApnsPush, PushType
 from clarion.providers.credentials import ApnsCredential, ApnsKey, GoogleAccount, GoogleCredential
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.providers.outcomes import Answered
@@ -28,24 +30,68 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 APPLE_TOKEN = re.compile(r"[0-9a-fA-F]{64}")
+DIRECT_DEVICE = r"^[a-zA-Z0-9_\-+/=:]{64,326}$"
+DIRECT_IPHONE = re.compile(r"[0-9a-fA-F]{64,200}")
 CALL_TTL_SECONDS = 60
 ALERT_TTL_SECONDS = MAX_TTL
 """Four weeks at both providers: what FCM keeps at most, and less than APNs' thirty days."""
 WRONG_ENVIRONMENT = "BadDeviceToken"
-"""Apple's word for a token of its other environment."""
+"""What Apple answers to a token of its other environment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    token: str
-    push_id: str
-    message: str
-    voip: bool
-    bundle_id: str | None
+type Platform = Literal["ios", "android"]
+
+
+class DirectMessage(RequestBody):
+    """A direct push, in the words of the API that the apps know."""
+
+    model_config = ConfigDict(title="Notification")
+
+    device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
+    push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
+    platform: Platform | None = Field(default=None, description="told from the token where absent")
+    bundle_id: str | None = Field(
+        default=None,
+        validation_alias="bundlerId",
+        pattern="^[A-Za-z0-9.-]{1,256}$",
+        description="instead of this deployment's app, for an iPhone",
+    )
+    message: str = Field(pattern="^(0[xX])?[0-9a-fA-F]*$", max_length=8192, description="encrypted by the sender")
+    voip: StrictBool | None = Field(default=None, description="a call; a message where absent")
+
+    @property
+    def is_call(self) -> bool:
+        return bool(self.voip)
+
+    @model_validator(mode="after")
+    def _token_of_its_platform(self) -> Self:
+        if self.platform == "ios" and not DIRECT_IPHONE.fullmatch(self.device_token):
+            raise ValueError("deviceToken of an iPhone is hex")
+        return self
+
+
+class DirectError(BaseModel):
+    """`status` and `response` are the provider's."""
+
+    device: str
+    environment: Literal["development", "production"] | None = None
+    status: int | str | None = None
+    response: Any = None
+
+
+class DirectResult(BaseModel):
+    model_config = ConfigDict(title="NotificationResult")
+
+    success: bool
+    platform: Platform
+    sent: int | None = None
+    failed: int | None = None
+    message_id: str | None = Field(default=None, serialization_alias="messageId")
+    errors: list[DirectError] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class DirectAttempt:
     """One attempt at a provider; Apple has two environments, Google one."""
 
     environment: Literal["production", "development"] | None
@@ -78,37 +124,37 @@ class DirectPush:
         apple = {environment: _apple_app(settings, secrets, environment) for environment in Environment}
         return cls(apple, FcmApp(account, name="direct", url=settings.fcm_url), transport)
 
-    def push(self, message: Message, platform: Platform) -> Sequence[Try]:
+    def push(self, message: DirectMessage, platform: Platform) -> Sequence[DirectAttempt]:
         """Every attempt, the one that decided last."""
         if platform == "android":
-            return [Try(None, self._send(self._to_android(message)))]
-        first = Try("production", self._send(self._to_ios(message, Environment.PRODUCTION)))
+            return [DirectAttempt(None, self._send(self._to_android(message)))]
+        first = DirectAttempt("production", self._send(self._to_ios(message, Environment.PRODUCTION)))
         if first.outcome.reason != WRONG_ENVIRONMENT:
             return [first]
-        return [first, Try("development", self._send(self._to_ios(message, Environment.SANDBOX)))]
+        return [first, DirectAttempt("development", self._send(self._to_ios(message, Environment.SANDBOX)))]
 
     def _send(self, push: Push) -> Answered:
         return send(self._transport, [push])[0]
 
-    def _to_ios(self, message: Message, environment: Environment) -> ApnsPush:
+    def _to_ios(self, message: DirectMessage, environment: Environment) -> ApnsPush:
         app = self._apple[environment]
         return ApnsPush(
             app=app,
-            token=message.token,
+            token=message.device_token,
             body=_apns_body(message, app.title),
-            push_type=Wanted.CALL if message.voip else Wanted.ALERT,
+            push_type=PushType.VOIP if message.is_call else PushType.ALERT,
             push_id=str(uuid4()),
-            expiration=0 if message.voip else int(self._clock()) + ALERT_TTL_SECONDS,
+            expiration=0 if message.is_call else int(self._clock()) + ALERT_TTL_SECONDS,
             topic=message.bundle_id,
         )
 
-    def _to_android(self, message: Message) -> FcmPush:
+    def _to_android(self, message: DirectMessage) -> FcmPush:
         data = {"pushType": "chat", "pushId": message.push_id, "message": message.message}
         return FcmPush(
             app=self._google,
-            token=message.token,
+            token=message.device_token,
             message=FcmMessage(data=data, android={"priority": "high"}),
-            ttl=CALL_TTL_SECONDS if message.voip else ALERT_TTL_SECONDS,
+            ttl=CALL_TTL_SECONDS if message.is_call else ALERT_TTL_SECONDS,
         )
 
 
@@ -124,7 +170,7 @@ def _apple_app(settings: DirectPushSettings, secrets: "SecretsManagerClient", en
     )
 
 
-def _apns_body(message: Message, title: str) -> bytes:
-    aps = {} if message.voip else {"alert": {"title": title}, "mutable-content": 1}
+def _apns_body(message: DirectMessage, title: str) -> bytes:
+    aps = {} if message.is_call else {"alert": {"title": title}, "mutable-content": 1}
     body = {"aps": aps, "pushId": message.push_id, "message": message.message}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,119 @@
+"""`/v1/notify`: direct push, for the apps that know it; new ones whitelist instead."""
+
+from collections.abc import Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from api import quotas
+from api.networks.statements.direct import (
+    DirectAttempt,
+    DirectError,
+    DirectMessage,
+    DirectPush,
+    DirectResult,
+    Platform,
+    platform_of,
+)
+from api.openapi import BEARER, answers
+from api.problems import Problem, ProblemKind
+from api.quotas import Rate
+from api.settings import DirectPushSettings
+from api.worker import ApiRequest, current
+from clarion.channels import Channel
+from clarion.networks import STATEMENTS
+from clarion.providers.outcomes import Delivered, Misconfigured
+from clarion.tokens import token_hash
+
+PATH = "/v1/notify"
+
+router = APIGatewayHttpRouter()
+logger = Logger(service="api")
+
+
+@router.post(
+    PATH,
+    summary="Push straight to a token",
+    operation_id="pushDirectly",
+    tags=["direct push"],
+    security=BEARER,
+    responses=answers(
+        HTTPStatus.OK,
+        DirectResult,
+        [
+            ProblemKind.BAD_REQUEST,
+            ProblemKind.MALFORMED,
+            ProblemKind.UNAUTHENTICATED,
+            ProblemKind.DIRECT_PUSH_OFF,
+            ProblemKind.TOO_LARGE,
+            ProblemKind.UNSUPPORTED_MEDIA_TYPE,
+            ProblemKind.TOO_MANY_REQUESTS,
+            ProblemKind.UNAVAILABLE,
+        ],
+    ),
+)
+def notify(body: DirectMessage) -> Response[Any]:
+    """What the provider answers is told as it is: a push that it refuses is a 200 with `success` false."""
+    request = current()
+    settings = request.worker.settings.direct_push
+    client_id = request.owner(STATEMENTS).client_id
+    if settings is None:
+        raise Problem(ProblemKind.DIRECT_PUSH_OFF)
+    platform = body.platform or platform_of(body.device_token)
+    _within_allowances(request, settings, client_id, _address(body, platform))
+    attempts = _service(settings).push(body, platform)
+    if body.bundle_id is None:
+        _check_own_app(attempts[-1], platform)
+    result = _result(attempts, platform, body.device_token)
+    text = result.model_dump_json(by_alias=True, exclude_none=True)
+    return Response(status_code=HTTPStatus.OK, content_type="application/json", body=text)
+
+
+@cache
+def _service(settings: DirectPushSettings) -> DirectPush:
+    """Made at the first push, then kept with its connections."""
+    return DirectPush.open(settings, boto3.client("secretsmanager"))
+
+
+def _address(body: DirectMessage, platform: Platform) -> str:
+    """The hash of the device's token: an iPhone's is the same in either case."""
+    if platform == "ios":
+        return token_hash(Channel.APNS, body.device_token.lower()).hex()
+    return token_hash(Channel.FCM, body.device_token).hex()
+
+
+def _within_allowances(request: ApiRequest, settings: DirectPushSettings, client_id: bytes, address: str) -> None:
+    """The client's, and the address's: whoever makes up clients reaches one phone no more often than that."""
+    now, of_client, of_address = request.worker.now(), settings.pushes_per_minute, settings.pushes_per_token_per_minute
+    detail = f"at most {of_client} pushes a minute"
+    quotas.require(f"pushes:{client_id.hex()}", Rate(of_client, 60), now, detail)
+    detail = f"at most {of_address} pushes a minute to one token, from all its senders"
+    quotas.require(f"pushes_to:{address}", Rate(of_address, 60), now, detail)
+
+
+def _check_own_app(last: DirectAttempt, platform: Platform) -> None:
+    """Only a push to our own app shows a fault of ours: with another's `bundlerId`, the provider refuses the caller."""
+    if isinstance(last.outcome, Misconfigured) and last.outcome.whole_app:
+        logger.error("misconfigured", extra={"platform": platform, "reason": last.outcome.reason})
+        raise Problem(ProblemKind.UNAVAILABLE, "direct push is not set up rightly", headers={"Retry-After": "60"})
+
+
+def _result(attempts: Sequence[DirectAttempt], platform: Platform, token: str) -> DirectResult:
+    last = attempts[-1].outcome
+    if isinstance(last, Delivered):
+        return DirectResult(success=True, platform=platform, sent=1, failed=0, message_id=last.provider_id)
+    errors = [
+        DirectError(
+            device=token,
+            environment=one.environment,
+            status=one.outcome.status or "no answer",
+            response={"reason": one.outcome.reason},
+        )
+        for one in attempts
+    ]
+    return DirectResult(success=False, platform=platform, sent=0, failed=1, errors=errors)

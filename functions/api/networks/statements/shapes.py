@@ -1,0 +1,205 @@
+"""The bodies of requests and answers about subscriptions and their rules.
+
+A rule is a sender and a topic. Its `notify_type`, if there is one, is the rule's condition, in the same letters.
+"""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from api.bodies import Key, RequestBody, at_most
+from api.settings import MOST_RULES
+from clarion.channels import Channel
+from clarion.decisions import Environment, SubscriptionStatus
+from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
+from clarion.rulesets import RuleSet
+from clarion.tables import Subscription
+
+APNS_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})")
+"""Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
+FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
+APP = "^[A-Za-z0-9._-]{1,64}$"
+CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
+"""16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
+MOST_SUBSCRIPTIONS = 50
+"""In one request."""
+
+
+class NotifyType(StrEnum):
+    """How the phone is to present a push; a rule of an FCM subscription may ask for `voip`."""
+
+    ALERT = ALERT.decode()
+    VOIP = CALL.decode()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        return schema | {"title": "PushType"}
+
+
+def _registration_schema(schema: dict[str, Any]) -> None:
+    """What a token looks like depends on its kind, and the kind's field has two spellings."""
+    fields, title = schema["properties"], schema["title"]
+    optional = {name: fields[name] for name in ("app", "environment")}
+    kinds = (([Channel.APNS.value, Channel.VOIP.value], APNS_TOKEN), ([Channel.FCM.value], FCM_TOKEN))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {
+                name: {"type": "string", "enum": kind},
+                "token": fields["token"] | {"pattern": f"^{token.pattern}$"},
+                **optional,
+            },
+            "required": [name, "token"],
+        }
+        for name in ("notificationType", "platform")
+        for kind, token in kinds
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
+def _rule_schema(schema: dict[str, Any]) -> None:
+    """The names are in snake case or in camel case; a mixture is accepted too."""
+    fields, title = schema["properties"], schema["title"]
+    sender, topic, how = (fields[name] for name in ("sender_pubkey", "topic", "notify_type"))
+    shapes = [
+        {
+            "type": "object",
+            "properties": {sender_name: sender, "topic": topic, how_name: how},
+            "required": [sender_name, "topic"],
+        }
+        for sender_name, how_name in (("sender_pubkey", "notify_type"), ("senderPubkey", "notifyType"))
+    ]
+    schema.clear()
+    schema.update(title=title, anyOf=shapes)
+
+
+class NewSubscription(RequestBody):
+    model_config = ConfigDict(json_schema_extra=_registration_schema)
+    spellings = (("notificationType", "platform"),)
+
+    notify_type: Channel = Field(validation_alias=AliasChoices("notificationType", "platform"))
+    token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm")
+    app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
+    environment: Environment | None = Field(
+        default=None, description="where Apple made the token: sandbox for builds of developers"
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _of_its_kind(cls, token: str, info: ValidationInfo) -> str:
+        """Hex becomes lower case without `0x`; a token of Firebase stays as it is."""
+        notify_type = info.data.get("notify_type")
+        pattern = FCM_TOKEN if notify_type is Channel.FCM else APNS_TOKEN
+        found = pattern.fullmatch(token)
+        if notify_type and not found:
+            raise ValueError(f"must be a token of {notify_type}")
+        return found[1].lower() if found and pattern is APNS_TOKEN else token
+
+
+class NewRule(RequestBody):
+    model_config = ConfigDict(json_schema_extra=_rule_schema)
+    spellings = (("sender_pubkey", "senderPubkey"), ("notify_type", "notifyType"))
+
+    sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
+    topic: Key
+    notify_type: NotifyType | None = Field(
+        default=None,
+        validation_alias=AliasChoices("notify_type", "notifyType"),
+        description="how an Android phone is to present the push; iOS subscriptions pass it over",
+    )
+
+    @property
+    def key(self) -> bytes:
+        return key_of(self.sender_pubkey, self.topic)
+
+
+class RulesRemoval(RequestBody):
+    subscription_id: UUID
+    rules: Annotated[list[NewRule], at_most(MOST_RULES)]
+
+    def as_set(self) -> RuleSet:
+        return {rule.key: (rule.notify_type or "").encode() for rule in self.rules}
+
+
+class RulesChange(RulesRemoval):
+    @field_validator("rules")
+    @classmethod
+    def _not_both_ways(cls, rules: list[NewRule]) -> list[NewRule]:
+        """A pair may stand there twice, as some apps send it, but only with the same meaning."""
+        meant = {rule.key: rule.notify_type for rule in rules}
+        for number, rule in enumerate(rules):
+            if meant[rule.key] != rule.notify_type:
+                raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
+        return rules
+
+
+class Removal(RequestBody):
+    subscription_ids: Annotated[list[UUID], at_most(MOST_SUBSCRIPTIONS)] = Field(
+        min_length=1, max_length=MOST_SUBSCRIPTIONS
+    )
+
+
+class Registered(BaseModel):
+    subscription_id: UUID
+
+
+class Added(BaseModel):
+    added: int
+    total_rules: int
+
+
+class Removed(BaseModel):
+    removed: int
+    total_rules: int
+
+
+class RuleShape(BaseModel):
+    sender_pubkey: Key
+    topic: Key
+    notify_type: NotifyType | None = None
+
+    @classmethod
+    def of(cls, key: bytes, condition: bytes) -> Self:
+        sender, topic = split_key(key)
+        return cls(sender_pubkey=sender, topic=topic, notify_type=NotifyType(condition.decode()) if condition else None)
+
+
+class SubscriptionShape(BaseModel):
+    """`statusReason` is the provider's word for why it declared the token dead."""
+
+    subscription_id: UUID
+    notify_type: Channel = Field(serialization_alias="notificationType")
+    token: str = Field(repr=False)
+    app: str | None = None
+    environment: Environment | None = None
+    status: SubscriptionStatus
+    status_reason: str | None = Field(default=None, serialization_alias="statusReason")
+    rules: list[RuleShape]
+
+    @classmethod
+    def of(cls, row: Subscription, rules: RuleSet) -> Self:
+        return cls(
+            subscription_id=UUID(row.subscription_id),
+            notify_type=Channel(row.channel),
+            token=row.token,
+            app=row.app,
+            environment=Environment(row.environment) if row.environment else None,
+            status=SubscriptionStatus(row.status),
+            status_reason=row.status_reason,
+            rules=[RuleShape.of(key, condition) for key, condition in rules.items()],
+        )

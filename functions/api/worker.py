@@ -1,0 +1,122 @@
+"""What the routes work with: settings, tables, the event log and a clock, made once; and the request being answered."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Self
+
+import boto3
+from aws_lambda_powertools.metrics import MetricUnit
+from botocore.config import Config
+from pynamodb.connection import Connection
+
+from api.authorization import SharedSecret
+from api.problems import Problem, ProblemKind
+from api.settings import ApiSettings
+from clarion.cleanup import CleanupQueue
+from clarion.events import EventLog
+from clarion.metrics import Metric, metrics_of
+from clarion.rulesets import Owner, RuleSets
+from clarion.secrets import Secret
+from clarion.tables import bind
+
+TABLE_SECONDS = 3
+"""What one request to a table may take; it is tried twice."""
+QUEUE_IN_TIME = Config(
+    connect_timeout=TABLE_SECONDS, read_timeout=TABLE_SECONDS, retries={"mode": "standard", "total_max_attempts": 2}
+)
+"""The same for the queue."""
+
+
+def milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The standalone login: the name that clients know the service by, and the key of its challenges and tokens."""
+
+    domain: str
+    _secret: Secret[SharedSecret] = field(repr=False)
+
+    @property
+    def secret(self) -> str:
+        return self._secret.get().secret.get_secret_value()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one instance of the function keeps from request to request. A network's own lies in its package."""
+
+    settings: ApiSettings
+    connection: Connection
+    rule_sets: RuleSets
+    cleanup: CleanupQueue
+    events: EventLog
+    login: Login | None
+    origin: Secret[SharedSecret] | None = None
+    now: Callable[[], int] = field(default=milliseconds)
+
+    @classmethod
+    def open(cls, settings: ApiSettings) -> Self:
+        connection = bind(settings.table_prefix, seconds=TABLE_SECONDS)
+        cleanup = CleanupQueue(boto3.client("sqs", config=QUEUE_IN_TIME), settings.cleanup_queue_url)
+        return cls(
+            settings=settings,
+            connection=connection,
+            rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
+            cleanup=cleanup,
+            events=EventLog(boto3.client("firehose"), settings.events_stream),
+            login=_login(settings),
+            origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
+        )
+
+    def emit_events(self) -> None:
+        """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
+        if lost := self.events.flush():
+            metrics = metrics_of("api", self.settings.stage)
+            metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+            metrics.flush_metrics()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """The request being answered: `client_id` is its sender, if it needs one; after `until` it begins nothing new."""
+
+    worker: Worker
+    client_id: bytes | None
+    until: float
+
+    def owner(self, network: str) -> Owner:
+        if self.client_id is None:
+            raise Problem(ProblemKind.UNAUTHENTICATED)
+        return Owner(network, self.client_id)
+
+
+_CURRENT: ContextVar[ApiRequest] = ContextVar("request")
+
+
+@contextmanager
+def answering(request: ApiRequest) -> Iterator[None]:
+    """Within it, `current` is this request."""
+    before = _CURRENT.set(request)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+def current() -> ApiRequest:
+    return _CURRENT.get()
+
+
+def _login(settings: ApiSettings) -> Login | None:
+    if settings.login_secret_id is None or settings.login_domain is None:
+        return None
+    return Login(settings.login_domain, _shared(settings.login_secret_id))
+
+
+def _shared(secret_id: str) -> Secret[SharedSecret]:
+    return Secret(boto3.client("secretsmanager"), secret_id, SharedSecret)
