@@ -1,13 +1,13 @@
 """What one source hands on what it shows to."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from clarion.networks import Command
 from ingest.counts import Counts
 from ingest.intake import Intake
 from ingest.lease.progress import SourceProgress
 from ingest.memory.initial_replay import InitialReplay, Replay
-from ingest.sources import Item
 from ingest.sources.feed import Feed
 
 
@@ -33,9 +33,13 @@ class Downstream:
         self.feed.reset()
         return self.initial_replay.begin(initial=initial, since=since)
 
-    async def take(self, items: Iterable[Item], replay: Replay | None = None, *, unreadable: int = 0) -> None:
-        """See `Intake.take`."""
-        await self.intake.take(items, self.feed, replay, unreadable=unreadable)
+    async def take(self, raws: Sequence[bytes], replay: Replay | None = None, *, unreadable: int = 0) -> None:
+        """The source shows envelopes: see `Intake.take`."""
+        await self.intake.take(raws, self.feed, replay, unreadable=unreadable)
+
+    async def command(self, command: Command) -> None:
+        """The source has an order for its network's function."""
+        await self.intake.command(command, self.feed)
 
     def end(self, replay: Replay) -> None:
         """It has shown all that it holds."""

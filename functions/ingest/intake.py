@@ -15,7 +15,7 @@ in S3. Of all other candidates a random sample is. After a source has shown one 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import random
 from types import MappingProxyType
 from uuid import uuid4
@@ -33,7 +33,6 @@ from ingest.memory.initial_replay import Replay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SHARED, SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
-from ingest.sources import Item, RawEnvelope
 from ingest.sources.feed import Feed
 
 LARGE_BYTES = 48 * 1024
@@ -75,26 +74,29 @@ class Intake:
         """Sources that have shown what its sender had not signed."""
 
     async def take(
-        self, items: Iterable[Item], feed: Feed, replay: Replay | None = None, *, unreadable: int = 0
+        self, raws: Sequence[bytes], feed: Feed, replay: Replay | None = None, *, unreadable: int = 0
     ) -> None:
         """Take in, giving way to other sources, and wait for space for more. Raise `SourceFault`.
 
-        `replay` is what these items are a part of; None if they are live. `unreadable` counts what was shown beside
-        them and can't even be an item.
+        `replay` is what these envelopes are a part of; None if they are live. `unreadable` counts what was shown beside
+        them and isn't even bytes.
         """
         observed_at = self._clock()
+        self._counts[Metric.ENVELOPES_RECEIVED] += len(raws) + unreadable
         if unreadable:
-            self._counts[Metric.ENVELOPES_RECEIVED] += unreadable
             self._count_malformed(feed, unreadable)
-        for item in items:
-            if isinstance(item, RawEnvelope):
-                self._take_envelope(item, observed_at, feed, replay)
-                await self._give_way(feed.turn, feed.number)
-            else:
-                await self._take_command(item, observed_at, feed.number)
+        for raw in raws:
+            self._take_one(raw, observed_at, feed, replay)
+            await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
             self._forward_genuine(arrival)
             await self._give_way(feed.turn, feed.number)
+
+    async def command(self, command: Command, feed: Feed) -> None:
+        """Pass it on to its network's function, and wait for space for more."""
+        outbox = self._commands[command.network]
+        outbox.add(OutgoingCommand(command=command, observed_at=self._clock(), source=feed.number))
+        await outbox.wait_for_space(feed.number)
 
     async def look_again(self, source: int) -> None:
         """Look at what `source` showed: forward what new rules want, as `take` does, and let go of what none can.
@@ -129,28 +131,21 @@ class Intake:
             await turn.give_way()
             await self._outbox.wait_for_space(source)
 
-    async def _take_command(self, command: Command, observed_at: int, source: int) -> None:
-        outbox = self._commands[command.network]
-        outbox.add(OutgoingCommand(command=command, observed_at=observed_at, source=source))
-        await outbox.wait_for_space(source)
-
-    def _take_envelope(self, item: RawEnvelope, observed_at: int, feed: Feed, replay: Replay | None) -> None:
-        self._counts[Metric.ENVELOPES_RECEIVED] += 1
+    def _take_one(self, raw: bytes, observed_at: int, feed: Feed, replay: Replay | None) -> None:
         feed.count()
-        # Nearly all that is shown is known, and its source nearly always knows its id: then nothing is decoded.
-        if item.id is not None and self._skip(of_envelope(item.id), item.raw, observed_at, feed, replay):
+        if feed.identify and self._skip(of_envelope(feed.identify(raw)), raw, observed_at, feed, replay):
             return
         try:
-            envelope = network(feed.network).decode(item.raw)
+            envelope = network(feed.network).decode(raw)
         except Malformed:
             self._count_malformed(feed, 1)
             return
         fingerprint = of_envelope(envelope.id)
-        if item.id is None and self._skip(fingerprint, item.raw, observed_at, feed, replay):
+        if not feed.identify and self._skip(fingerprint, raw, observed_at, feed, replay):
             return
         if replay and replay.record_and_check(fingerprint):
             self._counts[Metric.ENVELOPES_REPLAYED] += 1
-        elif refusal := feed.screen(envelope):
+        elif feed.screen and (refusal := feed.screen(envelope)):
             self._seen.add(fingerprint, feed.number)
             self._let_go(fingerprint, refusal)
         elif self._remember(fingerprint, envelope, feed.number):
@@ -158,7 +153,7 @@ class Intake:
             if since is not None:
                 self._replayed.add(fingerprint, Observation(observed_at, since))
             keys = [of_key(key) for key in envelope.keys]
-            self._sort(Arrival(observed_at, fingerprint, keys, feed.network, item.raw, feed.number, since))
+            self._sort(Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since))
 
     def _remember(self, fingerprint: Fingerprint, envelope: Envelope, source: int) -> bool:
         """Whether to go on with it: beyond the source's share, only with what is genuine."""

@@ -202,8 +202,8 @@ class _Wiring:
 
 def _feeds(settings: IngestSettings, followings: dict[str, Following]) -> list[Feed]:
     """One for each source, numbered over all networks."""
-    screens = [(name, one.screen) for name, one in followings.items() for _ in range(one.count(settings))]
-    return [Feed(number, name, screen) for number, (name, screen) in enumerate(screens, 1)]
+    each = [(name, one) for name, one in followings.items() for _ in range(one.count(settings))]
+    return [Feed(number, name, one) for number, (name, one) in enumerate(each, 1)]
 
 
 def _with_commands(settings: IngestSettings) -> list[str]:

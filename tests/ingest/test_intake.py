@@ -6,7 +6,7 @@ import pytest
 
 from clarion.metrics import Metric
 from clarion.networks import STATEMENTS
-from clarion.networks.statements.codec import MAX_SIZE, Proof, ProofKind, Statement, digest, encode
+from clarion.networks.statements.codec import MAX_SIZE, Proof, ProofKind, Statement, encode
 from clarion.networks.statements.rules import key_of
 from clarion.tables import rule_key
 from ingest.counts import Counts
@@ -18,19 +18,15 @@ from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
-from ingest.sources import RawEnvelope, SourceFault
+from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
-from ingest.sources.statements.source import screen
+from ingest.sources.statements.source import FOLLOWING
 from tests.ingest.conftest import SENDER, MakeStatement
 
 TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
 NOW = 1_700_000_000_000
 PATIENCE_MS = 5_000
 AMPLE = 1 << 30
-
-
-def raw_envelopes(*statements: bytes) -> list[RawEnvelope]:
-    return [RawEnvelope(raw, digest(raw)) for raw in statements]
 
 
 class IntakeScene:
@@ -41,7 +37,7 @@ class IntakeScene:
     ) -> None:
         self.now = NOW
         self.random = 1.0
-        self.honest, self.hostile = Feed(1, STATEMENTS, screen), Feed(2, STATEMENTS, screen)
+        self.honest, self.hostile = Feed(1, STATEMENTS, FOLLOWING), Feed(2, STATEMENTS, FOLLOWING)
         self.handled: list[int] = []
         self.seen = SeenEnvelopes(seen_limit, sources=2)
         self.candidates = CandidateFilter()
@@ -67,12 +63,12 @@ class IntakeScene:
         )
 
     async def show(self, *statements: bytes, source: Feed | None = None) -> None:
-        await self.intake.take(raw_envelopes(*statements), source or self.honest)
+        await self.intake.take(statements, source or self.honest)
 
     async def replay(self, statement: bytes, *, seconds_ago: int, source: Feed | None = None) -> None:
         """Let a node replay it that was last live so long ago."""
         replay = InitialReplay(self.seen, 0).begin(initial=False, since=self.now - seconds_ago * 1000)
-        await self.intake.take(raw_envelopes(statement), source or self.hostile, replay)
+        await self.intake.take([statement], source or self.hostile, replay)
 
     async def forwarded(self) -> list[bytes]:
         return [outgoing.raw for outgoing in await self.outbox.take()] if len(self.outbox) else []
@@ -351,7 +347,7 @@ async def test_what_a_replay_shows_at_the_first_start_is_noted_and_hides_no_live
 ) -> None:
     scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
     replay = InitialReplay(scene.seen, 0).begin(initial=True)
-    await scene.intake.take(raw_envelopes(make_statement(1), b"garbage"), scene.hostile, replay)
+    await scene.intake.take([make_statement(1), b"garbage"], scene.hostile, replay)
     assert replay.shown is not None
     assert (len(replay.shown), scene.seen.size) == (1, 0)
     await scene.show(make_statement(1))

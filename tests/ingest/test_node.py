@@ -21,6 +21,7 @@ from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
 from ingest.sources.statements.node import Node
 from ingest.sources.statements.session import Timeouts
+from ingest.sources.statements.source import FOLLOWING
 from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Followed:
             rule_lag_ms=0,
         )
         downstream = Downstream(
-            feed=Feed(1, STATEMENTS),
+            feed=Feed(1, STATEMENTS, FOLLOWING),
             progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
             counts=counts,
             intake=intake,

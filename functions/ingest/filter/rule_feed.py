@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from clarion.faults import describe
-from ingest.filter.candidates import CandidateFilter
 from ingest.clock import now_ms
+from ingest.filter.candidates import CandidateFilter
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

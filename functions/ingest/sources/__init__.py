@@ -4,7 +4,7 @@
                         ▲                             │
              Downstream ┘                             └──▶ queue of envelopes, lake; queue of the network's commands
 
-A source shows raw envelopes or commands. It knows its protocol; what an envelope means is read by its network. To add
+A source shows raw envelopes and commands. It knows its protocol; what an envelope means is read by its network. To add
 one: a package here with a `FOLLOWING`, and its line in `SOURCES`. Only the sources of the networks that
 a deployment enables are imported.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from clarion.networks import STATEMENTS, Command
+from clarion.networks import STATEMENTS
 
 if TYPE_CHECKING:
     from clarion.decisions import EnvelopeDecision
@@ -35,20 +35,6 @@ class SourceFault(Exception):  # noqa: N818 - what a source did, which is expect
 
 class SourceLost(SourceFault):
     """The connection broke, or never came about."""
-
-
-class RawEnvelope(NamedTuple):
-    """An envelope's bytes as a source showed them. `id` is the envelope's, if it can be known without decoding.
-
-    So what is known already, which most is, costs no decoding.
-    """
-
-    raw: bytes
-    id: bytes | None = None
-
-
-type Item = RawEnvelope | Command
-"""What a source shows."""
 
 
 class EnvelopeSource(Protocol):
@@ -80,21 +66,18 @@ class SourceGroup(Protocol):
         """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug."""
 
 
-type Screen = Callable[[Envelope], EnvelopeDecision | None]
-"""Why an envelope can be let go without the cost of its signature; None if that must be verified."""
-
-
-def screen_nothing(_: "Envelope") -> None:
-    return None
-
-
 class Following(NamedTuple):
-    """How a network's sources are followed: how many there are, what makes them, and what of theirs can be let go."""
+    """How a network's sources are followed."""
 
     count: "Callable[[IngestSettings], int]"
+    """How many there are."""
     open: "Callable[[IngestSettings, Sequence[Downstream]], SourceGroup]"
-    """Called with as many places to hand things on to as there are sources."""
-    screen: Screen = screen_nothing
+    """Called with a place to hand things on to for each of them."""
+    identify: Callable[[bytes], bytes] | None = None
+    """An envelope's id, if it can be known from the raw envelope without decoding: what is known, which most is, costs no
+    decoding then."""
+    screen: "Callable[[Envelope], EnvelopeDecision | None] | None" = None
+    """Why an envelope can be let go without the cost of its signature; None if that must be verified."""
 
 
 def following(network: str) -> Following:

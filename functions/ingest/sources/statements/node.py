@@ -16,16 +16,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterator
 from enum import Enum
 from urllib.parse import urlsplit
 
 from clarion.metrics import Metric
-from clarion.networks.statements.codec import digest
 from ingest.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.memory.initial_replay import Replay
-from ingest.sources import RawEnvelope, SourceFault, SourceLost
+from ingest.sources import SourceFault, SourceLost
 from ingest.sources.replays import Replays
 from ingest.sources.statements.protocol import Origin, Shown
 from ingest.sources.statements.session import Session, Timeouts, subscribe
@@ -146,7 +144,7 @@ class Node:
             self._downstream.progress.shown_live()
             self._live_through = now_ms()
         replay = None if live else subscription.replay
-        await self._downstream.take(_raw_envelopes(shown), replay, unreadable=shown.unreadable)
+        await self._downstream.take(shown.statements, replay, unreadable=shown.unreadable)
         if shown.replay_done:
             self._end_replay(subscription, announced=shown.origin is Origin.REPLAY)
 
@@ -166,11 +164,6 @@ class Node:
         self._downstream.progress.lost()
         self.replays.lost()
         self.subscription = None
-
-
-def _raw_envelopes(shown: Shown) -> Iterator[RawEnvelope]:
-    # One at a time: to hash all of a large frame at once would hold up the other nodes.
-    return (RawEnvelope(raw, digest(raw)) for raw in shown.statements)
 
 
 def _without_secrets(url: str) -> str:

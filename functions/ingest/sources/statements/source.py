@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from clarion.decisions import EnvelopeDecision
 from clarion.networks import Envelope
-from clarion.networks.statements.codec import ProofKind, Statement
+from clarion.networks.statements.codec import ProofKind, Statement, digest
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
 from ingest.sources import Following
@@ -54,4 +54,4 @@ def screen(envelope: Envelope) -> EnvelopeDecision | None:
     return None
 
 
-FOLLOWING = Following(count=lambda settings: len(settings.node_urls), open=open_nodes, screen=screen)
+FOLLOWING = Following(count=lambda settings: len(settings.node_urls), open=open_nodes, identify=digest, screen=screen)
