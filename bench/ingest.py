@@ -1,4 +1,4 @@
-"""What one core can do: the intake of statements, the candidate filter, the set of seen statements.
+"""What one core can do: the intake of statements, the candidate filter, the set of seen envelopes.
 
 python -m bench.ingest        RULES=10_000_000 SEEN=4_000_000
 
@@ -15,15 +15,20 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.rules import key_of
 from clarion.tables import rule_key
-from ingest.candidates import Candidates
+from ingest.delivery.outbox import Budget, Outbox
+from ingest.delivery.outgoing import Outgoing
+from ingest.filter.candidates import CandidateFilter
+from ingest.filter.fingerprints import of_key
 from ingest.intake import Intake
-from ingest.outbox import Outbox, Room
-from ingest.protocol import Shown, read
-from ingest.second_look import SecondLook
-from ingest.seen import Seen
-from ingest.source import Source
+from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.unmatched import UnmatchedBuffer
+from ingest.sources.feed import Feed
+from ingest.sources.statements.protocol import Shown, read
+from ingest.sources.statements.source import FOLLOWING
 
 RULES = int(os.environ.get("RULES", "10_000_000"))
 SEEN = int(os.environ.get("SEEN", "4_000_000"))
@@ -72,38 +77,37 @@ def per_second[T](work: Callable[[T], object], inputs: Sequence[T]) -> float:
 
 def random_rule_keys(count: int) -> Iterable[bytes]:
     for _ in range(count):
-        yield rule_key(1, os.urandom(32), os.urandom(32))
+        yield rule_key(1, key_of(os.urandom(32), os.urandom(32)))
 
 
-def measure_filter(candidates: Candidates) -> str:
+def measure_filter(candidates: CandidateFilter) -> str:
     before = resident_megabytes()
     candidates.add(random_rule_keys(RULES))
     megabytes = resident_megabytes() - before
-    pairs = [(os.urandom(32), (os.urandom(32),)) for _ in range(LOOKUPS)]
-    rate = per_second(lambda pair: candidates.match_any(candidates.pairs(*pair)), pairs)
+    named = [(os.urandom(32), os.urandom(32)) for _ in range(LOOKUPS)]
+    rate = per_second(lambda pair: candidates.match_any([of_key(key_of(*pair))]), named)
     figures = f"filter: {RULES:,} rules in {megabytes:.0f} MB, {rate:,.0f} look-ups/s"
     return within(figures, holds=megabytes * 1e6 <= FILTER_BYTES * RULES and rate >= FEWEST_LOOKUPS)
 
 
-def measure_intake(candidates: Candidates) -> str:
+def measure_intake(candidates: CandidateFilter) -> str:
     """Unmatched traffic, which is most of it, through JSON, hash, seen set, decoding and filter."""
-    seen = Seen(SEEN)
+    seen = SeenEnvelopes(SEEN)
     intake = Intake(
         seen=seen,
         candidates=candidates,
-        second_look=SecondLook(AMPLE),
-        outbox=Outbox(to="nobody", room=Room(AMPLE), most=1, linger=0, gone=print, is_open=False),
+        unmatched=UnmatchedBuffer(AMPLE),
+        outbox=Outbox[Outgoing](to="nobody", budget=Budget(AMPLE), most=1, linger=0, taken=print, is_open=False),
         counts=Counter(),
-        patience_ms=0,
+        rule_lag_ms=0,
     )
-
-    source = Source(1)
+    feed = Feed(1, STATEMENTS, FOLLOWING)
 
     async def take_all(frames: Sequence[bytes]) -> None:
         for each in frames:
             shown = read(each)
             if isinstance(shown, Shown):
-                await intake.take(shown, source)
+                await intake.take(shown.statements, feed)
 
     sender = os.urandom(32)
     frames = [frame(sender).encode() for _ in range(FRAMES)]
@@ -118,7 +122,7 @@ def measure_seen() -> str:
 
 async def _measure_seen() -> str:
     before = resident_megabytes()
-    seen = Seen(2 * SEEN)
+    seen = SeenEnvelopes(2 * SEEN)
     for _ in range(SEEN):
         statement = int.from_bytes(os.urandom(8), signed=True) or 1
         seen.refresh(statement)
@@ -148,7 +152,7 @@ async def _measure_seen() -> str:
 
 
 def measure_candidates() -> list[str]:
-    candidates = Candidates()
+    candidates = CandidateFilter()
     return [measure_filter(candidates), measure_intake(candidates)]
 
 

@@ -9,12 +9,12 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from ingest.counts import SERVICE
 from ingest.settings import IngestSettings
-from ingest.task import Clients, Task
+from ingest.wiring import AwsClients, wire
 
 
 async def main() -> None:
     settings = IngestSettings.from_environment()
-    task = Task(settings, Clients.from_environment(settings.table_prefix))
+    task = wire(settings, AwsClients.from_environment(settings.table_prefix))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,4 +1,4 @@
-"""Counters, told to CloudWatch as one line in the embedded metric format."""
+"""Counters and gauges, recorded as one line in CloudWatch's embedded metric format."""
 
 import asyncio
 from collections import Counter

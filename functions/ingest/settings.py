@@ -1,27 +1,34 @@
 """What the task reads from its environment."""
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from clarion.networks import STATEMENTS
 from clarion.settings import Settings
-from ingest.fingerprints import OWNERS
+from ingest.filter.fingerprints import OWNERS
 
 
 class FirstReplay(StrEnum):
-    """What to do with a node's standing statements when nothing is known of earlier ones."""
+    """What to do with what a source holds when nothing is known of earlier envelopes."""
 
     RECORD = "record"
     HANDLE = "handle"
 
 
-def _urls(value: object) -> object:
+def _listed(value: object) -> object:
     """Take a JSON list or a comma-separated one."""
     if not isinstance(value, str):
         return value
-    return json.loads(value) if value.startswith("[") else [url.strip() for url in value.split(",")]
+    return json.loads(value) if value.startswith("[") else [one.strip() for one in value.split(",")]
+
+
+def _mapped(value: object) -> object:
+    """Take a JSON object."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
@@ -34,16 +41,18 @@ class IngestSettings(Settings):
     """All but the first four have defaults that suit production; durations are in seconds.
 
     `node_urls`: statement store nodes, all of which are followed at once.
-    `state_bucket`, `state_prefix`: where the record of seen statements is kept; by default in the oversize bucket.
-    `first_replay`: what to do with standing statements if there is no record.
+    `networks`: whose sources are followed.
+    `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
+    `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
+    `first_replay`: what to do with what the sources hold if there is no record.
     `initial_replay_seconds`: how long after a complete replay they are recorded, as a live copy may still come.
-    `seen_limit`: how many seen statements are remembered at most, at 13 to 19 bytes each. Half of it is divided among
-    the nodes; the other half is for statements that were verified.
-    `outbox_bytes`, `second_look_bytes`: statements held for the queue (three times that for the lake), and for a second
-    look (once more what was forwarded lately). Each is divided among the nodes.
-    `lake_linger_seconds`: how long a statement waits for others to share its record in the lake's stream.
-    `second_look_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that
-    is how long match may take to read the rules: what changes meanwhile gets a statement a second look.
+    `seen_limit`: how many seen envelopes are remembered at most, at 13 to 19 bytes each. Half of it is divided among
+    the sources; the other half is for envelopes that were verified.
+    `outbox_bytes`, `second_look_bytes`: envelopes held for the queue (three times that for the lake), and for a rule that
+    may come late (once more what was forwarded lately). Each is divided among the sources.
+    `lake_linger_seconds`: how long an envelope waits for others to share its record in the lake's stream.
+    `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
+    how long match may take to read the rules: what changes meanwhile gets an envelope a second look.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
     `lease_seconds`: the silence after which a standby takes over; it looks four times in it.
@@ -52,16 +61,18 @@ class IngestSettings(Settings):
     `whole_replay_seconds`: how long a node may take for a replay.
     `watch_seconds`: between two comparisons of the nodes.
     `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
-    `forget_seconds`: how often to see whether all nodes have replayed, so that the rest can be forgotten.
-    `absent_seconds`: after which a node without a complete replay isn't waited for before statements are forgotten.
+    `forget_seconds`: how often to see whether all sources have replayed, so that the rest can be forgotten.
+    `absent_seconds`: after which a source without a complete replay isn't waited for before envelopes are forgotten.
     `save_seconds`: between two savings of what was seen.
     `health_port`: on the loopback address, for `python -m ingest.health`.
     """
 
-    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_urls), Field(min_length=1, max_length=OWNERS - 1)]
+    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed), Field(min_length=1, max_length=OWNERS - 1)]
     envelopes_queue_url: str
     oversize_bucket: str
     events_stream: str
+    networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
+    command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
     state_bucket: str | None = None
     state_prefix: str = "ingest/seen/"
@@ -71,7 +82,7 @@ class IngestSettings(Settings):
     outbox_bytes: int = 64 * _MIB
     second_look_bytes: int = 64 * _MIB
     lake_linger_seconds: float = 1.0
-    second_look_seconds: float = 5.0
+    rule_lag_seconds: float = 5.0
     stream_poll_seconds: float = 0.5
     rules_read_seconds: float = 86_400.0
     lease_seconds: float = 8.0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import sr25519
@@ -19,15 +19,19 @@ from moto.backends import get_backend
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.events import EnvelopeObserved
-from clarion.messages import EnvelopeMessage
+from clarion.messages import MatchMessage, read_match_message
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
-from ingest.rule_feed import StreamsClient
+from ingest.delivery.outgoing import Outgoing
+from ingest.delivery.queue import EnvelopeQueue
+from ingest.filter.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
-from ingest.statements_queue import StatementsQueue
-from ingest.task import Clients, Task
+from ingest.task import Task
+from ingest.wiring import AwsClients, wire
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -37,6 +41,11 @@ REGION: Final = "eu-central-1"
 KEYPAIR = sr25519.pair_from_seed(b"\x5e" * 32)
 SENDER: Final[bytes] = KEYPAIR[0]
 TOPIC = b"\x70" * 32
+
+
+type MakeStatement = Callable[..., bytes]
+type MakeSettings = Callable[..., IngestSettings]
+type WriteRule = Callable[..., Rule]
 
 
 def hexed(raw: bytes) -> str:
@@ -151,7 +160,7 @@ class FakeNode:
 
 
 class ReadLake:
-    """The lake's stream, and what was told by it."""
+    """The lake's stream, and what was recorded by it."""
 
     def __init__(self, s3: "S3Client") -> None:
         self._s3 = s3
@@ -166,29 +175,29 @@ class ReadLake:
 
 
 class ReceivedQueue:
-    """The statements queue, and what has been read from it."""
+    """The queue of envelopes, and what has been read from it."""
 
     def __init__(self, sqs: "SQSClient", url: str) -> None:
         self._sqs = sqs
         self.url = url
-        self.messages: list[EnvelopeMessage] = []
+        self.messages: list[MatchMessage] = []
 
-    def read(self) -> list[EnvelopeMessage]:
+    def read(self) -> list[MatchMessage]:
         """Everything that was ever sent."""
         while found := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
-            self.messages.extend(EnvelopeMessage.model_validate_json(one["Body"]) for one in found)
+            self.messages.extend(read_match_message(one["Body"]) for one in found)
             entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in found]
             self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)  # type: ignore[arg-type] # TypedDict
         return self.messages
 
-    async def holds(self, count: int) -> list[EnvelopeMessage]:
+    async def holds(self, count: int) -> list[MatchMessage]:
         """Wait until `count` messages were sent, and return them."""
         while len(self.read()) < count:
             await asyncio.sleep(0.01)
         return self.messages
 
     def statements(self) -> list[bytes]:
-        return sorted(message.statement or b"" for message in self.read())
+        return sorted(message.raw or b"" for message in self.read())
 
 
 @cache
@@ -199,8 +208,14 @@ def signed(number: int, *, sender: bytes = SENDER, topics: tuple[bytes, ...] = (
     return encode(sign(statement, KEYPAIR) if sender == SENDER else forged)
 
 
+def make_outgoing(raw: bytes = b"raw", *, observed_at: int = 1_700_000_000_000, **others: Any) -> Outgoing:
+    """What is on its way to the queue; its fingerprint is 1 unless given."""
+    known = {"network": STATEMENTS, "receipt": uuid4(), "fingerprint": 1, **others}
+    return Outgoing(observed_at=observed_at, raw=raw, **known)
+
+
 @pytest.fixture
-def make_statement() -> Callable[..., bytes]:
+def make_statement() -> MakeStatement:
     return signed
 
 
@@ -221,10 +236,10 @@ async def node() -> AsyncIterator[FakeNode]:
 
 
 @pytest.fixture(scope="module")
-def sdk() -> Iterator[Clients]:
-    """Clients of boto3, which take longer to make than most tests to run.
+def sdk() -> Iterator[AwsClients]:
+    """AwsClients of boto3, which take longer to make than most tests to run.
 
-    For one module, as all rooms' fixtures of AWS are: the emulation and the tables' binding are the process's.
+    For one module, as all fixtures of AWS are: the emulation and the tables' binding are the process's.
     """
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -233,30 +248,30 @@ def sdk() -> Iterator[Clients]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("AWS_DEFAULT_REGION", REGION)
         patch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")  # moto knows DynamoDB Streams by its old address
-        clients = Clients.from_environment("test-")
+        clients = AwsClients.from_environment("test-")
         yield replace(clients, streams=MotoStreams(clients.streams))
 
 
 @pytest.fixture
-def aws(sdk: Clients) -> None:
+def aws(sdk: AwsClients) -> None:
     """An empty account for each test."""
     for backend in ("dynamodb", "dynamodbstreams", "firehose", "s3", "sqs"):
         get_backend(backend).reset()
 
 
 @pytest.fixture
-def s3(aws: None, sdk: Clients) -> "S3Client":
+def s3(aws: None, sdk: AwsClients) -> "S3Client":
     sdk.s3.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": REGION})
     return sdk.s3
 
 
 @pytest.fixture
-def received(aws: None, sdk: Clients) -> ReceivedQueue:
-    return ReceivedQueue(sdk.sqs, sdk.sqs.create_queue(QueueName="statements")["QueueUrl"])
+def received(aws: None, sdk: AwsClients) -> ReceivedQueue:
+    return ReceivedQueue(sdk.sqs, sdk.sqs.create_queue(QueueName="envelopes")["QueueUrl"])
 
 
 @pytest.fixture
-def lake(s3: "S3Client", sdk: Clients) -> ReadLake:
+def lake(s3: "S3Client", sdk: AwsClients) -> ReadLake:
     s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
     destination = {"RoleARN": "arn:aws:iam::123456789012:role/lake", "BucketARN": "arn:aws:s3:::lake"}
     sdk.firehose.create_delivery_stream(
@@ -267,12 +282,12 @@ def lake(s3: "S3Client", sdk: Clients) -> ReadLake:
 
 
 @pytest.fixture
-def queue(received: ReceivedQueue, s3: "S3Client", sdk: Clients) -> StatementsQueue:
-    return StatementsQueue(sdk.sqs, received.url, s3, "oversize")
+def queue(received: ReceivedQueue, s3: "S3Client", sdk: AwsClients) -> EnvelopeQueue:
+    return EnvelopeQueue(sdk.sqs, received.url, s3, "oversize")
 
 
 @pytest.fixture
-def tables(aws: None, sdk: Clients) -> None:
+def tables(aws: None, sdk: AwsClients) -> None:
     Lease.create_table(billing_mode="PAY_PER_REQUEST")
     sdk.dynamodb.create_table(
         TableName="test-rules",
@@ -290,13 +305,21 @@ def tables(aws: None, sdk: Clients) -> None:
 
 
 @pytest.fixture
-def write_rule(tables: None) -> Callable[..., Rule]:
-    def write(sender: bytes = SENDER, topic: bytes = TOPIC, generation: int = 1) -> Rule:
-        rule = Rule("s", rule_key(generation, sender, topic), sender_topic=sender + topic)
+def write_rule(tables: None) -> WriteRule:
+    def write(topic: bytes = TOPIC, generation: int = 1) -> Rule:
+        """Of statements by `SENDER`."""
+        key = key_of(SENDER, topic)
+        rule = Rule("s", rule_key(generation, key), key=key)
         rule.save()
         return rule
 
     return write
+
+
+@pytest.fixture
+def rule(write_rule: WriteRule) -> None:
+    """A rule that every statement of `make_statement` matches."""
+    write_rule()
 
 
 class MotoStreams:
@@ -316,12 +339,12 @@ class MotoStreams:
 
 
 @pytest.fixture
-def clients(tables: None, s3: "S3Client", lake: ReadLake, sdk: Clients) -> Clients:
+def clients(tables: None, s3: "S3Client", lake: ReadLake, sdk: AwsClients) -> AwsClients:
     return sdk
 
 
 @pytest.fixture
-def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
+def make_settings(received: ReceivedQueue) -> MakeSettings:
     """Settings under which everything happens within moments."""
 
     def make(*nodes: FakeNode, **others: object) -> IngestSettings:
@@ -333,7 +356,7 @@ def make_settings(received: ReceivedQueue) -> Callable[..., IngestSettings]:
                 "events_stream": "events",
                 "lake_linger_seconds": 0.01,
                 "table_prefix": "test-",
-                "second_look_seconds": 0.2,
+                "rule_lag_seconds": 0.2,
                 "initial_replay_seconds": 0.05,
                 "stream_poll_seconds": 0.05,
                 "lease_seconds": 0.8,
@@ -350,13 +373,13 @@ type Run = Callable[..., AbstractAsyncContextManager[Task]]
 
 
 @pytest.fixture
-def running(clients: Clients) -> Run:
+def running(clients: AwsClients) -> Run:
     """Runs the ingest task, some clients replaced by name, and ends it as SIGTERM does."""
 
     @asynccontextmanager
     async def run(settings: IngestSettings, **replaced: Any) -> AsyncIterator[Task]:
         stop = asyncio.Event()
-        task = Task(settings, replace(clients, **replaced))
+        task = wire(settings, replace(clients, **replaced))
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(task.run(stop))
             try:

@@ -1,11 +1,10 @@
-import hashlib
 import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ingest.fingerprints import SEGMENTS, Fingerprints, of_pair, of_statement
+from ingest.filter.fingerprints import SEGMENTS, Fingerprints, of_envelope, of_key
 
 # Few values, of which many fall into the same segment and slot.
 close = st.integers(1, 400).map(lambda number: number * SEGMENTS)
@@ -67,12 +66,10 @@ def test_adding_while_a_sweep_goes_on_loses_nothing() -> None:
 
 @given(st.binary(max_size=100))
 def test_no_fingerprint_is_zero_or_wider_than_64_bits(content: bytes) -> None:
-    for fingerprint in (of_statement(content), of_pair(content)):
+    for fingerprint in (of_envelope(content), of_key(content)):
         assert fingerprint
         assert -(2**63) <= fingerprint < 2**63
 
 
-def test_a_statement_has_the_same_fingerprint_in_every_process() -> None:
-    assert of_statement(b"statement") == int.from_bytes(
-        hashlib.blake2b(b"statement", digest_size=32).digest()[:8], "little", signed=True
-    )
+def test_an_envelope_has_the_same_fingerprint_in_every_process() -> None:
+    assert of_envelope(bytes([1, *bytes(31)])) == 1

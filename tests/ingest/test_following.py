@@ -8,27 +8,24 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.networks.statements.codec import MAX_SIZE
-from clarion.tables import Rule
-from ingest.settings import IngestSettings
-from ingest.task import Clients
+from ingest.wiring import AwsClients
+from tests.ingest.conftest import MakeSettings, MakeStatement
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    """A rule that every statement of `make_statement` matches."""
-    write_rule()
+pytestmark = pytest.mark.usefixtures("rule")
 
 
 async def test_a_live_statement_is_forwarded_once(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node)):
         await node.subscribed()
@@ -44,8 +41,8 @@ async def test_a_first_node_that_holds_nothing_does_not_make_what_stands_in_anot
     make_node: Callable[..., "FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
     late = make_node(standing=[make_statement(number) for number in range(3)])
@@ -69,8 +66,8 @@ async def test_what_stood_before_the_first_start_is_not_forwarded(
     make_node: Callable[..., "FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     standing = [make_statement(number) for number in range(250)]
     async with make_node(dialect, standing) as node, running(make_settings(node)):
@@ -81,7 +78,11 @@ async def test_what_stood_before_the_first_start_is_not_forwarded(
 
 
 async def test_what_stood_before_the_first_start_is_forwarded_if_a_setting_asks_for_it(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     node.standing = [make_statement(number) for number in range(3)]
     async with running(make_settings(node, first_replay="handle")):
@@ -90,7 +91,11 @@ async def test_what_stood_before_the_first_start_is_forwarded_if_a_setting_asks_
 
 
 async def test_what_arrived_while_the_connection_was_down_is_forwarded(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     node.standing = [make_statement(0)]
     async with running(make_settings(node)):
@@ -105,8 +110,8 @@ async def test_what_a_second_node_holds_when_it_first_comes_up_is_old_and_what_i
     make_node: Callable[..., "FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     late = make_node()
     async with late:
@@ -129,8 +134,8 @@ async def test_two_nodes_that_show_the_same_statement_make_one_message(
     make_node: Callable[..., "FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with make_node() as one, make_node("draft") as other, running(make_settings(one, other)):
         await one.subscribed()
@@ -160,10 +165,10 @@ class RefusingS3:
 async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_with_it(
     node: "FakeNode",
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     refusing: Any = RefusingS3(clients.s3)
     async with asyncio.timeout(20), running(make_settings(node), s3=refusing) as task:
@@ -175,7 +180,7 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
             await asyncio.sleep(0.01)
         refusing.refuses = False
         (*_, large) = await received.holds(3)
-        assert (large.statement, large.location) == (None, f"statements/{large.receipt}")
+        assert (large.raw, large.location) == (None, f"statements/{large.receipt}")
 
 
 def test_a_missing_setting_stops_the_start_and_is_named() -> None:

@@ -1,16 +1,14 @@
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection
 
 from clarion.metrics import Metric
-from clarion.tables import Rule
-from ingest.connection import MAX_FRAME
-from ingest.protocol import MAX_STORE_STATEMENTS
-from ingest.settings import IngestSettings
+from ingest.sources.statements.connection import MAX_FRAME
+from ingest.sources.statements.protocol import MAX_STORE_STATEMENTS
 from tests.hostile import (
     HostileNode,
     accept_subscription,
@@ -22,6 +20,7 @@ from tests.hostile import (
     notification,
     redirect,
 )
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -135,9 +134,9 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Callable[..., IngestSettings],
-    make_statement: Callable[..., bytes],
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
     write_rule()
     settings = make_settings(hostile_node, node, answer_seconds=0.2, replay_seconds=0.2)
@@ -166,14 +165,14 @@ async def test_an_error_of_any_type_while_a_node_is_read_is_counted_as_its_fault
     error: Exception,
     node: "FakeNode",
     running: "Run",
-    make_settings: Callable[..., IngestSettings],
+    make_settings: MakeSettings,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(_: bytes) -> None:
         raise error
 
-    monkeypatch.setattr("ingest.session.read", fail)
+    monkeypatch.setattr("ingest.sources.statements.session.read", fail)
     async with running(make_settings(node)) as task:
         while not task.counts[Metric.NODE_FAULTS]:
             await asyncio.sleep(0.01)
@@ -187,9 +186,9 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Callable[..., IngestSettings],
-    make_statement: Callable[..., bytes],
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -197,11 +196,11 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
         raise ValueError("a bug")
 
     write_rule()
-    monkeypatch.setattr("ingest.node._FAULTY_PAUSE", 0.01)
+    monkeypatch.setattr("ingest.sources.statements.node._FAULTY_PAUSE", 0.01)
     async with running(make_settings(node)) as task:
         await node.subscribed()
         with monkeypatch.context() as broken:
-            broken.setattr("ingest.intake.decode", fail)
+            broken.setattr("ingest.intake.of_key", fail)
             node.show(make_statement(1))
             while not task.counts[Metric.INTERNAL_ERRORS]:
                 await asyncio.sleep(0.01)
@@ -215,9 +214,9 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
 async def test_a_node_that_does_not_list_its_methods_is_followed(
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Callable[..., IngestSettings],
-    make_statement: Callable[..., bytes],
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
     async def behave(socket: ServerConnection) -> None:
         await refuse(socket, json.loads(await socket.recv()))
@@ -235,9 +234,9 @@ async def test_a_node_that_does_not_list_its_methods_is_followed(
 async def test_bytes_that_are_no_statement_are_counted_and_never_make_us_leave(
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Callable[..., IngestSettings],
-    make_statement: Callable[..., bytes],
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
     """Anybody may publish them, and nobody may make us leave an honest node."""
     write_rule()

@@ -1,30 +1,23 @@
 """Which of what the nodes replay at the first start of all is old."""
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clarion.metrics import Metric
-from clarion.tables import Rule
-from ingest.initial_replay import InitialReplay
-from ingest.seen import Seen
-from ingest.settings import IngestSettings
+from ingest.memory.initial_replay import InitialReplay
+from ingest.memory.seen import SeenEnvelopes
 from tests.hostile import Replaying, hostile
+from tests.ingest.conftest import MakeSettings, MakeStatement
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    write_rule()
+pytestmark = pytest.mark.usefixtures("rule")
 
 
 async def has_replayed(task: object, count: int) -> None:
@@ -33,7 +26,11 @@ async def has_replayed(task: object, count: int) -> None:
 
 
 async def test_a_replay_that_does_not_end_hides_nothing_that_another_node_shows_live(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     lying = Replaying()
     async with hostile(lying.behave) as liar, running(make_settings(liar, node)) as task:
@@ -46,7 +43,11 @@ async def test_a_replay_that_does_not_end_hides_nothing_that_another_node_shows_
 
 
 async def test_a_replay_that_ends_at_once_hides_nothing_that_another_node_shows_live(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     lying = Replaying()
     settings = {"initial_replay_seconds": 60}
@@ -64,8 +65,8 @@ async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
     async with running(make_settings(node)):
@@ -86,7 +87,7 @@ async def test_after_a_restart_a_replay_that_does_not_end_hides_nothing_either(
 
 
 async def test_a_task_that_ends_before_a_node_has_replayed_all_leaves_no_record_that_makes_the_rest_new(
-    running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    running: "Run", received: "ReceivedQueue", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
     lying, slow = Replaying(), Replaying()
     lying.show(make_statement(0))
@@ -107,7 +108,7 @@ async def test_a_task_that_ends_before_a_node_has_replayed_all_leaves_no_record_
 
 
 async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
-    running: "Run", make_settings: Settings, make_statement: Make
+    running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
     slow = Replaying()
     settings = {"replay_seconds": 10, "whole_replay_seconds": 0.3}
@@ -120,8 +121,8 @@ async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
 
 
 @pytest.fixture
-def seen() -> Seen:
-    return Seen(1000)
+def seen() -> SeenEnvelopes:
+    return SeenEnvelopes(1000)
 
 
 def replay(initial: InitialReplay, *statements: int) -> None:
@@ -138,17 +139,17 @@ async def recorded(initial: InitialReplay) -> None:
     recording.cancel()
 
 
-async def test_what_a_complete_replay_showed_is_recorded_after_a_while(seen: Seen) -> None:
+async def test_what_a_complete_replay_showed_is_recorded_after_a_while(seen: SeenEnvelopes) -> None:
     initial = InitialReplay(seen, 0.05)
     replay(initial, 1, 2)
     assert (initial.idle, seen.size) == (False, 0)
     await recorded(initial)
-    restored = Seen(1000)
+    restored = SeenEnvelopes(1000)
     await restored.load(seen.delta())
     assert [restored.refresh(number) for number in (1, 2, 3)] == [True, True, False]
 
 
-async def test_what_waits_to_be_recorded_is_old_to_every_replay(seen: Seen) -> None:
+async def test_what_waits_to_be_recorded_is_old_to_every_replay(seen: SeenEnvelopes) -> None:
     initial = InitialReplay(seen, 0)
     replay(initial, 1, 2)
     later = initial.begin(initial=False)
@@ -157,7 +158,7 @@ async def test_what_waits_to_be_recorded_is_old_to_every_replay(seen: Seen) -> N
     assert not later.record_and_check(1)
 
 
-async def test_no_complete_replay_makes_what_another_node_has_yet_to_replay_new(seen: Seen) -> None:
+async def test_no_complete_replay_makes_what_another_node_has_yet_to_replay_new(seen: SeenEnvelopes) -> None:
     initial = InitialReplay(seen, 0)
     broken = initial.begin(initial=True)
     assert broken.record_and_check(2)
@@ -170,7 +171,7 @@ async def test_no_complete_replay_makes_what_another_node_has_yet_to_replay_new(
     assert seen.size == 3
 
 
-async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: Seen) -> None:
+async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: SeenEnvelopes) -> None:
     initial = InitialReplay(seen, 0)
     replay(initial, 1)
     seen.add(1, 1)
@@ -178,7 +179,7 @@ async def test_what_was_shown_live_meanwhile_stays_in_hand(seen: Seen) -> None:
     assert seen.delta() == b""
 
 
-async def test_an_empty_replay_leaves_nothing_to_record(seen: Seen) -> None:
+async def test_an_empty_replay_leaves_nothing_to_record(seen: SeenEnvelopes) -> None:
     initial = InitialReplay(seen, 0)
     replay(initial)
     assert initial.idle

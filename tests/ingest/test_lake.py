@@ -4,30 +4,25 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.events import RECORD_BYTES, EventStream, EnvelopeObserved
+from clarion.events import RECORD_BYTES, EnvelopeObserved, EventStream
 from clarion.networks.statements.codec import MAX_SIZE
-from clarion.tables import Rule
-from ingest.lake import Lake
-from ingest.letter import MOST_BYTES, Letter
-from ingest.settings import IngestSettings
-from ingest.task import UNTOLD_SHARE, Clients, Task
+from ingest.delivery.delivery import LAKE_SHARE
+from ingest.delivery.lake import LakeStream
+from ingest.delivery.outgoing import MOST_BYTES
+from ingest.wiring import AwsClients, wire
+from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
 
     from tests.ingest.conftest import FakeNode, ReadLake, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
-
-def letter(statement: bytes) -> Letter:
-    return Letter(uuid4(), 1_700_000_000_000, 1, statement)
+pytestmark = pytest.mark.usefixtures("rule")
 
 
 class FailingFirehose:
@@ -48,7 +43,7 @@ class FailingFirehose:
 
 
 @pytest.fixture
-def firehose(lake: "ReadLake", sdk: Clients) -> FailingFirehose:
+def firehose(lake: "ReadLake", sdk: AwsClients) -> FailingFirehose:
     return FailingFirehose(sdk.firehose)
 
 
@@ -60,45 +55,40 @@ def _none(_: Sequence[Any]) -> list[Any]:
     return []
 
 
-def test_a_line_carries_receipt_time_and_statement(lake: "ReadLake", sdk: Clients) -> None:
-    sent = letter(b"\xff\x00statement")
-    assert Lake(EventStream(sdk.firehose, "events")).tell([sent]) == []
+def test_a_line_carries_receipt_time_and_statement(lake: "ReadLake", sdk: AwsClients) -> None:
+    sent = make_outgoing(b"\xff\x00statement")
+    assert LakeStream(EventStream(sdk.firehose, "events")).put([sent]) == []
     (line,) = lake.lines()
-    assert (line.receipt, line.observed_at, line.at, line.statement, line.location) == (
+    assert (line.receipt, line.observed_at, line.at, line.raw, line.location) == (
         sent.receipt,
         sent.observed_at,
         sent.observed_at,
-        sent.statement,
+        sent.raw,
         None,
     )
 
 
-def test_a_statement_that_lies_in_s3_is_told_by_its_location(lake: "ReadLake", sdk: Clients) -> None:
-    large = letter(b"\xaa" * MAX_SIZE)
-    assert Lake(EventStream(sdk.firehose, "events")).tell([large]) == []
+def test_a_statement_that_lies_in_s3_is_told_by_its_location(lake: "ReadLake", sdk: AwsClients) -> None:
+    large = make_outgoing(b"\xaa" * MAX_SIZE)
+    assert LakeStream(EventStream(sdk.firehose, "events")).put([large]) == []
     (line,) = lake.lines()
-    assert (line.statement, line.location) == (None, large.location)
+    assert (line.raw, line.location) == (None, large.location)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, MOST_BYTES // 2, MOST_BYTES])
 def test_a_line_is_never_larger_than_was_counted(size: int) -> None:
-    sent = Letter(uuid4(), 2**53, 1, bytes(size))
+    sent = make_outgoing(bytes(size), observed_at=2**53)
     line = EnvelopeObserved.of(sent.message, sent.observed_at).to_line()
     assert len(line) <= sent.wire_size <= MOST_BYTES
 
 
 def test_of_a_call_that_is_taken_in_part_the_rest_is_returned(lake: "ReadLake", firehose: FailingFirehose) -> None:
-    letters = [letter(bytes([number]) * (RECORD_BYTES // 4)) for number in range(5)]
+    letters = [make_outgoing(bytes([number]) * (RECORD_BYTES // 4)) for number in range(5)]
     firehose.refuses = lambda records: list(records[1:])
-    failed = Lake(EventStream(firehose, "events")).tell(letters)  # type: ignore[arg-type] # speaks as much as is needed
+    failed = LakeStream(EventStream(firehose, "events")).put(letters)  # type: ignore[arg-type] # speaks as much as is needed
     assert 0 < len(failed) < len(letters)
     assert lake.receipts() | {one.receipt for one in failed} == {one.receipt for one in letters}
     assert not lake.receipts() & {one.receipt for one in failed}
-
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    write_rule()
 
 
 async def test_the_lake_is_told_of_each_statement_that_is_forwarded_and_of_no_other(
@@ -106,16 +96,16 @@ async def test_the_lake_is_told_of_each_statement_that_is_forwarded_and_of_no_ot
     running: "Run",
     received: "ReceivedQueue",
     lake: "ReadLake",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node)):
         await node.subscribed()
         node.show(*(make_statement(number) for number in range(25)))
         node.show(make_statement(100, topics=(b"\x71" * 32,)))
         await received.holds(25)
-    assert {line.receipt: line.statement for line in lake.lines()} == {
-        message.receipt: message.statement for message in received.read()
+    assert {line.receipt: line.raw for line in lake.lines()} == {
+        message.receipt: message.raw for message in received.read()
     }
 
 
@@ -124,8 +114,8 @@ async def test_sigterm_waits_for_the_lake_to_have_been_told(
     running: "Run",
     received: "ReceivedQueue",
     lake: "ReadLake",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node, lake_linger_seconds=600)):
         await node.subscribed()
@@ -141,8 +131,8 @@ async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwar
     received: "ReceivedQueue",
     firehose: FailingFirehose,
     lake: "ReadLake",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     firehose.refuses = _throttled
     async with running(make_settings(node), firehose=firehose) as task:
@@ -150,9 +140,9 @@ async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwar
         for number in range(3):
             node.show(make_statement(number))
             await received.holds(number + 1)
-        assert (task.status()["held"], task.status()["untold"], lake.lines()) == (0, 3, [])
+        assert (task.status()["held"], task.status()["unrecorded"], lake.lines()) == (0, 3, [])
         firehose.refuses = _none
-        while task.status()["untold"]:
+        while task.status()["unrecorded"]:
             await asyncio.sleep(0.01)
     assert lake.receipts() == {message.receipt for message in received.read()}
 
@@ -162,18 +152,18 @@ async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds
     running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     firehose.refuses = _throttled
-    room = 2 * letter(make_statement(0)).held_size
-    full = 2 * UNTOLD_SHARE
+    room = 2 * make_outgoing(make_statement(0)).held_size
+    full = 2 * LAKE_SHARE
     async with asyncio.timeout(20), running(make_settings(node, outbox_bytes=room), firehose=firehose) as task:
         await node.subscribed()
         for number in range(full):
             node.show(make_statement(number))
             await received.holds(number + 1)
-        while task.status()["untold"] != full:
+        while task.status()["unrecorded"] != full:
             await asyncio.sleep(0.01)
         for number in range(full, full + 10):
             node.show(make_statement(number))
@@ -188,8 +178,8 @@ async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full
     running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     firehose.refuses = _throttled
     async with running(make_settings(node, outbox_bytes=1), firehose=firehose):
@@ -206,17 +196,17 @@ async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full
 async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(
     node: "FakeNode",
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
     firehose: FailingFirehose,
     lake: "ReadLake",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     """By a second receipt, which match calls a duplicate."""
     firehose.refuses = _throttled
     told_by: Any = firehose
-    crashing = asyncio.create_task(Task(make_settings(node), replace(clients, firehose=told_by)).run(asyncio.Event()))
+    crashing = asyncio.create_task(wire(make_settings(node), replace(clients, firehose=told_by)).run(asyncio.Event()))
     async with asyncio.timeout(60):
         await node.subscribed()
         node.show(make_statement(1))
@@ -227,4 +217,4 @@ async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(
         assert lake.lines() == []
         async with running(make_settings(node)):
             await received.holds(2)
-    assert [line.statement for line in lake.lines()] == [make_statement(1)]
+    assert [line.raw for line in lake.lines()] == [make_statement(1)]

@@ -5,7 +5,7 @@ import pytest
 from pynamodb.exceptions import PutError
 
 from clarion.tables import Lease
-from ingest.leadership import Leadership
+from ingest.lease.leadership import Leadership
 
 SECONDS = 8.0
 

@@ -11,22 +11,21 @@ from pynamodb.connection import Connection
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import PushMessage, EnvelopeMessage
+from clarion.messages import EnvelopeMessage, PushMessage
 from clarion.networks.statements.codec import encode
+from clarion.networks.statements.rules import key_of
 from clarion.rulesets import RuleSets
 from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
-from ingest.settings import IngestSettings
-from ingest.task import Clients
 from match.room import Clients as MatchClients
 from match.room import Room
 from match.settings import MatchSettings
+from tests.ingest.conftest import MakeSettings
 from tests.match.scene import InTurn, Queues, Sender
 from tests.match.scene import received as as_received
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReadLake, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
 
 ONE, OTHER = b"\x01" * 32, b"\x02" * 32
 
@@ -99,7 +98,7 @@ def subscribe(sender: Sender, topic: bytes) -> Subscription:
         updated_at=now,
     )
     subscription.save()
-    Rule(subscription.subscription_id, rule_key(1, sender.key, topic), sender_topic=sender.key + topic).save()
+    Rule(subscription.subscription_id, rule_key(1, key_of(sender.key, topic)), sender_topic=sender.key + topic).save()
     return subscription
 
 
@@ -107,7 +106,7 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
+    make_settings: MakeSettings,
     tables: Connection,
     matching: Matching,
 ) -> None:
@@ -119,7 +118,7 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
         rules = RuleSets(tables, limit=10, request_cleanup=lambda *_: None)
         rules.replace(moving.subscription_id, moving.client_id, {sender.key + OTHER: None}, now=1)
 
-    async with running(make_settings(node, second_look_seconds=5.0)):
+    async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()
         node.show(encode(sender.states(OTHER, ONE)))
         [first] = await received.holds(1)
@@ -139,16 +138,18 @@ async def test_a_fresh_rule_that_the_index_does_not_show_yet_counts_where_others
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
+    make_settings: MakeSettings,
     tables: Connection,
     matching: Matching,
 ) -> None:
     sender = Sender()
     steady = subscribe(sender, ONE)
-    async with running(make_settings(node, second_look_seconds=5.0)):
+    async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()
         fresh = subscribe(sender, ONE)
-        Rule(fresh.subscription_id, rule_key(1, sender.key, ONE)).update(actions=[Rule.sender_topic.set(bytes(64))])
+        Rule(fresh.subscription_id, rule_key(1, key_of(sender.key, ONE))).update(
+            actions=[Rule.sender_topic.set(bytes(64))]
+        )
         node.show(encode(sender.states(ONE)))
         while not any(fresh.subscription_id in message.changed for message in received.read()):
             await asyncio.sleep(0.01)

@@ -2,22 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.candidates import Candidates
+from clarion.networks import STATEMENTS
 from ingest.counts import Counts
-from ingest.initial_replay import InitialReplay
+from ingest.delivery.outbox import Budget, Outbox
+from ingest.delivery.outgoing import Outgoing
+from ingest.downstream import Downstream
+from ingest.filter.candidates import CandidateFilter
 from ingest.intake import Intake
-from ingest.node import Node
-from ingest.outbox import Outbox, Room
-from ingest.progress import Progress
-from ingest.second_look import SecondLook
-from ingest.seen import Seen
-from ingest.session import Patience
+from ingest.lease.progress import DeliveryProgress
+from ingest.memory.initial_replay import InitialReplay
+from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.unmatched import UnmatchedBuffer
+from ingest.sources.feed import Feed
+from ingest.sources.statements.node import Node
+from ingest.sources.statements.session import Timeouts
+from ingest.sources.statements.source import FOLLOWING
+from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode
@@ -25,8 +30,6 @@ if TYPE_CHECKING:
 AMPLE = 1 << 30
 RESYNC_SECONDS = 600
 """What a node is given to be told by its peers what it has lost."""
-
-type Make = Callable[..., bytes]
 
 
 class Clock:
@@ -41,9 +44,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of all nodes, and of nothing else."""
+    """The clock by which replays are believed, and of nothing else."""
     steered = Clock()
-    monkeypatch.setattr("ingest.node.time", SimpleNamespace(monotonic=steered))
+    monkeypatch.setattr("ingest.sources.replays.time", SimpleNamespace(monotonic=steered))
     return steered
 
 
@@ -52,30 +55,32 @@ class Followed:
 
     def __init__(self, shown_by: "FakeNode", counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
-        outbox = Outbox(to="queue", room=Room(AMPLE), most=10, linger=0, gone=lambda _: None, is_open=True)
-        seen = Seen(1000)
+        outbox = Outbox[Outgoing](
+            to="queue", budget=Budget(AMPLE), most=10, linger=0, taken=lambda _: None, is_open=True
+        )
+        seen = SeenEnvelopes(1000)
         intake = Intake(
             seen=seen,
-            candidates=Candidates(),
-            second_look=SecondLook(AMPLE),
+            candidates=CandidateFilter(),
+            unmatched=UnmatchedBuffer(AMPLE),
             outbox=outbox,
             counts=counts,
-            patience_ms=0,
+            rule_lag_ms=0,
         )
-        self.node = Node(
-            url=shown_by.url,
-            number=1,
-            intake=intake,
-            progress=Progress(oldest_held=lambda: None, shown_through=lambda: None, kept_ms=0),
+        downstream = Downstream(
+            feed=Feed(1, STATEMENTS, FOLLOWING),
+            progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
             counts=counts,
+            intake=intake,
             initial_replay=InitialReplay(seen, 0),
             expected=0,
-            patience=Patience(),
             live_through=0,
+            is_crowded=lambda: False,
         )
+        self.node = Node(url=shown_by.url, downstream=downstream, timeouts=Timeouts())
 
     def believed(self) -> bool:
-        return self.node.incomplete_since is None
+        return not self.node.replays.owed
 
     def _replays(self) -> int:
         return [record.message for record in self._caplog.records].count("node replayed")
@@ -89,7 +94,7 @@ class Followed:
 
 
 async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believed_after_it(
-    node: "FakeNode", counts: Counts, make_statement: Make, clock: Clock, caplog: pytest.LogCaptureFixture
+    node: "FakeNode", counts: Counts, make_statement: MakeStatement, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.standing = [make_statement(number) for number in range(100)]
     followed = Followed(node, counts, caplog)
@@ -113,7 +118,7 @@ async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believ
 
 
 async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_loses_its_store_once_more(
-    node: "FakeNode", counts: Counts, make_statement: Make, clock: Clock, caplog: pytest.LogCaptureFixture
+    node: "FakeNode", counts: Counts, make_statement: MakeStatement, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     standing = [make_statement(number) for number in range(100)]
     node.standing = list(standing)

@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import Callable, Sequence
-from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -8,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clarion.networks.statements.codec import MAX_SIZE
-from ingest.letter import Letter
-from ingest.outbox import BATCH_BYTES, Outbox, Room, send_forever
+from ingest.delivery.outbox import BATCH_BYTES, Budget, Outbox, send_forever
+from ingest.delivery.outgoing import Outgoing
+from tests.ingest.conftest import make_outgoing
 
 AMPLE = 1 << 30
 
 
-def letter(number: int, *, size: int = 1, node: int = 0) -> Letter:
+def entry(number: int, *, size: int = 1, source: int = 0) -> Outgoing:
     """Observed at the time `number`, with the fingerprint `number`."""
-    return Letter(uuid4(), number, number, bytes(size), node=node)
+    return make_outgoing(bytes(size), observed_at=number, fingerprint=number, source=source)
 
 
 @pytest.fixture
@@ -28,14 +28,16 @@ def handled() -> list[int]:
 MOST = 10
 
 
-def make_outbox(taken: list[int], *, room: Room | None = None, linger: float = 0.0, is_open: bool = True) -> Outbox:
+def make_outbox(
+    taken: list[int], *, budget: Budget | None = None, linger: float = 0.0, is_open: bool = True
+) -> Outbox[Outgoing]:
     """An outbox that puts the fingerprints of what was taken into `taken`."""
     return Outbox(
         to="queue",
-        room=room or Room(AMPLE),
+        budget=budget or Budget(AMPLE),
         most=MOST,
         linger=linger,
-        gone=lambda one: taken.append(one.fingerprint),
+        taken=lambda one: taken.append(one.fingerprint),
         is_open=is_open,
     )
 
@@ -43,10 +45,10 @@ def make_outbox(taken: list[int], *, room: Room | None = None, linger: float = 0
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=30))
 def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> None:
-    async def drain() -> list[list[Letter]]:
+    async def drain() -> list[list[Outgoing]]:
         outbox = make_outbox([])
         for number, size in enumerate(sizes):
-            outbox.add(Letter(uuid4(), number, number, blank[:size]))
+            outbox.add(make_outgoing(blank[:size], observed_at=number, fingerprint=number))
         batches = []
         while len(outbox):
             batches.append(await outbox.take())
@@ -62,39 +64,39 @@ def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> N
 
 
 class FailingQueue:
-    """Takes letters only after some trouble, as SQS does when it throttles."""
+    """Takes entries only after some trouble, as SQS does when it throttles."""
 
-    def __init__(self, troubles: list[Callable[[Sequence[Letter]], list[Letter]]]) -> None:
+    def __init__(self, troubles: list[Callable[[Sequence[Outgoing]], list[Outgoing]]]) -> None:
         self._troubles = troubles
         self.taken: list[int] = []
 
-    def send(self, batch: Sequence[Letter]) -> list[Letter]:
+    def send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
         failed = self._troubles.pop(0)(batch) if self._troubles else []
         self.taken.extend(one.fingerprint for one in batch if one not in failed)
         return failed
 
 
-def _throttled(batch: Sequence[Letter]) -> list[Letter]:
+def _throttled(batch: Sequence[Outgoing]) -> list[Outgoing]:
     raise ClientError({"Error": {"Code": "ThrottlingException"}}, "SendMessageBatch")
 
 
-def _unreachable(batch: Sequence[Letter]) -> list[Letter]:
+def _unreachable(batch: Sequence[Outgoing]) -> list[Outgoing]:
     raise EndpointConnectionError(endpoint_url="https://queue.example")
 
 
-def _all_but_the_first(batch: Sequence[Letter]) -> list[Letter]:
+def _all_but_the_first(batch: Sequence[Outgoing]) -> list[Outgoing]:
     return list(batch[1:])
 
 
 @pytest.mark.parametrize("trouble", [_throttled, _unreachable, _all_but_the_first])
 async def test_what_sqs_does_not_take_is_held_and_sent_again(
-    trouble: Callable[[Sequence[Letter]], list[Letter]], handled: list[int]
+    trouble: Callable[[Sequence[Outgoing]], list[Outgoing]], handled: list[int]
 ) -> None:
     failing = FailingQueue([trouble, trouble])
     outbox = make_outbox(handled)
     sending = asyncio.create_task(send_forever(outbox, failing.send, 2))
     for number in range(25):
-        outbox.add(letter(number))
+        outbox.add(entry(number))
     await outbox.wait_for_space(0)
     await asyncio.wait_for(outbox.drain(), 30)
     sending.cancel()
@@ -103,8 +105,8 @@ async def test_what_sqs_does_not_take_is_held_and_sent_again(
 
 
 async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None:
-    outbox = make_outbox(handled, room=Room(letter(1).held_size))
-    outbox.add(letter(1))
+    outbox = make_outbox(handled, budget=Budget(entry(1).held_size))
+    outbox.add(entry(1))
     waiting = asyncio.create_task(outbox.wait_for_space(0))
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -113,10 +115,10 @@ async def test_intake_waits_while_the_outbox_is_full(handled: list[int]) -> None
 
 
 async def test_only_the_node_whose_share_is_full_waits(handled: list[int]) -> None:
-    outbox = make_outbox(handled, room=Room(4 * letter(1).held_size, nodes=2))
+    outbox = make_outbox(handled, budget=Budget(4 * entry(1).held_size, sources=2))
     for number in (1, 2):
-        outbox.add(letter(number, node=1))
-    outbox.add(letter(3, node=2))
+        outbox.add(entry(number, source=1))
+    outbox.add(entry(3, source=2))
     await asyncio.wait_for(outbox.wait_for_space(2), 1)
     waiting = asyncio.create_task(outbox.wait_for_space(1))
     await asyncio.sleep(0.01)
@@ -125,13 +127,13 @@ async def test_only_the_node_whose_share_is_full_waits(handled: list[int]) -> No
     await asyncio.wait_for(waiting, 1)
 
 
-async def test_nodes_have_their_letters_sent_in_turn(handled: list[int]) -> None:
+async def test_nodes_have_their_entries_sent_in_turn(handled: list[int]) -> None:
     """However many one of them has waiting, those of another leave with the next batch."""
     outbox = make_outbox(handled)
     for number in range(1000):
-        outbox.add(letter(number, node=1))
+        outbox.add(entry(number, source=1))
     for number in range(2000, 2004):
-        outbox.add(letter(number, node=2))
+        outbox.add(entry(number, source=2))
     batch = await outbox.take()
     assert [one.fingerprint for one in batch] == [0, 2000, 1, 2001, 2, 2002, 3, 2003, 4, 5]
     outbox.done(batch, failed=batch[:2])
@@ -139,8 +141,8 @@ async def test_nodes_have_their_letters_sent_in_turn(handled: list[int]) -> None
 
 
 async def test_a_standby_that_one_node_fills_keeps_what_the_others_showed(handled: list[int]) -> None:
-    outbox = make_outbox(handled, room=Room(4 * letter(1).held_size, nodes=2), is_open=False)
-    for one in (letter(1, node=1), letter(2, node=2), letter(3, node=1)):
+    outbox = make_outbox(handled, budget=Budget(4 * entry(1).held_size, sources=2), is_open=False)
+    for one in (entry(1, source=1), entry(2, source=2), entry(3, source=1)):
         outbox.add(one)
     assert [one.fingerprint for one in outbox.drop_before(10, only_if_full=True)] == [1, 3]
     assert outbox.oldest == 2
@@ -148,7 +150,7 @@ async def test_a_standby_that_one_node_fills_keeps_what_the_others_showed(handle
 
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
     outbox = make_outbox(handled)
-    outbox.add(letter(1))
+    outbox.add(entry(1))
     batch = await outbox.take()
     assert (handled, outbox.oldest) == ([], 1)
     outbox.done(batch, failed=batch)
@@ -160,7 +162,7 @@ async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[
 async def test_a_standby_keeps_what_the_leader_may_not_have_passed_on(handled: list[int]) -> None:
     outbox = make_outbox(handled, is_open=False)
     for number in range(1, 6):
-        outbox.add(letter(number))
+        outbox.add(entry(number))
     taking = asyncio.create_task(outbox.take())
     assert [one.fingerprint for one in outbox.drop_before(3)] == [1, 2]
     assert (handled, outbox.oldest) == ([], 3)
@@ -175,20 +177,20 @@ async def test_a_batch_waits_for_company_until_it_is_full(handled: list[int]) ->
     for number in range(MOST):
         await asyncio.sleep(0.001)
         assert not taking.done()
-        outbox.add(letter(number))
+        outbox.add(entry(number))
     assert len(await asyncio.wait_for(taking, 30)) == MOST
 
 
-async def test_a_batch_that_a_few_large_letters_fill_waits_for_no_more(handled: list[int]) -> None:
+async def test_a_batch_that_a_few_large_entries_fill_waits_for_no_more(handled: list[int]) -> None:
     outbox = make_outbox(handled, linger=60)
     for number in range(2):
-        outbox.add(letter(number, size=BATCH_BYTES // 2))
+        outbox.add(entry(number, size=BATCH_BYTES // 2))
     assert len(await asyncio.wait_for(outbox.take(), 30)) == 1
 
 
 async def test_nothing_lingers_when_all_is_to_leave(handled: list[int]) -> None:
     outbox = make_outbox(handled, linger=60)
-    outbox.add(letter(1))
+    outbox.add(entry(1))
     sending = asyncio.create_task(send_forever(outbox, lambda _: [], 1))
     await asyncio.sleep(0.01)
     await asyncio.wait_for(outbox.drain(), 30)
@@ -199,10 +201,10 @@ async def test_nothing_lingers_when_all_is_to_leave(handled: list[int]) -> None:
 async def test_what_goes_from_one_outbox_to_the_next_fills_their_room_until_it_has_left_both(
     handled: list[int],
 ) -> None:
-    room = Room(letter(1).held_size)
-    second = make_outbox(handled, room=room)
-    first = Outbox(to="queue", room=room, most=MOST, linger=0, gone=second.add, is_open=True)
-    first.add(letter(1))
+    budget = Budget(entry(1).held_size)
+    second = make_outbox(handled, budget=budget)
+    first = Outbox[Outgoing](to="queue", budget=budget, most=MOST, linger=0, taken=second.add, is_open=True)
+    first.add(entry(1))
     first.done(await first.take())
     waiting = asyncio.create_task(first.wait_for_space(0))
     await asyncio.sleep(0.01)

@@ -1,36 +1,32 @@
-"""What a leader tells its standby to let go of; each number is a time."""
+"""What a leader lets its standby let go of; each number is a time."""
 
 import pytest
 
-from ingest.progress import Progress
+from ingest.lease.progress import DeliveryProgress
 
 KEPT = 60
 
 
 class Leader:
-    """Its clock, when the statements were observed that it holds, and through when its nodes have shown what they had."""
+    """Its clock, when the envelopes were observed that it holds, and its one source."""
 
     def __init__(self) -> None:
         self.now = 0
         self.held: list[int] = []
-        self.answered: int | None = None
-        self.progress = Progress(
-            oldest_held=lambda: min(self.held, default=None),
-            shown_through=lambda: self.answered,
-            kept_ms=KEPT,
-            clock=lambda: self.now,
+        self.progress = DeliveryProgress(
+            oldest_held=lambda: min(self.held, default=None), kept_ms=KEPT, clock=lambda: self.now
         )
+        self.source = self.progress.add_source()
 
     def replays(self, at: int) -> None:
         self.now = at
-        self.progress.replayed()
-        self.answered = at
+        self.source.replayed()
 
     def is_shown(self, at: int, *, answered: int | None = None) -> None:
-        """`answered`: when it asked the question to which a node has answered by now."""
+        """`answered`: when it asked the question to which its source has answered by now."""
         self.now = at
-        self.progress.shown_live()
-        self.answered = at if answered is None else answered
+        self.source.shown_live()
+        self.source.answered(at if answered is None else answered)
 
     @property
     def delivered_through(self) -> int:
@@ -58,11 +54,12 @@ def test_what_is_held_is_not_delivered(leader: Leader) -> None:
     assert leader.delivered_through == 130
 
 
-def test_time_stands_still_while_no_node_is_there(leader: Leader) -> None:
+def test_time_stands_still_while_no_source_is_there(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
     leader.replays(at=100)
     leader.is_shown(at=130)
     assert leader.delivered_through == 130
-    leader.answered = None
+    monkeypatch.setattr("ingest.lease.progress._AWAITED_SECONDS", -1.0)
+    leader.source.lost()
     leader.now = 1000
     assert leader.delivered_through == 130
 
@@ -70,9 +67,11 @@ def test_time_stands_still_while_no_node_is_there(leader: Leader) -> None:
 def test_in_silence_time_goes_on_until_the_standby_has_let_go_of_what_was_before_it(leader: Leader) -> None:
     leader.replays(at=100)
     leader.is_shown(at=130)
-    leader.now = leader.answered = 150
+    leader.now = 150
+    leader.source.answered(150)
     assert leader.delivered_through == 150
-    leader.now = leader.answered = 1000
+    leader.now = 1000
+    leader.source.answered(1000)
     assert leader.delivered_through == 130 + KEPT
 
 
@@ -100,4 +99,13 @@ def test_a_second_replay_does_not_hide_what_the_first_one_brought(leader: Leader
     leader.held = [1000]
     leader.replays(at=1010)
     leader.replays(at=1020)
+    assert leader.delivered_through == 100
+
+
+def test_a_source_that_is_lost_holds_time_back_for_a_while(leader: Leader) -> None:
+    other = leader.progress.add_source()
+    leader.replays(at=100)
+    other.replayed()
+    other.lost()
+    leader.is_shown(at=130)
     assert leader.delivered_through == 100

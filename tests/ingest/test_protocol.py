@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.protocol import MAX_STORE_STATEMENTS, Answer, NodeFault, Origin, Shown, read, request
+from ingest.sources import SourceFault
+from ingest.sources.statements.protocol import MAX_STORE_STATEMENTS, Origin, RpcAnswer, Shown, read, request
 
 
 def frame(result: object, method: str = "statement_statement") -> str:
@@ -70,11 +71,11 @@ def test_a_statement_that_is_no_hex_is_counted_and_its_neighbours_are_kept(bad: 
 
 
 def test_an_answer_carries_the_id_and_whatever_the_node_chose() -> None:
-    assert read(b'{"jsonrpc":"2.0","id":2,"result":{"methods":[]}}') == Answer(2, {"methods": []})
+    assert read(b'{"jsonrpc":"2.0","id":2,"result":{"methods":[]}}') == RpcAnswer(2, {"methods": []})
 
 
 def test_an_error_that_is_null_is_none() -> None:
-    assert read(b'{"jsonrpc":"2.0","id":2,"result":"subscription","error":null}') == Answer(2, "subscription")
+    assert read(b'{"jsonrpc":"2.0","id":2,"result":"subscription","error":null}') == RpcAnswer(2, "subscription")
 
 
 def test_a_notification_of_another_method_is_passed_over() -> None:
@@ -112,7 +113,7 @@ def test_a_notification_of_another_method_is_passed_over() -> None:
     ],
 )
 def test_whatever_else_a_node_says_is_its_fault(text: str | bytes) -> None:
-    with pytest.raises(NodeFault):
+    with pytest.raises(SourceFault):
         read(text if isinstance(text, bytes) else text.encode())
 
 
@@ -134,6 +135,6 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 def test_no_frame_raises_anything_but_a_fault(text: str | bytes) -> None:
     try:
         said = read(text if isinstance(text, bytes) else text.encode())
-    except NodeFault:
+    except SourceFault:
         return
-    assert said is None or isinstance(said, Shown | Answer)
+    assert said is None or isinstance(said, Shown | RpcAnswer)

@@ -1,31 +1,30 @@
 """How old what a replay brings may be."""
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clarion.messages import RepetitionMessage
 from clarion.metrics import Metric
-from clarion.tables import Lease, Rule
+from clarion.tables import Lease
 from ingest.clock import now_ms
-from ingest.settings import IngestSettings
 from tests.hostile import Replaying, hostile
+from tests.ingest.conftest import MakeSettings, MakeStatement
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    write_rule()
+pytestmark = pytest.mark.usefixtures("rule")
 
 
 async def test_what_a_node_shows_live_is_not_taken_for_replayed(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node)):
         await node.subscribed()
@@ -35,7 +34,11 @@ async def test_what_a_node_shows_live_is_not_taken_for_replayed(
 
 
 async def test_what_a_first_replay_brings_is_of_unknown_age(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     node.standing = [make_statement(1)]
     async with running(make_settings(node, first_replay="handle")):
@@ -44,7 +47,11 @@ async def test_what_a_first_replay_brings_is_of_unknown_age(
 
 
 async def test_what_came_while_a_node_was_lost_is_as_old_as_its_loss_at_most(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     before = now_ms()
     async with running(make_settings(node)):
@@ -65,8 +72,8 @@ async def test_what_came_while_a_node_was_lost_is_so_old_whatever_another_node_s
     make_node: type["FakeNode"],
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     """The other one may conceal it, and be as live as can be."""
     async with make_node() as other, running(make_settings(node, other)):
@@ -80,13 +87,17 @@ async def test_what_came_while_a_node_was_lost_is_so_old_whatever_another_node_s
         await asyncio.sleep(0.1)
         other.show(make_statement(3))
         messages = await received.holds(3)
-    [late] = [message for message in messages if message.statement == make_statement(2)]
+    [late] = [message for message in messages if message.raw == make_statement(2)]
     assert late.replayed_since is not None
     assert late.replayed_since <= lost
 
 
 async def test_a_replay_that_does_not_end_makes_no_call_old_that_another_node_shows_live(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     lying = Replaying()
     settings = {"first_replay": "handle"}
@@ -98,11 +109,17 @@ async def test_a_replay_that_does_not_end_makes_no_call_old_that_another_node_sh
         replayed, live = await received.holds(2)
         assert task.counts[Metric.ENVELOPES_FORWARDED] == 1
     assert replayed.replayed_since == 0
-    assert live == replayed.model_copy(update={"replayed_since": None, "repeat_id": live.repeat_id})
+    assert isinstance(live, RepetitionMessage)
+    assert (live.receipt, live.observed_at, live.raw) == (replayed.receipt, replayed.observed_at, replayed.raw)
+    assert live.replayed_since is None
 
 
 async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through_which_the_last_one_delivered(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node)) as task:
         await node.subscribed()
@@ -120,7 +137,11 @@ async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through
 
 
 async def test_a_node_that_dropped_its_subscriber_without_a_word_was_live_only_until_it_last_showed_something(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     """It goes on answering, which proves nothing."""
     settings = make_settings(node, quiet_seconds=4.0, watch_seconds=0.2)

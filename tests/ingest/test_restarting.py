@@ -11,26 +11,23 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.networks.statements.codec import MAX_SIZE
-from clarion.tables import Lease, Rule
+from clarion.tables import Lease
 from ingest.clock import now_ms
-from ingest.rule_feed import StreamsClient
-from ingest.settings import IngestSettings
-from ingest.task import Clients, Task
+from ingest.filter.rule_feed import StreamsClient
+from ingest.task import Task
+from ingest.wiring import AwsClients, wire
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
+
+pytestmark = pytest.mark.usefixtures("rule")
+
 
 OTHER = b"\x71" * 32
-
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    write_rule()
 
 
 async def saved(s3: "S3Client") -> None:
@@ -59,8 +56,8 @@ async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
     node.standing = [make_statement(number) for number in range(100)]
@@ -81,9 +78,9 @@ async def test_a_rule_added_while_the_task_was_down_does_not_push_what_is_old(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
     s3: "S3Client",
 ) -> None:
     old = make_statement(1, topics=(OTHER,))
@@ -106,15 +103,15 @@ async def test_a_rule_added_while_the_task_was_down_does_not_push_what_is_old(
 async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
     node: "FakeNode",
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
     async with asyncio.timeout(60):
         stuck = make_settings(node, envelopes_queue_url=received.url + "-gone")
-        task = await crashing(Task(stuck, clients))
+        task = await crashing(wire(stuck, clients))
         await node.subscribed()
         node.show(make_statement(1))
         await saved(s3)
@@ -128,13 +125,13 @@ async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
 async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
     node: "FakeNode",
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     settings = make_settings(node)
-    leader = Task(settings, clients)
+    leader = wire(settings, clients)
     crashed = await crashing(leader)
     await leads(leader)
     async with running(settings) as standby:
@@ -155,13 +152,13 @@ async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with make_node() as gone:
-        leader = Task(make_settings(gone, lease_seconds=2.0), clients)
+        leader = wire(make_settings(gone, lease_seconds=2.0), clients)
         crashed = await crashing(leader)
         await leads(leader)
     async with running(make_settings(node, overlap_seconds=0)) as standby:
@@ -178,8 +175,8 @@ async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with make_node() as lost, running(make_settings(node, lost)) as task:
@@ -197,7 +194,7 @@ async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or
         node.show(make_statement(1))
         await asyncio.sleep(0.6)  # some renewals of the lease
         assert 0 < int(Lease.get("ingest").delivered_through) <= lost_at
-        monkeypatch.setattr("ingest.node._AWAITED_SECONDS", 0.1)
+        monkeypatch.setattr("ingest.lease.progress._AWAITED_SECONDS", 0.1)
         while int(Lease.get("ingest").delivered_through) <= lost_at:
             await asyncio.sleep(0.05)
 
@@ -216,13 +213,13 @@ class UnreadableStream:
 async def test_a_standby_keeps_what_its_leader_does_not_know_the_rule_for(
     node: "FakeNode",
     running: "Run",
-    clients: Clients,
+    clients: AwsClients,
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
-    leader = Task(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
+    leader = wire(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
     crashed = await crashing(leader)
     await leads(leader)
     async with running(make_settings(node, overlap_seconds=0)):
@@ -239,7 +236,7 @@ async def test_a_standby_keeps_what_its_leader_does_not_know_the_rule_for(
 
 
 async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
-    node: "FakeNode", running: "Run", make_settings: Settings
+    node: "FakeNode", running: "Run", make_settings: MakeSettings
 ) -> None:
     settings = make_settings(node, lease_seconds=20.0)
     async with running(settings) as first:
@@ -255,7 +252,11 @@ async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
 
 
 async def test_a_leader_that_lost_its_lease_sends_nothing_more(
-    node: "FakeNode", running: "Run", received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with running(make_settings(node)) as task:
         await leads(task)
@@ -288,10 +289,14 @@ class SlowS3:
 
 
 async def test_a_leader_that_loses_its_lease_while_it_stores_a_large_statement_does_not_send_it(
-    node: "FakeNode", clients: Clients, received: "ReceivedQueue", make_settings: Settings, make_statement: Make
+    node: "FakeNode",
+    clients: AwsClients,
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     slow: Any = SlowS3(clients.s3)
-    task = Task(make_settings(node), replace(clients, s3=slow))
+    task = wire(make_settings(node), replace(clients, s3=slow))
     slow.leads = lambda: bool(task.status()["leading"])
     running = await crashing(task)
     async with asyncio.timeout(30):
@@ -307,17 +312,17 @@ async def test_a_leader_that_loses_its_lease_while_it_stores_a_large_statement_d
 
 
 async def test_a_missing_table_of_leases_stops_the_start(
-    node: "FakeNode", clients: Clients, make_settings: Settings
+    node: "FakeNode", clients: AwsClients, make_settings: MakeSettings
 ) -> None:
     Lease.delete_table()
     with pytest.raises(Exception, match="Failed to get item"):
-        await Task(make_settings(node), clients).run(asyncio.Event())
+        await wire(make_settings(node), clients).run(asyncio.Event())
 
 
 async def test_a_record_that_cannot_be_read_stops_the_start(
-    node: "FakeNode", clients: Clients, make_settings: Settings, s3: "S3Client"
+    node: "FakeNode", clients: AwsClients, make_settings: MakeSettings, s3: "S3Client"
 ) -> None:
     """Taking it for a first start would let go of what arrived meanwhile."""
     s3.put_object(Bucket="oversize", Key="ingest/seen/000000000001-00000001-base", Body=b"something else")
     with pytest.raises(ValueError, match="not a record"):
-        await Task(make_settings(node), clients).run(asyncio.Event())
+        await wire(make_settings(node), clients).run(asyncio.Event())

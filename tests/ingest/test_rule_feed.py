@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from clarion.tables import Rule, rule_key
-from ingest.candidates import Candidates
+from clarion.networks.statements.rules import key_of
+from clarion.tables import rule_key
 from ingest.clock import now_ms
-from ingest.rule_feed import EMPTY_PAGES, SCAN_SEGMENTS, NoStreamError, RuleFeed, StreamsClient
-from ingest.task import Clients
-from tests.ingest.conftest import SENDER
+from ingest.filter.candidates import CandidateFilter
+from ingest.filter.fingerprints import of_key
+from ingest.filter.rule_feed import EMPTY_PAGES, SCAN_SEGMENTS, NoStreamError, RuleFeed, StreamsClient
+from ingest.wiring import AwsClients
+from tests.ingest.conftest import SENDER, WriteRule
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
 
-type Write = Callable[..., Rule]
+
+@pytest.fixture
+def candidates() -> CandidateFilter:
+    return CandidateFilter()
 
 
 @pytest.fixture
-def candidates() -> Candidates:
-    return Candidates()
-
-
-@pytest.fixture
-def feed(clients: Clients, candidates: Candidates) -> RuleFeed:
+def feed(clients: AwsClients, candidates: CandidateFilter) -> RuleFeed:
     return RuleFeed(clients.dynamodb, clients.streams, "test-rules", candidates)
 
 
-def names(candidates: Candidates, *topics: bytes) -> bool:
-    return candidates.match_any(candidates.pairs(SENDER, topics))
+def names(candidates: CandidateFilter, *topics: bytes) -> bool:
+    return candidates.match_any([of_key(key_of(SENDER, topic)) for topic in topics])
 
 
 async def follow_until(feed: RuleFeed, holds: Callable[[], bool], seconds: float = 30) -> None:
@@ -46,7 +46,9 @@ async def follow_until(feed: RuleFeed, holds: Callable[[], bool], seconds: float
         following.cancel()
 
 
-async def test_rules_from_before_the_start_are_known(feed: RuleFeed, candidates: Candidates, write_rule: Write) -> None:
+async def test_rules_from_before_the_start_are_known(
+    feed: RuleFeed, candidates: CandidateFilter, write_rule: WriteRule
+) -> None:
     for number in range(60):
         write_rule(topic=number.to_bytes(32))
     await feed.start()
@@ -56,29 +58,29 @@ async def test_rules_from_before_the_start_are_known(feed: RuleFeed, candidates:
     assert len(candidates.changes) == 0
 
 
-async def test_a_rule_is_known_by_its_pair_whatever_its_generation(
-    feed: RuleFeed, candidates: Candidates, write_rule: Write
+async def test_a_rule_is_known_by_its_key_whatever_its_generation(
+    feed: RuleFeed, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     write_rule(generation=1)
     write_rule(generation=2)
     await feed.start()
     assert len(candidates) == 1
-    assert candidates.match_any(candidates.pairs(SENDER, (OTHER, TOPIC)))
-    assert not candidates.match_any(candidates.pairs(OTHER, (TOPIC,)))
-    assert not candidates.match_any(candidates.pairs(SENDER, ()))
+    assert names(candidates, OTHER, TOPIC)
+    assert not candidates.match_any([of_key(key_of(OTHER, TOPIC))])
+    assert not names(candidates)
 
 
 async def test_a_rule_written_later_comes_by_the_stream(
-    feed: RuleFeed, candidates: Candidates, write_rule: Write
+    feed: RuleFeed, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     await feed.start()
     write_rule()
     await follow_until(feed, lambda: names(candidates, TOPIC))
-    assert candidates.changes.of(candidates.pairs(SENDER, (TOPIC,))) == ["s"]
+    assert candidates.changes.lately([of_key(key_of(SENDER, TOPIC))]) == ["s"]
 
 
 async def test_once_the_filter_is_fresh_it_knows_every_rule_from_before(
-    feed: RuleFeed, candidates: Candidates, write_rule: Write
+    feed: RuleFeed, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     await feed.start()
     write_rule()
@@ -88,7 +90,7 @@ async def test_once_the_filter_is_fresh_it_knows_every_rule_from_before(
 
 
 async def test_a_removed_rule_stays_until_the_table_is_read_again(
-    feed: RuleFeed, candidates: Candidates, write_rule: Write
+    feed: RuleFeed, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     rule = write_rule()
     write_rule(topic=OTHER)
@@ -102,8 +104,8 @@ async def test_a_removed_rule_stays_until_the_table_is_read_again(
     assert names(candidates, OTHER)
 
 
-async def test_a_table_without_a_stream_stops_the_start(clients: Clients) -> None:
-    feed = RuleFeed(clients.dynamodb, clients.streams, "test-leases", Candidates())
+async def test_a_table_without_a_stream_stops_the_start(clients: AwsClients) -> None:
+    feed = RuleFeed(clients.dynamodb, clients.streams, "test-leases", CandidateFilter())
     with pytest.raises(NoStreamError):
         await feed.start()
 
@@ -153,31 +155,33 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-async def test_a_shard_that_ends_is_followed_into_its_children(clients: Clients, candidates: Candidates) -> None:
+async def test_a_shard_that_ends_is_followed_into_its_children(
+    clients: AwsClients, candidates: CandidateFilter
+) -> None:
     stream: ShardedStream = ShardedStream()
     client: StreamsClient = stream
     feed = RuleFeed(clients.dynamodb, client, "test-rules", candidates)
     await feed.start()
-    stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
-    stream.pages["parent"] += [rule_key(1, SENDER, OTHER), None]
+    stream.pages["child"] = [rule_key(1, key_of(SENDER, TOPIC))]
+    stream.pages["parent"] += [rule_key(1, key_of(SENDER, OTHER)), None]
     await follow_until(feed, lambda: names(candidates, TOPIC) and names(candidates, OTHER))
 
 
 async def test_a_shard_that_ends_while_another_cannot_be_read_is_followed_into_its_children_all_the_same(
-    clients: Clients, candidates: Candidates
+    clients: AwsClients, candidates: CandidateFilter
 ) -> None:
     stream = ShardedStream()
     feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
     await feed.start()
     stream.trouble_with, stream.troubles = "other", ["ProvisionedThroughputExceededException"] * 3
-    stream.pages["parent"] += [rule_key(1, SENDER, OTHER), None]
+    stream.pages["parent"] += [rule_key(1, key_of(SENDER, OTHER)), None]
     await follow_until(feed, lambda: names(candidates, OTHER) and not stream.troubles, seconds=5)
-    stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
+    stream.pages["child"] = [rule_key(1, key_of(SENDER, TOPIC))]
     await follow_until(feed, lambda: names(candidates, TOPIC), seconds=5)
 
 
 async def test_no_time_goes_by_between_the_end_of_a_shard_and_its_child(
-    clients: Clients, candidates: Candidates
+    clients: AwsClients, candidates: CandidateFilter
 ) -> None:
     stream = ShardedStream()
     feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
@@ -186,13 +190,13 @@ async def test_no_time_goes_by_between_the_end_of_a_shard_and_its_child(
     written_at = now_ms()
     with pytest.raises(TimeoutError):
         await follow_until(feed, lambda: candidates.fresh_as_of > written_at, seconds=0.3)
-    stream.pages["child"] = [rule_key(1, SENDER, TOPIC)]
+    stream.pages["child"] = [rule_key(1, key_of(SENDER, TOPIC))]
     await follow_until(feed, lambda: candidates.fresh_as_of > written_at)
     assert names(candidates, TOPIC)
 
 
 async def test_a_shard_is_not_read_to_its_end_where_a_page_happens_to_be_empty(
-    clients: Clients, candidates: Candidates
+    clients: AwsClients, candidates: CandidateFilter
 ) -> None:
     stream = ShardedStream()
     del stream.pages["other"]
@@ -200,12 +204,14 @@ async def test_a_shard_is_not_read_to_its_end_where_a_page_happens_to_be_empty(
     await feed.start()
     before = candidates.fresh_as_of
     stream.empty_pages = EMPTY_PAGES - 1
-    stream.pages["parent"].append(rule_key(1, SENDER, TOPIC))
+    stream.pages["parent"].append(rule_key(1, key_of(SENDER, TOPIC)))
     await follow_until(feed, lambda: candidates.fresh_as_of > before)
     assert names(candidates, TOPIC)
 
 
-async def test_no_time_goes_by_while_the_stream_cannot_be_read(clients: Clients, candidates: Candidates) -> None:
+async def test_no_time_goes_by_while_the_stream_cannot_be_read(
+    clients: AwsClients, candidates: CandidateFilter
+) -> None:
     stream = ShardedStream()
     feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
     await feed.start()
@@ -217,7 +223,7 @@ async def test_no_time_goes_by_while_the_stream_cannot_be_read(clients: Clients,
 
 @pytest.mark.parametrize("trouble", ["ExpiredIteratorException", "TrimmedDataAccessException"])
 async def test_a_lost_place_in_the_stream_makes_it_read_the_table_again(
-    trouble: str, clients: Clients, candidates: Candidates, write_rule: Write
+    trouble: str, clients: AwsClients, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     stream = ShardedStream()
     feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
@@ -241,7 +247,7 @@ class TroubledTable:
 
 
 async def test_a_lost_place_in_the_stream_makes_it_read_the_table_until_it_succeeds(
-    clients: Clients, candidates: Candidates, write_rule: Write
+    clients: AwsClients, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     def refuse(segment: int) -> None:
         if segment == 0 and refusals:
@@ -272,7 +278,7 @@ async def test_a_lost_place_in_the_stream_makes_it_read_the_table_until_it_succe
 
 
 async def test_of_two_readings_at_once_none_forgets_what_the_other_has_yet_to_come_to(
-    clients: Clients, candidates: Candidates, write_rule: Write
+    clients: AwsClients, candidates: CandidateFilter, write_rule: WriteRule
 ) -> None:
     started, first_may_end, second_may_end = 0, threading.Event(), threading.Event()
 

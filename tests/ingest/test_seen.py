@@ -3,15 +3,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.archive import Archive
-from ingest.seen import SHARED, Seen, UnreadableRecordError
+from ingest.memory.record import Archive
+from ingest.memory.seen import SHARED, SeenEnvelopes, UnreadableRecordError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
-def seen_of(*handled: int, in_hand: tuple[int, ...] = ()) -> Seen:
-    seen = Seen(1000)
+def seen_of(*handled: int, in_hand: tuple[int, ...] = ()) -> SeenEnvelopes:
+    seen = SeenEnvelopes(1000)
     for number in (*handled, *in_hand):
         seen.add(number, 1)
     for number in handled:
@@ -19,12 +19,12 @@ def seen_of(*handled: int, in_hand: tuple[int, ...] = ()) -> Seen:
     return seen
 
 
-def known(seen: Seen, *numbers: int) -> list[bool]:
+def known(seen: SeenEnvelopes, *numbers: int) -> list[bool]:
     return [seen.refresh(number) for number in numbers]
 
 
 async def test_a_statement_is_new_once() -> None:
-    seen = Seen(1000)
+    seen = SeenEnvelopes(1000)
     assert not seen.refresh(5)
     assert seen.add(5, 1)
     assert known(seen, 5, 6) == [True, False]
@@ -32,14 +32,14 @@ async def test_a_statement_is_new_once() -> None:
 
 
 async def test_only_what_was_handled_is_recorded() -> None:
-    restored = Seen(1000)
+    restored = SeenEnvelopes(1000)
     await restored.load(await seen_of(1, 2, in_hand=(3,)).snapshot())
     assert known(restored, 1, 2, 3) == [True, True, False]
 
 
 async def test_what_is_handled_while_a_snapshot_is_taken_is_in_the_snapshot_or_in_a_delta() -> None:
     numbers = range(1, 5000)
-    seen = Seen(10_000)
+    seen = SeenEnvelopes(10_000)
     for number in numbers:
         seen.add(number, 1)
     taking = asyncio.create_task(seen.snapshot())
@@ -47,7 +47,7 @@ async def test_what_is_handled_while_a_snapshot_is_taken_is_in_the_snapshot_or_i
         seen.handled(number)
         if number % 50 == 0:
             await asyncio.sleep(0)
-    restored = Seen(10_000)
+    restored = SeenEnvelopes(10_000)
     await restored.load(await taking)
     await restored.load(seen.delta())
     assert all(known(restored, *numbers))
@@ -60,7 +60,7 @@ async def test_a_delta_is_given_out_until_it_is_saved() -> None:
     seen.add(2, 1)
     seen.handled(2)
     seen.saved(delta)
-    restored = Seen(1000)
+    restored = SeenEnvelopes(1000)
     await restored.load(seen.delta())
     assert known(restored, 1, 2) == [False, True]
     seen.saved(seen.delta())
@@ -77,7 +77,7 @@ async def test_what_was_not_shown_in_a_round_is_forgotten_unless_it_is_in_hand()
 
 
 async def test_a_flood_makes_no_statement_forgotten() -> None:
-    seen = Seen(100)
+    seen = SeenEnvelopes(100)
     assert [seen.add(number, 1) for number in range(1, 101)] == [True] * 50 + [False] * 50
     assert [seen.add(number, SHARED) for number in range(51, 151)] == [True] * 50 + [False] * 50
     assert seen.size == 100
@@ -85,13 +85,13 @@ async def test_a_flood_makes_no_statement_forgotten() -> None:
 
 
 async def test_a_node_takes_no_room_from_another() -> None:
-    seen = Seen(100, nodes=2)
+    seen = SeenEnvelopes(100, sources=2)
     assert [seen.add(number, 1) for number in range(1, 51)] == [True] * 25 + [False] * 25
     assert [seen.add(number, 2) for number in range(51, 101)] == [True] * 25 + [False] * 25
 
 
 async def test_a_node_has_its_room_back_once_what_it_showed_is_forgotten() -> None:
-    seen = Seen(100)
+    seen = SeenEnvelopes(100)
     for number in range(1, 51):
         seen.add(number, 1)
         seen.handled(number)
@@ -102,7 +102,7 @@ async def test_a_node_has_its_room_back_once_what_it_showed_is_forgotten() -> No
 
 
 async def test_what_is_not_remembered_is_not_recorded() -> None:
-    seen = Seen(2)
+    seen = SeenEnvelopes(2)
     assert [seen.add(number, 1) for number in (1, 2)] == [True, False]
     seen.handled(1)
     delta = seen.delta()
@@ -113,7 +113,7 @@ async def test_what_is_not_remembered_is_not_recorded() -> None:
 @pytest.mark.parametrize("content", [b"", b"clarion", b"clarion seen 2\n\0", b"clarion seen 1\n\0123"])
 async def test_a_record_of_another_kind_is_refused(content: bytes) -> None:
     with pytest.raises(UnreadableRecordError):
-        await Seen(10).load(content)
+        await SeenEnvelopes(10).load(content)
 
 
 @pytest.fixture

@@ -1,19 +1,19 @@
 import asyncio
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from ingest.clock import now_ms
-from ingest.protocol import NodeFault
-from ingest.session import Patience, Session, subscribe
+from ingest.sources import SourceFault
+from ingest.sources.statements.session import Session, Timeouts, subscribe
+from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode
 
-PATIENCE = Patience(asking=0.02)
+PATIENCE = Timeouts(asking=0.02)
 
 
 async def replayed(session: Session) -> None:
@@ -39,7 +39,7 @@ async def test_a_silent_node_is_asked_how_far_it_has_shown(node: "FakeNode") -> 
 
 
 async def test_an_answer_counts_once_what_was_shown_before_it_has_been_taken_in(
-    node: "FakeNode", make_statement: Callable[..., bytes]
+    node: "FakeNode", make_statement: MakeStatement
 ) -> None:
     async with asyncio.timeout(30), subscribe(node.url, PATIENCE) as session:
         await replayed(session)
@@ -68,7 +68,7 @@ async def test_a_node_that_refuses_the_question_has_answered_it() -> None:
             told = {"result": "s"} if asked["method"] == "statement_subscribeStatement" else {"error": {"code": -32601}}
             await socket.send(json.dumps({"id": asked["id"], **told}))
 
-    patience = Patience(asking=0.02, replay=0.05)
+    patience = Timeouts(asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         async with subscribe(f"ws://127.0.0.1:{port}", patience) as session:
@@ -85,10 +85,10 @@ async def test_a_node_that_no_longer_answers_is_left() -> None:
             await socket.send(json.dumps({"id": asked["id"], "result": result}))
         await socket.wait_closed()
 
-    patience = Patience(answer=0.1, asking=0.02, replay=0.05)
+    patience = Timeouts(answer=0.1, asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         async with subscribe(f"ws://127.0.0.1:{port}", patience) as session:
             await replayed(session)
-            with pytest.raises(NodeFault, match="no answer"):
+            with pytest.raises(SourceFault, match="no answer"):
                 await session.next()

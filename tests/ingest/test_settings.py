@@ -5,7 +5,7 @@ from ingest.settings import FirstReplay, IngestSettings
 
 ENVIRONMENT = {
     "CLARION_NODE_URLS": "wss://one.example",
-    "CLARION_STATEMENTS_QUEUE_URL": "https://queue.example",
+    "CLARION_ENVELOPES_QUEUE_URL": "https://queue.example",
     "CLARION_OVERSIZE_BUCKET": "bucket",
     "CLARION_EVENTS_STREAM": "events",
 }

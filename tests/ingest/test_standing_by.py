@@ -5,26 +5,19 @@ import json
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 
 from clarion.metrics import Metric
-from clarion.tables import Lease, Rule
+from clarion.tables import Lease
 from ingest.clock import now_ms
-from ingest.letter import Letter
-from ingest.settings import IngestSettings
+from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
 
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
-
-@pytest.fixture(autouse=True)
-def rule(write_rule: Callable[..., Rule]) -> None:
-    write_rule()
+pytestmark = pytest.mark.usefixtures("rule")
 
 
 class Another:
@@ -59,9 +52,9 @@ def another(tables: None) -> Another:
 
 
 async def test_a_standby_that_is_full_lets_go_of_what_was_passed_on_and_reads_on(
-    node: "FakeNode", running: "Run", make_settings: Settings, make_statement: Make, another: Another
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement, another: Another
 ) -> None:
-    room = 3 * Letter(uuid4(), 0, 0, make_statement(0)).held_size
+    room = 3 * make_outgoing(make_statement(0)).held_size
     async with running(make_settings(node, outbox_bytes=room, overlap_seconds=600)) as task:
         await another.leads_until(lambda: bool(task.status()["connected"]))
         await node.subscribed()
@@ -86,8 +79,8 @@ async def test_forwarded_is_what_the_queue_has_taken_and_not_what_a_standby_hold
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
     another: Another,
 ) -> None:
     async with running(make_settings(node)) as task:
@@ -107,7 +100,7 @@ async def test_only_the_leader_tells_to_how_many_nodes_it_is_connected(
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
-    make_settings: Settings,
+    make_settings: MakeSettings,
     another: Another,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

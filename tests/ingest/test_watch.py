@@ -8,25 +8,22 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from clarion.metrics import Metric
-from clarion.tables import Rule
 from ingest.health import main, serve_health
-from ingest.settings import IngestSettings
-from ingest.watch import SLOW_SECONDS, Watch
+from ingest.sources.statements.node import State
+from ingest.sources.statements.watch import SLOW_SECONDS, SubscriptionWatch
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
-
-type Settings = Callable[..., IngestSettings]
-type Make = Callable[..., bytes]
 
 
 async def test_a_subscription_that_went_quiet_is_renewed_and_brings_what_was_missed(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
     write_rule()
     async with running(make_settings(node, watch_seconds=0.05, quiet_seconds=0.3)):
@@ -41,8 +38,8 @@ async def test_a_node_that_shows_less_than_its_peer_is_asked_again(
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     async with make_node() as other, running(make_settings(node, other, watch_seconds=0.2)):
         await node.subscribed()
@@ -57,7 +54,7 @@ async def test_a_node_that_shows_less_than_its_peer_is_asked_again(
 
 
 async def test_an_old_subscription_is_renewed_at_times(
-    node: "FakeNode", running: "Run", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
     async with running(make_settings(node, watch_seconds=0.05, renew_seconds=0.2)):
         while node.subscriptions < 3:
@@ -67,7 +64,7 @@ async def test_an_old_subscription_is_renewed_at_times(
 
 
 async def test_after_a_complete_replay_what_was_not_in_it_is_forgotten(
-    node: "FakeNode", running: "Run", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
     node.standing = [make_statement(number) for number in range(100)]
     settings = make_settings(node, watch_seconds=0.05, renew_seconds=0.2, forget_seconds=0.05)
@@ -85,9 +82,9 @@ async def test_a_node_that_lost_its_store_makes_nothing_forgotten(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: Settings,
-    make_statement: Make,
-    write_rule: Callable[..., Rule],
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
 ) -> None:
     """Its peers will tell it everything again, as if it were new."""
     write_rule()
@@ -112,8 +109,8 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
-    make_settings: Settings,
-    make_statement: Make,
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
 ) -> None:
     node.standing = [make_statement(number) for number in range(10)]
     absent = make_node()
@@ -131,7 +128,7 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
 
 
 async def test_a_replay_that_never_comes_to_an_end_keeps_nothing_from_being_forgotten(
-    node: "FakeNode", running: "Run", make_settings: Settings, make_statement: Make
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
     async def replay_drop_by_drop(socket: ServerConnection) -> None:
         for result in ({"methods": ["statement_subscribeStatement"]}, "subscription"):
@@ -158,7 +155,7 @@ async def test_a_replay_that_never_comes_to_an_end_keeps_nothing_from_being_forg
 class WatchedNode:
     """A node as the watch sees it, and why it was renewed."""
 
-    subscribed_at: float = 0.0
+    began: float = 0.0
     last_shown_at: float = 0.0
     live: int = 0
     replaying: bool = False
@@ -168,6 +165,14 @@ class WatchedNode:
     @property
     def session(self) -> "WatchedNode":
         return self
+
+    @property
+    def subscription(self) -> "WatchedNode":
+        return self
+
+    @property
+    def state(self) -> State:
+        return State.REPLAYING if self.replaying else State.LIVE
 
     def renew(self, reason: str, *, may_have_missed: bool = True) -> None:
         self.renewals.append(reason)
@@ -180,7 +185,9 @@ class Watched:
         self.now = 0.0
         self.nodes = [WatchedNode() for _ in range(count)]
         nodes: Any = self.nodes
-        self.watch = Watch(nodes, lambda: False, window=15, oldest=oldest, quiet=120, clock=lambda: self.now)
+        self.watch = SubscriptionWatch(
+            nodes, lambda: False, window=15, oldest=oldest, quiet=120, clock=lambda: self.now
+        )
 
     def pass_window(self, *shown: int) -> None:
         self.now += 15
@@ -241,7 +248,7 @@ def test_nodes_are_not_renewed_all_at_once_for_their_age() -> None:
 
 
 async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
-    node: "FakeNode", running: "Run", make_settings: Settings, capsys: pytest.CaptureFixture[str]
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running(make_settings(node, stream_poll_seconds=3600, stage="blue")):
         await asyncio.sleep(0.4)
@@ -253,7 +260,7 @@ async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
 
 
 async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
-    node: "FakeNode", running: "Run", make_settings: Settings, caplog: pytest.LogCaptureFixture
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = node.url.replace("//", "//me:secret@") + "/secret?key=secret"
     with caplog.at_level("INFO", "ingest"):

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ingest.candidates import Candidates
+from clarion.faults import describe
 from ingest.clock import now_ms
+from ingest.filter.candidates import CandidateFilter
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -29,7 +30,7 @@ EMPTY_PAGES = 5
 """A page may be empty though records follow it; only after so many in a row is a shard taken to be read to its end."""
 _LONGEST_PAUSE = 60.0
 _CLOCK_GRAIN_MS = 1000
-"""Records tell the time of their writing in whole seconds."""
+"""Records have the time of their writing in whole seconds."""
 _PLACE_LOST = {"ExpiredIteratorException", "TrimmedDataAccessException", "ResourceNotFoundException"}
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,9 @@ class _Shard:
 class RuleFeed:
     """`start` reads the table; from then on, `follow` reads its stream."""
 
-    def __init__(self, dynamodb: "DynamoDBClient", streams: StreamsClient, table: str, candidates: Candidates) -> None:
+    def __init__(
+        self, dynamodb: "DynamoDBClient", streams: StreamsClient, table: str, candidates: CandidateFilter
+    ) -> None:
         self._dynamodb = dynamodb
         self._streams = streams
         self._table = table
@@ -107,7 +110,7 @@ class RuleFeed:
             await asyncio.gather(*(self._scan(segment) for segment in range(SCAN_SEGMENTS)))
             for _ in self._candidates.end_reading():
                 await asyncio.sleep(0)
-        log.info("rules read", extra={"pairs": len(self._candidates)})
+        log.info("rules read", extra={"keys": len(self._candidates)})
 
     async def read_every(self, seconds: float) -> None:
         while True:
@@ -115,7 +118,7 @@ class RuleFeed:
             try:
                 await self.read()
             except (BotoCoreError, ClientError) as error:
-                log.warning("rules not read", extra={"error": repr(error)})
+                log.warning("rules not read", extra={"error": describe(error)})
 
     async def follow(self, pause: float) -> None:
         """Read what is new every `pause` seconds. While that fails, the filter's `fresh_as_of` stands still."""
@@ -124,26 +127,26 @@ class RuleFeed:
             try:
                 await self._advance()
             except ClientError as error:
-                log.warning("rule stream not read", extra={"error": repr(error)})
+                log.warning("rule stream not read", extra={"error": describe(error)})
                 if error.response["Error"]["Code"] in _PLACE_LOST:
                     await self._start_over(pause)
             except BotoCoreError as error:
-                log.warning("rule stream not read", extra={"error": repr(error)})
+                log.warning("rule stream not read", extra={"error": describe(error)})
 
     async def _start_over(self, pause: float) -> None:
-        """Until it succeeds: what was written before the new place in the stream, only the table tells."""
+        """Until it succeeds: what was written before the new place in the stream, only the table shows."""
         while True:
             try:
                 await self.start()
             except (BotoCoreError, ClientError) as error:
-                log.warning("rules not read", extra={"error": repr(error)})
+                log.warning("rules not read", extra={"error": describe(error)})
             else:
                 return
             await asyncio.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     async def _advance(self) -> None:
-        """Read a page of every shard. One that has ended holds time back until the stream tells of its child."""
+        """Read a page of every shard. One that has ended holds time back until the stream shows its child."""
         if time.monotonic() >= self._next_discovery:
             await asyncio.to_thread(self._discover, "TRIM_HORIZON", self._candidates.fresh_as_of)
             self._next_discovery = time.monotonic() + DISCOVERY_SECONDS

@@ -2,24 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
 from websockets.exceptions import WebSocketException
 
 from ingest.clock import now_ms
-from ingest.connection import BoundedConnection, open_connection
-from ingest.protocol import (
+from ingest.sources import SourceFault, SourceLost
+from ingest.sources.statements.connection import BoundedConnection, open_connection
+from ingest.sources.statements.protocol import (
     DRAFT_ADD_FILTER,
     DRAFT_SUBSCRIBE,
     MAX_STORE_STATEMENTS,
     SUBSCRIBE,
-    Answer,
-    NodeFault,
-    NodeLost,
     Origin,
     RequestRefused,
+    RpcAnswer,
     Shown,
     read,
     read_id,
@@ -34,7 +33,7 @@ _FIRST_QUESTION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long to wait for a node, in seconds.
 
     `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a
@@ -50,19 +49,23 @@ class Patience:
 
 
 class Session:
-    """`remaining` is what the node still owes of its replay, 0 if it doesn't tell; `replayed` is what it replayed.
+    """`remaining` is what the node still owes of its replay, 0 if it doesn't say; `replayed` is what it replayed.
 
     After the replay, the node is asked something every few seconds. Its answer comes behind whatever it had shown when
     it was asked, however far we lag behind: by then, all of that was taken in.
     """
 
-    def __init__(self, socket: BoundedConnection, patience: Patience, early: list[Shown]) -> None:
+    def __init__(
+        self, socket: BoundedConnection, timeouts: Timeouts, early: list[Shown], answered: Callable[[int], None]
+    ) -> None:
+        """`answered` is called with each new `shown_through`."""
         self._socket = socket
-        self._patience = patience
+        self._answered = answered
+        self._timeouts = timeouts
         self._early = early
         self._origin: Origin | None = None
-        self._settled_by = time.monotonic() + patience.replay
-        self._replay_by = time.monotonic() + patience.whole_replay
+        self._settled_by = time.monotonic() + timeouts.replay
+        self._replay_by = time.monotonic() + timeouts.whole_replay
         self._question = _FIRST_QUESTION
         self._asked: tuple[float, int] | None = None
         """When the question was put that waits for its answer, as `time.monotonic` and in UNIX milliseconds."""
@@ -77,7 +80,7 @@ class Session:
         self.replayed = 0
 
     async def next(self) -> Shown:
-        """Wait for the next statements. Raise `NodeFault`."""
+        """Wait for the next statements. Raise `SourceFault`."""
         self._note_wait(since=self._read_at)
         with blaming_the_node(self._socket):
             while True:
@@ -93,7 +96,7 @@ class Session:
 
     async def _receive(self) -> Shown | None:
         if self.replaying and time.monotonic() > self._replay_by:
-            raise NodeFault("the replay takes too long")
+            raise SourceFault("the replay takes too long")
         if not self.replaying and not self._asked and time.monotonic() >= self._ask_next_at:
             await self._ask()
         try:
@@ -114,32 +117,33 @@ class Session:
         except RequestRefused:
             if not self._asked:
                 raise
-            said = Answer(self._question, None)
+            said = RpcAnswer(self._question, None)
         if isinstance(said, Shown):
             return said
         if self._asked and said and said.id == self._question:
             (asked, self.shown_through), self._asked = self._asked, None
+            self._answered(self.shown_through)
             self._note_wait(since=asked)
-            self._ask_next_at = time.monotonic() + self._patience.asking
+            self._ask_next_at = time.monotonic() + self._timeouts.asking
         return None
 
     def _at_silence(self) -> Shown | None:
         if not self.replaying:
             if self._asked:
-                raise NodeFault("no answer")
+                raise SourceFault("no answer")
             return None
         if self._origin is Origin.REPLAY:
-            raise NodeFault("the replay stalled")
+            raise SourceFault("the replay stalled")
         return Shown([], Origin.UNKNOWN, replay_done=True)
 
     def _wait(self) -> float:
         if not self.replaying:
-            until = self._asked[0] + self._patience.answer if self._asked else self._ask_next_at
+            until = self._asked[0] + self._timeouts.answer if self._asked else self._ask_next_at
             return until - time.monotonic()
         if self._origin is Origin.REPLAY:
-            return self._patience.replay
+            return self._timeouts.replay
         rest = self._settled_by - time.monotonic()
-        return min(rest, self._patience.settling) if self._origin is Origin.UNKNOWN else rest
+        return min(rest, self._timeouts.settling) if self._origin is Origin.UNKNOWN else rest
 
     def _follow_replay(self, shown: Shown) -> None:
         """A replay has to shrink with each of its events, and to end: a node has only so many statements."""
@@ -147,28 +151,30 @@ class Session:
             self.replayed += len(shown.statements) if self.replaying else 0
         if shown.remaining is not None:
             if not self.replaying or (self.remaining and shown.remaining >= self.remaining):
-                raise NodeFault("the replay doesn't end")
+                raise SourceFault("the replay doesn't end")
             self.remaining = shown.remaining
         if self.replayed > MAX_STORE_STATEMENTS:
-            raise NodeFault("the replay doesn't end")
+            raise SourceFault("the replay doesn't end")
         if shown.replay_done:
             self.replaying = False
 
 
 @asynccontextmanager
-async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
-    """Subscribe to everything. Raise `NodeFault`, or what is raised inside."""
+async def subscribe(
+    url: str, timeouts: Timeouts, answered: Callable[[int], None] = lambda _: None
+) -> AsyncIterator[Session]:
+    """Subscribe to everything; for `answered` see `Session`. Raise `SourceFault`, or what is raised inside."""
     with blaming_the_node():
         socket = await open_connection(url)
     try:
         early: list[Shown] = []
         with blaming_the_node(socket):
             try:
-                async with asyncio.timeout(patience.answer):
+                async with asyncio.timeout(timeouts.answer):
                     await _ask_for_everything(socket, early)
             except TimeoutError:
-                raise NodeFault("no answer") from None
-        yield Session(socket, patience, early)
+                raise SourceFault("no answer") from None
+        yield Session(socket, timeouts, early, answered)
     finally:
         # It is closed then in any case, and an error must not take the place of a cancellation.
         with suppress(Exception):
@@ -177,17 +183,17 @@ async def subscribe(url: str, patience: Patience) -> AsyncIterator[Session]:
 
 @contextmanager
 def blaming_the_node(socket: BoundedConnection | None = None) -> Iterator[None]:
-    """Whatever is raised inside, but a cancellation, the node has caused: raise it as `NodeFault`."""
+    """Whatever is raised inside, but a cancellation, the node has caused: raise it as `SourceFault`."""
     try:
         yield
-    except NodeFault:
+    except SourceFault:
         raise
     except (OSError, WebSocketException) as error:
         if socket and socket.overrun:
-            raise NodeFault(socket.overrun) from None
-        raise NodeLost(type(error).__name__) from None
+            raise SourceFault(socket.overrun) from None
+        raise SourceLost(type(error).__name__) from None
     except Exception as error:  # of any type: it is what a library, or we, make of what a node sends
-        raise NodeFault(type(error).__name__) from error
+        raise SourceFault(type(error).__name__) from error
 
 
 async def _ask_for_everything(socket: BoundedConnection, early: list[Shown]) -> None:
@@ -218,7 +224,7 @@ async def _ask(socket: BoundedConnection, early: list[Shown], number: int, metho
         said = read(await socket.recv(decode=False))
         if isinstance(said, Shown):
             if len(early) == _MOST_EARLY:
-                raise NodeFault("statements instead of an answer")
+                raise SourceFault("statements instead of an answer")
             early.append(said)
-        elif isinstance(said, Answer) and said.id == number:
+        elif isinstance(said, RpcAnswer) and said.id == number:
             return said.result

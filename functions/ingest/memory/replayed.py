@@ -1,23 +1,23 @@
 """What replays have brought lately, as far as it may yet prove to be younger than they could tell.
 
-    brought by a replay ──▶ forwarded, as old as the time since that node was last live
+    brought by a replay ──▶ forwarded, as old as the time since that source was last live
         ├─ shown live, or by a replay that makes it young enough to ring ─▶ forwarded again, with the same receipt
         └─ `CALL_SECONDS` pass ───────────────────────────────────────────▶ forgotten: as a call it is stale
 
-So a node whose replay shows a call before the others show it live does not silence it.
+So a source whose replay shows a call before the others show it live does not silence it.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clarion.channels import CALL_SECONDS
-from ingest.fingerprints import Fingerprint
+from ingest.filter.fingerprints import Fingerprint
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 CAPACITY = 100_000
-"""Statements, of some 250 bytes each here; beyond it the oldest is forgotten."""
+"""Envelopes, of some 250 bytes each here; beyond it the oldest is forgotten."""
 _CALL_MS = CALL_SECONDS * 1000
 
 
@@ -48,22 +48,22 @@ class Replayed:
     def __len__(self) -> int:
         return len(self._lately)
 
-    def add(self, statement: Fingerprint, observation: Observation) -> None:
-        self._lately[statement] = observation
+    def add(self, envelope: Fingerprint, observation: Observation) -> None:
+        self._lately[envelope] = observation
         while len(self._lately) > self._capacity or self._oldest.observed_at + _CALL_MS <= observation.observed_at:
             del self._lately[next(iter(self._lately))]
 
-    def forward(self, statement: Fingerprint, receipt: "UUID", replayed_since: int) -> int | None:
+    def forward(self, envelope: Fingerprint, receipt: "UUID", replayed_since: int) -> int | None:
         """Note its receipt, and return its `replayed_since` by now; the one given if it has been forgotten."""
-        observation = self._lately.get(statement)
+        observation = self._lately.get(envelope)
         if observation is None:
             return replayed_since
         observation.receipt = receipt
         return observation.replayed_since
 
-    def show_again(self, statement: Fingerprint, replayed_since: int | None, now: int) -> Observation | None:
+    def show_again(self, envelope: Fingerprint, replayed_since: int | None, now: int) -> Observation | None:
         """Note another showing, live if `replayed_since` is None. Return what is to be forwarded again for it."""
-        observation = self._lately.get(statement)
+        observation = self._lately.get(envelope)
         if observation is None or observation.observed_at + _CALL_MS <= now:
             return None
         if not observation.is_made_younger(replayed_since):

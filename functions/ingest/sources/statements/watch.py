@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from ingest.node import Node
+from ingest.sources.statements.node import Node, State, Subscription
 
 FEWEST = 20
 """Live statements in a window below which no node is judged by another."""
@@ -17,7 +17,7 @@ CROWDED_SECONDS = 600.0
 """The age at which a subscription is renewed while too many statements are remembered: a replay tells which to forget."""
 
 
-class Watch:
+class SubscriptionWatch:
     """Renews a subscription that is old, quiet or was read slowly, or that showed less than half of what another did.
 
     A renewal costs a replay. So one at a time is renewed for its age alone; and whoever is doubted again is given twice
@@ -44,7 +44,7 @@ class Watch:
         self._respite = dict.fromkeys(nodes, window)
         self._doubted_at = dict.fromkeys(nodes, float("-inf"))
         self._clock = clock
-        self._before: dict[Node, tuple[float, int]] = {}
+        self._before: dict[Node, tuple[Subscription, int]] = {}
 
     async def forever(self) -> None:
         while True:
@@ -55,12 +55,12 @@ class Watch:
         now = self._clock()
         shown = self._shown_in_window()
         best = max(shown.values(), default=0)
-        caught_up = [node for node in self._nodes if node.session and not node.session.replaying]
-        renewed = [node for node in caught_up if self._is_doubtful(node, now, best, shown.get(node))]
-        oldest = min(caught_up, key=lambda node: node.subscribed_at, default=None)
-        if oldest and oldest not in renewed and now - oldest.subscribed_at > self._longest:
+        live = {node: node.subscription for node in self._nodes if node.subscription and node.state is State.LIVE}
+        renewed = [node for node, one in live.items() if self._is_doubtful(node, one, now, best, shown.get(node))]
+        oldest = min(live, key=lambda node: live[node].began, default=None)
+        if oldest and oldest not in renewed and now - live[oldest].began > self._longest:
             oldest.renew("old", may_have_missed=False)
-        self._before = {node: (node.subscribed_at, node.live) for node in caught_up}
+        self._before = {node: (one, one.live) for node, one in live.items()}
 
     @property
     def _longest(self) -> float:
@@ -69,21 +69,21 @@ class Watch:
     def _shown_in_window(self) -> dict[Node, int]:
         """Live statements since the last look, for those nodes that had caught up before it and are still subscribed."""
         return {
-            node: node.live - live
-            for node, (subscribed_at, live) in self._before.items()
-            if node.session and node.subscribed_at == subscribed_at
+            node: subscription.live - live
+            for node, (subscription, live) in self._before.items()
+            if node.subscription is subscription
         }
 
-    def _is_doubtful(self, node: Node, now: float, best: int, shown: int | None) -> bool:
+    def _is_doubtful(self, node: Node, subscription: Subscription, now: float, best: int, shown: int | None) -> bool:
         """Renew it if so."""
         behind = shown is not None and best >= FEWEST and shown * 2 < best
-        slow = node.session is not None and node.session.longest_wait > SLOW_SECONDS
+        slow = subscription.session.longest_wait > SLOW_SECONDS
         if (behind or slow) and self._has_no_respite(node, now):
             node.renew("behind" if behind else "slow")
             return True
-        if node.live:
+        if subscription.live:
             self._quiet[node] = self._shortest_quiet
-        if now - node.last_shown_at > self._quiet[node]:
+        if now - subscription.last_shown_at > self._quiet[node]:
             self._quiet[node] = min(self._oldest, self._quiet[node] * 2)
             node.renew("quiet")
             return True

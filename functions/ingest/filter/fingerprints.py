@@ -7,7 +7,6 @@ some ten milliseconds, so that a set of millions never stops the event loop. At 
 
 from array import array
 from collections.abc import Iterator
-from hashlib import blake2b
 
 SEGMENTS = 256
 _FIRST_SLOTS = 64
@@ -21,14 +20,14 @@ type Fingerprint = int
 """Signed, and never 0."""
 
 
-def of_statement(encoded: bytes) -> Fingerprint:
-    """The head of the statement's hash; the same in every process."""
-    return int.from_bytes(blake2b(encoded, digest_size=32).digest()[:8], "little", signed=True) or 1
+def of_envelope(envelope_id: bytes) -> Fingerprint:
+    """The head of its id, which is a hash; the same in every process."""
+    return int.from_bytes(envelope_id[:8], "little", signed=True) or 1
 
 
-def of_pair(sender_and_topic: bytes) -> Fingerprint:
-    """Python's SipHash, whose key is this process's secret: nobody can make rules or statements collide."""
-    return hash(sender_and_topic) or 1
+def of_key(key: bytes) -> Fingerprint:
+    """Python's SipHash, whose key is this process's secret: nobody can make the keys of rules or envelopes collide."""
+    return hash(key) or 1
 
 
 class Fingerprints:

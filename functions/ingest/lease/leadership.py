@@ -1,4 +1,4 @@
-"""Who is at work: a lease in DynamoDB, for which no two clocks need to agree.
+"""Which task leads: a lease in DynamoDB, for which no two clocks need to agree.
 
     holder     version+1 ─ version+2 ─ version+3 ✕            (paused, dead or cut off)
     standby      sees it     sees it     sees it ├─ no change for `seconds` ─┤ takes it with version+4
@@ -45,10 +45,10 @@ class Leadership:
         return self._clock() < self._until
 
     def renew(self, delivered_through: int, *, useful: bool = True) -> None:
-        """Go on leading, or take over if the leader has gone. Raise pynamodb's errors; then `held` runs out.
+        """Renew the lease, or acquire it if its holder has gone. Raise pynamodb's errors; then `held` runs out.
 
-        Only who is `useful` takes over, and who hasn't been for twice the lease's time hands over: so the lease goes
-        to whom a node is connected, and rests where there is nobody.
+        A task acquires the lease only if it is `useful`: connected to a source, or with envelopes to send. It releases it
+        after two lease periods without being so.
         """
         with self._one_at_a_time:
             if useful:

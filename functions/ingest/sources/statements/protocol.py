@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from ingest.sources import SourceFault
+
 SUBSCRIBE = "statement_subscribeStatement"
 DRAFT_SUBSCRIBE = "statement_unstable_subscribe"
 DRAFT_ADD_FILTER = "statement_unstable_add_filter"
@@ -43,22 +45,14 @@ class Origin(StrEnum):
     UNKNOWN = "unknown"
 
 
-class NodeFault(Exception):  # noqa: N818 - what a node did, which is expected and survived
-    """The node broke the protocol; the text says how, in our words and none of the node's."""
-
-
-class NodeLost(NodeFault):
-    """The connection broke, or never came about."""
-
-
-class RequestRefused(NodeFault):
+class RequestRefused(SourceFault):
     """The node answered our request with an error."""
 
 
 class Shown(NamedTuple):
     """What one notification showed. `unreadable` counts statements that weren't hex.
 
-    `remaining` is what the replay still owes, where the protocol tells; `replay_done` marks its end. A tuple, as it is
+    `remaining` is what the replay still owes, where the protocol says so; `replay_done` marks its end. A tuple, as it is
     made of each frame.
     """
 
@@ -70,7 +64,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RpcAnswer:
     """The node's answer to our request `id`; `result` is whatever JSON it chose to send."""
 
     id: str | int | None
@@ -81,26 +75,26 @@ def request(number: int, method: str, *params: object) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
-def read(frame: bytes) -> Shown | Answer | None:
-    """Make sense of one frame; None for a notification that doesn't concern us. Raise `NodeFault`."""
+def read(frame: bytes) -> Shown | RpcAnswer | None:
+    """Make sense of one frame; None for a notification that doesn't concern us. Raise `SourceFault`."""
     message = _parse(frame)
     if not isinstance(message, dict):
-        raise NodeFault("a frame is not a JSON object")
+        raise SourceFault("a frame is not a JSON object")
     if "method" in message:
         return _notification(message)
     if message.get("error") is not None:
         raise RequestRefused("a request was refused")
     if "result" not in message:
-        raise NodeFault("a frame is neither answer nor notification")
+        raise SourceFault("a frame is neither answer nor notification")
     number = message.get("id")
-    return Answer(None if number is None else read_id(number), message["result"])
+    return RpcAnswer(None if number is None else read_id(number), message["result"])
 
 
 def read_id(value: object) -> str | int:
-    """The id of a request or a subscription. Raise `NodeFault` for what is neither a string nor an integer."""
+    """The id of a request or a subscription. Raise `SourceFault` for what is neither a string nor an integer."""
     if type(value) is int or (isinstance(value, str) and len(value) <= _LONGEST_ID):
         return value
-    raise NodeFault("an id is neither a string nor an integer")
+    raise SourceFault("an id is neither a string nor an integer")
 
 
 def _parse(frame: bytes) -> Any:
@@ -110,11 +104,11 @@ def _parse(frame: bytes) -> Any:
     """
     values = frame.count(b",") + frame.count(b"[") + frame.count(b"{")
     if values > _FREE_VALUES + len(frame) // _BYTES_PER_VALUE:
-        raise NodeFault("a frame has too many values")
+        raise SourceFault("a frame has too many values")
     try:
         return from_json(frame, cache_strings="keys")
     except ValueError:
-        raise NodeFault("a frame is not JSON") from None
+        raise SourceFault("a frame is not JSON") from None
 
 
 def _notification(message: dict[str, object]) -> Shown | None:
@@ -125,7 +119,7 @@ def _notification(message: dict[str, object]) -> Shown | None:
     if isinstance(result, str):
         return _shown([result], Origin.UNKNOWN)
     if not isinstance(result, dict):
-        raise NodeFault("a notification has no result")
+        raise SourceFault("a notification has no result")
     match result.get("event"):
         case "newStatements" if "data" in result:
             return _current(result["data"])
@@ -136,25 +130,25 @@ def _notification(message: dict[str, object]) -> Shown | None:
         case "replayDone":
             return Shown([], Origin.REPLAY, replay_done=True)
         case "stop":
-            raise NodeFault("the node ended the subscription")
-    raise NodeFault("a notification of no known kind")
+            raise SourceFault("the node ended the subscription")
+    raise SourceFault("a notification of no known kind")
 
 
 def _current(data: object) -> Shown:
     if not isinstance(data, dict):
-        raise NodeFault("a notification has no data")
+        raise SourceFault("a notification has no data")
     if "remaining" not in data or data["remaining"] is None:
         return _shown(_listed(data), Origin.LIVE)
     remaining = data["remaining"]
     if type(remaining) is not int or not 0 <= remaining <= MAX_STORE_STATEMENTS:
-        raise NodeFault("remaining is no sensible number")
+        raise SourceFault("remaining is no sensible number")
     return _shown(_listed(data), Origin.REPLAY, remaining)
 
 
 def _listed(holder: dict[str, object]) -> list[object]:
     statements = holder.get("statements")
     if not isinstance(statements, list):
-        raise NodeFault("a notification has no list of statements")
+        raise SourceFault("a notification has no list of statements")
     return statements
 
 
@@ -171,5 +165,5 @@ def _shown(texts: Iterable[object], origin: Origin, remaining: int | None = None
         except (ValueError, AttributeError, TypeError):
             unreadable += 1
             if unreadable > _MOST_UNREADABLE:
-                raise NodeFault("what it shows is not hex") from None
+                raise SourceFault("what it shows is not hex") from None
     return Shown(statements, origin, unreadable, remaining, replay_done=remaining == 0)

@@ -1,4 +1,4 @@
-"""The statements that were handled or are in hand, by fingerprint: what makes each be handled once.
+"""The envelopes that were handled or are in hand, by fingerprint: what makes each be handled once.
 
     shown ──add──▶ in hand ──handled──▶ recorded
                                             │ journal ──▶ a delta every few seconds
@@ -6,16 +6,16 @@
 
 Only what was handled is recorded. A crash forgets what was in hand, and the next replay shows it again.
 
-    limit  ├────────── shared: verified ──────────┼── node 1 ──┼── node 2 ──┤
+    limit  ├────────── shared: verified ──────────┼── source 1 ──┼── source 2 ──┤
 
-A statement takes room in the share of the node that showed it first. Beyond that share it has to be verified, and takes
-shared room. So a node that makes statements up can fill its own share, and no other node's.
+An envelope takes space in the share of the source that showed it first. Beyond that share it has to be verified, and
+takes shared space. So a source that makes envelopes up can fill its own share, and no other's.
 """
 
 import asyncio
 from array import array
 
-from ingest.fingerprints import Fingerprint, Fingerprints
+from ingest.filter.fingerprints import Fingerprint, Fingerprints
 
 _HEADER = b"clarion seen 1\n\0"
 _LOADED_AT_ONCE = 20_000
@@ -27,15 +27,15 @@ class UnreadableRecordError(ValueError):
 
 
 SHARED = 0
-"""In place of a node's number, which is from 1 on: the room for what is verified, or comes from a record."""
+"""In place of a source's number, which is from 1 on: the share of what is verified, or comes from a record."""
 
 
-class Seen:
+class SeenEnvelopes:
     """At most `limit` fingerprints. Beyond, it learns no more, so that a flood makes duplicates but no forgetting."""
 
-    def __init__(self, limit: int, nodes: int = 1) -> None:
+    def __init__(self, limit: int, sources: int = 1) -> None:
         self._limit = limit
-        self._nodes = nodes
+        self._sources = sources
         self._known = Fingerprints()
         self._in_hand: set[Fingerprint] = set()
         self._journal = array("q")
@@ -44,41 +44,41 @@ class Seen:
 
     @property
     def crowded(self) -> bool:
-        """Whether it is time to forget what the nodes no longer hold."""
+        """Whether it is time to forget what the sources no longer hold."""
         return self.size > self._limit * _CROWDED
 
-    def refresh(self, statement: Fingerprint) -> bool:
-        """Whether `statement` is known; it is not forgotten at this round's end then."""
-        return self._known.refresh(statement)
+    def refresh(self, envelope: Fingerprint) -> bool:
+        """Whether `envelope` is known; it is not forgotten at this round's end then."""
+        return self._known.refresh(envelope)
 
-    def add(self, statement: Fingerprint, node: int) -> bool:
-        """Take in hand a `statement` that is not known, if there is room in the share of `node`; whether there is."""
-        if self._known.owned[node] >= self._share(node) or self.size >= self._limit:
+    def add(self, envelope: Fingerprint, source: int) -> bool:
+        """Take in hand an `envelope` that is not known, if there is space in the share of `source`; whether there is."""
+        if self._known.owned[source] >= self._share(source) or self.size >= self._limit:
             return False
-        self._known.insert(statement, node)
+        self._known.insert(envelope, source)
         self.size += 1
-        self._in_hand.add(statement)
+        self._in_hand.add(envelope)
         return True
 
-    def handled(self, statement: Fingerprint) -> None:
+    def handled(self, envelope: Fingerprint) -> None:
         """Record it, if it is in hand."""
-        if statement in self._in_hand:
-            self._in_hand.remove(statement)
-            self._journal.append(statement)
+        if envelope in self._in_hand:
+            self._in_hand.remove(envelope)
+            self._journal.append(envelope)
 
-    def _share(self, node: int) -> int:
+    def _share(self, source: int) -> int:
         shared = self._limit // 2
-        if node == SHARED:
+        if source == SHARED:
             return shared
-        return (self._limit - max(shared, self._known.owned[SHARED])) // self._nodes
+        return (self._limit - max(shared, self._known.owned[SHARED])) // self._sources
 
     def begin_round(self) -> None:
         self._known.begin_round()
 
     async def forget(self) -> int:
         """Forget what was not shown since the round began, except for what is in hand; how many that were."""
-        for statement in self._in_hand:
-            self._known.refresh(statement)
+        for envelope in self._in_hand:
+            self._known.refresh(envelope)
         forgotten = 0
         for count in self._known.sweep():
             forgotten += count
@@ -105,11 +105,11 @@ class Seen:
 
     async def load(self, content: bytes) -> None:
         """Take up a snapshot or a delta. Raise `UnreadableRecordError`."""
-        statements = array("q")
-        if not content.startswith(_HEADER) or (len(content) - len(_HEADER)) % statements.itemsize:
-            raise UnreadableRecordError("not a record of seen statements")
-        statements.frombytes(content[len(_HEADER) :])
-        for start in range(0, len(statements), _LOADED_AT_ONCE):
-            for statement in statements[start : start + _LOADED_AT_ONCE]:
-                self.size += self._known.add(statement)
+        envelopes = array("q")
+        if not content.startswith(_HEADER) or (len(content) - len(_HEADER)) % envelopes.itemsize:
+            raise UnreadableRecordError("not a record of seen envelopes")
+        envelopes.frombytes(content[len(_HEADER) :])
+        for start in range(0, len(envelopes), _LOADED_AT_ONCE):
+            for envelope in envelopes[start : start + _LOADED_AT_ONCE]:
+                self.size += self._known.add(envelope)
             await asyncio.sleep(0)

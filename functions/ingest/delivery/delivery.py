@@ -1,0 +1,170 @@
+"""All that is on its way, and what follows when it was taken."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from clarion.metrics import Metric
+from ingest.counts import Counts
+from ingest.delivery.lake import LakeStream
+from ingest.delivery.outbox import Budget, Outbox, send_forever
+from ingest.delivery.outgoing import Outgoing, OutgoingCommand
+from ingest.delivery.queue import CommandQueues, EnvelopeQueue
+
+QUEUE_IN_FLIGHT = 8
+"""Batches on their way to SQS at once."""
+_QUEUE_BATCH = 10
+_QUEUE_LINGER_SECONDS = 0.02
+LAKE_IN_FLIGHT = 2
+_LAKE_BATCH = 5_000
+_COMMANDS_IN_FLIGHT = 1
+LAKE_SHARE = 3
+"""How much more space there is for what the lake has not taken than for what the queue has not."""
+COMMANDS_SHARE = 0.25
+"""Of the space for what the queue has not taken: so much more there is for each network's commands."""
+
+
+class Listener(Protocol):
+    def sent(self, outgoing: Outgoing) -> None:
+        """The queue has it."""
+
+    def recorded(self, outgoing: Outgoing) -> None:
+        """The lake has it."""
+
+    def dropped(self, outgoing: Outgoing) -> None:
+        """The leader has passed it on."""
+
+
+class Delivery:
+    """The outboxes to the queue, to the lake, and to each network's queue of commands.
+
+    Those to queues are open while the task leads. `len` and `oldest` are of all that is here.
+    """
+
+    def __init__(  # noqa: PLR0913 - each by name
+        self,
+        *,
+        queue: EnvelopeQueue,
+        lake: LakeStream,
+        commands: CommandQueues,
+        command_networks: Iterable[str],
+        capacity: int,
+        sources: int,
+        lake_linger: float,
+        leads: Callable[[], bool],
+        counts: Counts,
+    ) -> None:
+        """`capacity` are the bytes of what the queue has not taken, `sources` among how many they are divided."""
+        self._queue = queue
+        self._lake = lake
+        self._commands = commands
+        self._leads = leads
+        self._counts = counts
+        self._listener: Listener | None = None
+        lake_budget = Budget(capacity * LAKE_SHARE, sources)
+        self.unrecorded = Outbox[Outgoing](
+            to="lake",
+            budget=lake_budget,
+            most=_LAKE_BATCH,
+            linger=lake_linger,
+            taken=self._recorded,
+            is_open=True,
+        )
+        self.envelopes = Outbox[Outgoing](
+            to="queue",
+            budget=Budget(capacity, sources),
+            next_budget=lake_budget,
+            most=_QUEUE_BATCH,
+            linger=_QUEUE_LINGER_SECONDS,
+            taken=self._sent,
+            is_open=False,
+        )
+        self.commands = {
+            network: Outbox[OutgoingCommand](
+                to=f"{network} commands",
+                budget=Budget(int(capacity * COMMANDS_SHARE), sources),
+                most=_QUEUE_BATCH,
+                linger=_QUEUE_LINGER_SECONDS,
+                taken=lambda _: None,
+                is_open=False,
+            )
+            for network in command_networks
+        }
+
+    def report_to(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def __len__(self) -> int:
+        return self.unsent + len(self.unrecorded)
+
+    @property
+    def unsent(self) -> int:
+        return len(self.envelopes) + sum(map(len, self.commands.values()))
+
+    @property
+    def oldest(self) -> int | None:
+        """When the oldest that is here was observed, in UNIX milliseconds."""
+        commands = (outbox.oldest for outbox in self.commands.values())
+        return min(filter(None, (self.unrecorded.oldest, self.envelopes.oldest, *commands)), default=None)
+
+    @property
+    def is_open(self) -> bool:
+        return self.envelopes.is_open
+
+    def set_open(self, *, is_open: bool) -> None:
+        self.envelopes.set_open(is_open=is_open)
+        for outbox in self.commands.values():
+            outbox.set_open(is_open=is_open)
+
+    def drop(self, delivered_through: int, kept_ms: int) -> None:
+        """What the leader has passed on is kept for a while, as long as there is space: a full one stops the reading."""
+        for outgoing in _drop(self.envelopes, delivered_through, kept_ms):
+            if self._listener:
+                self._listener.dropped(outgoing)
+        for outbox in self.commands.values():
+            for _ in _drop(outbox, delivered_through, kept_ms):
+                pass
+
+    async def send_forever(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(send_forever(self.envelopes, self._send, QUEUE_IN_FLIGHT))
+            tasks.create_task(send_forever(self.unrecorded, self._lake.put, LAKE_IN_FLIGHT))
+            for outbox in self.commands.values():
+                tasks.create_task(send_forever(outbox, self._send_commands, _COMMANDS_IN_FLIGHT))
+
+    async def drain(self) -> None:
+        """Send what this task may, and record in the lake all that it sent."""
+        if self._leads():
+            for outbox in self.commands.values():
+                await outbox.drain()
+            await self.envelopes.drain()
+        await self.unrecorded.drain()
+
+    def _send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
+        """Send if this task still leads: it may have been paused since, and storing takes its time."""
+        unstored = self._queue.store_oversize(batch)
+        if not self._leads():
+            return list(batch)
+        sendable = [outgoing for outgoing in batch if outgoing not in unstored]
+        return unstored + self._queue.send(sendable) if sendable else unstored
+
+    def _send_commands(self, batch: Sequence[OutgoingCommand]) -> list[OutgoingCommand]:
+        return self._commands.send(batch) if self._leads() else list(batch)
+
+    def _sent(self, outgoing: Outgoing) -> None:
+        if outgoing.look_id:
+            self._counts[Metric.SECOND_LOOKS] += 1
+        elif not outgoing.repeat_id:
+            self._counts[Metric.ENVELOPES_FORWARDED] += 1
+            self.unrecorded.add(outgoing)
+        if self._listener:
+            self._listener.sent(outgoing)
+
+    def _recorded(self, outgoing: Outgoing) -> None:
+        if self._listener:
+            self._listener.recorded(outgoing)
+
+
+def _drop[E: (Outgoing, OutgoingCommand)](outbox: Outbox[E], delivered_through: int, kept_ms: int) -> Iterator[E]:
+    yield from outbox.drop_before(delivered_through - kept_ms)
+    yield from outbox.drop_before(delivered_through, only_if_full=True)

@@ -1,0 +1,63 @@
+"""The queue of envelopes, with S3 for what is too large for a message, and the queues of commands."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from clarion import sqs
+from clarion.faults import AWS_ERRORS, describe
+from clarion.sqs import SqsMessage
+from ingest.delivery.outgoing import Outgoing, OutgoingCommand
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+log = logging.getLogger(__name__)
+
+
+class EnvelopeQueue:
+    """Blocks while it talks to AWS, and returns what was not taken."""
+
+    def __init__(self, client: "SQSClient", queue_url: str, s3: "S3Client", oversize_bucket: str) -> None:
+        self._client = client
+        self._url = queue_url
+        self._s3 = s3
+        self._bucket = oversize_bucket
+        self._stored: WeakSet[Outgoing] = WeakSet()
+
+    def store_oversize(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
+        """Put into S3, once, what is too large for a message; return what isn't there, which is not to be sent."""
+        return [one for one in batch if one.oversize and one not in self._stored and not self._store(one)]
+
+    def send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
+        return _send(self._client, self._url, batch)
+
+    def _store(self, outgoing: Outgoing) -> bool:
+        try:
+            self._s3.put_object(Bucket=self._bucket, Key=outgoing.location, Body=outgoing.raw)
+        except AWS_ERRORS as error:
+            log.warning("envelope not stored", extra={"receipt": str(outgoing.receipt), "error": describe(error)})
+            return False
+        self._stored.add(outgoing)
+        return True
+
+
+class CommandQueues:
+    """`urls` are by network."""
+
+    def __init__(self, client: "SQSClient", urls: Mapping[str, str]) -> None:
+        self._client = client
+        self._urls = urls
+
+    def send(self, batch: Sequence[OutgoingCommand]) -> list[OutgoingCommand]:
+        """As `EnvelopeQueue.send`; the commands of one batch are of one network."""
+        return _send(self._client, self._urls[batch[0].command.network], batch)
+
+
+def _send[Entry: (Outgoing, OutgoingCommand)](client: "SQSClient", url: str, batch: Sequence[Entry]) -> list[Entry]:
+    refusals = sqs.send(client, url, [SqsMessage(one.message.to_json()) for one in batch])
+    if reasons := {refusal for refusal in refusals if refusal}:
+        log.warning("messages not taken", extra={"by": url.rpartition("/")[2], "reasons": sorted(reasons)})
+    return [one for one, refusal in zip(batch, refusals, strict=True) if refusal]

@@ -1,0 +1,1 @@
+"""Which envelopes a rule may want: by their keys, which are opaque bytes here."""

@@ -1,0 +1,1 @@
+"""Which of two tasks sends, and what the other may let go of."""

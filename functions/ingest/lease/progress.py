@@ -1,0 +1,99 @@
+"""How far this task has passed on what its sources show: what a standby holds from before, it may let go of.
+
+- live: each source says how far it has shown; what lies unread in a node's socket counts as not shown.
+- silent: a node that answers may have dropped our subscription without a word, so time goes on for as long only as the
+  standby keeps things anyway. By then it has let go of what it was shown before the silence.
+- lost: time stands still for some minutes, even if other sources are connected, for the standby may be shown by that
+  source what this task is shown by none; after that, only if no source is left.
+- replaying: likewise. What the replay brings may be long known to the standby, so at its end time goes on only when
+  all that came with it has left.
+
+    sources ──▶ SourceProgress ──▶ DeliveryProgress ──▶ lease
+                                        │
+                              what is held: outboxes, unmatched
+"""
+
+import time
+from collections.abc import Callable
+
+from ingest.clock import now_ms
+
+_AWAITED_SECONDS = 180.0
+"""How long a lost source holds the leader's time: twice the longest pause before a node is tried again."""
+
+
+class SourceProgress:
+    """How far one source has shown what it has; its source says so. Times are UNIX milliseconds."""
+
+    def __init__(self, whole: "DeliveryProgress") -> None:
+        self._whole = whole
+        self._shown_through = 0
+        self._away_since: float | None = time.monotonic()
+        """Since when it has been lost or replaying; None while it shows what is new."""
+
+    @property
+    def shown_through(self) -> int | None:
+        """What it had shown by then was taken in. None if it has been lost, or replaying, for long.
+
+        Until then, what it would have shown is still to come, and perhaps from nobody else.
+        """
+        if self._away_since is not None and time.monotonic() - self._away_since > _AWAITED_SECONDS:
+            return None
+        return self._shown_through
+
+    def shown_live(self) -> None:
+        """It goes on showing, after its replay."""
+        self._whole.shown_live()
+
+    def answered(self, shown_through: int) -> None:
+        """What it had shown by then was taken in."""
+        self._shown_through = max(self._shown_through, shown_through)
+
+    def replayed(self) -> None:
+        """It has shown all that it holds, and that is in hand."""
+        self._whole.replayed()
+        self._shown_through = self._whole.clock()
+        self._away_since = None
+
+    def lost(self) -> None:
+        self._away_since = self._away_since or time.monotonic()
+
+
+class DeliveryProgress:
+    """Of the whole task, over all sources; times are UNIX milliseconds."""
+
+    def __init__(
+        self, *, oldest_held: Callable[[], int | None], kept_ms: int, clock: Callable[[], int] = now_ms
+    ) -> None:
+        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long a standby keeps what it saw."""
+        self._oldest_held = oldest_held
+        self._kept_ms = kept_ms
+        self.clock = clock
+        self._sources: list[SourceProgress] = []
+        self._shown_through = 0
+        self._live_at = 0
+        self._replayed_at = 0
+        self._delivered_before_replay = 0
+
+    def add_source(self) -> SourceProgress:
+        source = SourceProgress(self)
+        self._sources.append(source)
+        return source
+
+    @property
+    def delivered_through(self) -> int:
+        answered = [source.shown_through for source in self._sources if source.shown_through is not None]
+        if answered:
+            self._shown_through = max(self._shown_through, min(*answered, self._live_at + self._kept_ms))
+        oldest = self._oldest_held()
+        if oldest is None:
+            return self._shown_through
+        return min(oldest, self._shown_through if oldest > self._replayed_at else self._delivered_before_replay)
+
+    def shown_live(self) -> None:
+        self._live_at = self.clock()
+
+    def replayed(self) -> None:
+        """To be called before the source counts as having shown through now."""
+        self._delivered_before_replay = self.delivered_through
+        self._replayed_at = self._live_at = self.clock()

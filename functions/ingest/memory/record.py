@@ -1,0 +1,171 @@
+"""The record of what was handled: saved in S3 by the leader, and bounded by what the sources still hold.
+
+    <prefix><tenure>-<number>-base     everything handled before the number was given out
+    <prefix><tenure>-<number>-delta    what was handled since the last delta
+
+`tenure` is the version of the lease under which its holder began; names sort by it and then by `number`. A holder
+that has lost its lease without noticing can write only names that sort before its successor's base, where nobody
+looks.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from clarion.faults import AWS_ERRORS, describe
+from ingest.lease.leadership import Leadership
+from ingest.memory.seen import SeenEnvelopes
+from ingest.sources.replays import Replays
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+DELTAS_PER_BASE = 1000
+BASE_SECONDS = 86_400.0
+"""The age of a base at which it is written anew, so that no expiry of old objects can take it."""
+UNREPLAYED_SECONDS = 86_400.0
+"""Where no source replays, what none has shown for so long is forgotten."""
+_BASE, _DELTA = "base", "delta"
+_DELETED_AT_ONCE = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Archive:
+    """Blocks while it talks to S3, and raises what the SDK raises."""
+
+    def __init__(self, s3: "S3Client", bucket: str, prefix: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._prefix = prefix
+        self._tenure = 0
+        self._number = 0
+
+    def load(self) -> list[bytes]:
+        """The latest base and its deltas; empty if there has never been a base."""
+        while True:
+            try:
+                return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in self._latest()]
+            except self._s3.exceptions.NoSuchKey:
+                continue  # a leader removes what it has just replaced by a newer base
+
+    def begin(self, tenure: int) -> None:
+        self._tenure, self._number = tenure, 0
+
+    def write_delta(self, content: bytes) -> None:
+        self._put(self._name(_DELTA), content)
+
+    def name_base(self) -> str:
+        """To be taken before the snapshot is, so that the deltas written meanwhile sort after it."""
+        return self._name(_BASE)
+
+    def write_base(self, name: str, content: bytes) -> None:
+        """Write it and remove what came before."""
+        self._put(name, content)
+        old = [key for key in self._keys() if key < name]
+        for start in range(0, len(old), _DELETED_AT_ONCE):
+            objects = [{"Key": key} for key in old[start : start + _DELETED_AT_ONCE]]
+            self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})  # type: ignore[typeddict-item] # the stub's TypedDict
+
+    def _name(self, kind: str) -> str:
+        self._number += 1
+        return f"{self._prefix}{self._tenure:012d}-{self._number:08d}-{kind}"
+
+    def _put(self, key: str, content: bytes) -> None:
+        self._s3.put_object(Bucket=self._bucket, Key=key, Body=content)
+
+    def _latest(self) -> list[str]:
+        keys = self._keys()
+        bases = [key for key in keys if key.endswith(_BASE)]
+        return [key for key in keys if key >= bases[-1]] if bases else []
+
+    def _keys(self) -> list[str]:
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)
+        return sorted(found["Key"] for page in pages for found in page.get("Contents", []))
+
+
+class Record:
+    """Saves a base when a tenure begins, after something was forgotten, with many deltas, and once a day."""
+
+    def __init__(
+        self, seen: SeenEnvelopes, archive: Archive, leadership: Leadership, complete: Callable[[], bool]
+    ) -> None:
+        """`complete`: whether `seen` holds all that stood at the first start. Before, there must be no base."""
+        self._seen = seen
+        self._archive = archive
+        self._leadership = leadership
+        self._complete = complete
+        self._tenure = 0
+        self._deltas = 0
+        self._wants_base = True
+        self._base_at = 0.0
+
+    async def restore(self) -> bool:
+        """Whether there was anything to restore. Raise the SDK's errors and `UnreadableRecordError`."""
+        saved = await asyncio.to_thread(self._archive.load)
+        for content in saved:
+            await self._seen.load(content)
+        log.info("record restored" if saved else "no record", extra={"envelopes": self._seen.size})
+        return bool(saved)
+
+    async def save_every(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.save()
+            except AWS_ERRORS as error:
+                log.warning("record not saved", extra={"error": describe(error)})
+
+    async def save(self) -> None:
+        """Save what is new, if this task leads. What a standby lets go of, its leader saves."""
+        delta = self._seen.delta()
+        if not self._leadership.held:
+            self._seen.saved(delta)
+            return
+        if self._tenure != self._leadership.tenure:
+            self._tenure = self._leadership.tenure
+            self._archive.begin(self._tenure)
+            self._wants_base = True
+        if delta:
+            await asyncio.to_thread(self._archive.write_delta, delta)
+            self._seen.saved(delta)
+            self._deltas += 1
+        if self._complete() and (self._wants_base or self._base_is_old()):
+            await self._save_base()
+
+    async def forget_every(self, seconds: float, replays: Sequence[Replays], absent_after: float) -> None:
+        """Whenever each source has shown in a complete replay all that it holds, forget the rest; see to it so often.
+
+        A source that has not come to a complete replay for `absent_after` seconds, gone or misbehaving, isn't waited for.
+        """
+        round_began = time.monotonic()
+        self._seen.begin_round()
+        while True:
+            await asyncio.sleep(seconds)
+            if not _is_over(round_began, replays, absent_after):
+                continue
+            forgotten = await self._seen.forget()
+            log.info("envelopes forgotten", extra={"forgotten": forgotten, "known": self._seen.size})
+            self._wants_base |= forgotten > 0
+            round_began = time.monotonic()
+            self._seen.begin_round()
+
+    def _base_is_old(self) -> bool:
+        return self._deltas >= DELTAS_PER_BASE or time.monotonic() - self._base_at > BASE_SECONDS
+
+    async def _save_base(self) -> None:
+        name = self._archive.name_base()
+        await asyncio.to_thread(self._archive.write_base, name, await self._seen.snapshot())
+        self._wants_base = False
+        self._base_at = time.monotonic()
+        self._deltas = 0
+        log.info("record saved", extra={"envelopes": self._seen.size})
+
+
+def _is_over(round_began: float, replays: Sequence[Replays], absent_after: float) -> bool:
+    if not replays:
+        return time.monotonic() - round_began > UNREPLAYED_SECONDS
+    present = [one for one in replays if not one.absent(absent_after)]
+    return bool(present) and all(one.complete_since >= round_began for one in present)

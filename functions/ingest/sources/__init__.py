@@ -1,0 +1,118 @@
+"""Where envelopes come from: one package for each network, which follows what the deployment names.
+
+    source ──take──▶ intake ──▶ filter, memory ──▶ delivery
+                        ▲                             │
+             Downstream ┘                             └──▶ queue of envelopes, lake; queue of the network's commands
+
+A source shows raw envelopes and commands. It knows its protocol; what an envelope means is read by its network. To add
+one: a package here with a `FOLLOWING`, and its line in `SOURCES`. Only the sources of the networks that
+a deployment enables are imported.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from clarion.networks import STATEMENTS
+
+if TYPE_CHECKING:
+    from clarion.decisions import EnvelopeDecision
+    from clarion.networks import Envelope
+    from ingest.downstream import Downstream
+    from ingest.settings import IngestSettings
+    from ingest.sources.replays import Replays
+
+SOURCES = {
+    STATEMENTS: "ingest.sources.statements.source",
+}
+"""By a network's name, the module whose `FOLLOWING` says how its sources are followed."""
+
+
+class SourceFault(Exception):  # noqa: N818 - what a source did, which is expected and survived
+    """The source broke its protocol; the text says how, in our words and none of the source's."""
+
+
+class SourceLost(SourceFault):
+    """The connection broke, or never came about."""
+
+
+class EnvelopeSource(Protocol):
+    """A node, a stream or a relay that is followed for as long as the task runs."""
+
+    @property
+    def name(self) -> str:
+        """For people to read, without secrets."""
+
+    @property
+    def replays(self) -> "Replays | None":
+        """What is believed of its replays; None if it replays nothing, so that nobody waits for it to."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def remaining(self) -> int:
+        """What it still owes of a replay, as far as it says."""
+
+
+class SourceGroup(Protocol):
+    """The sources of one network."""
+
+    @property
+    def sources(self) -> Sequence[EnvelopeSource]: ...
+
+    async def follow(self) -> None:
+        """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug."""
+
+
+class Following(NamedTuple):
+    """How a network's sources are followed."""
+
+    count: "Callable[[IngestSettings], int]"
+    """How many there are."""
+    open: "Callable[[IngestSettings, Sequence[Downstream]], SourceGroup]"
+    """Called with a place to hand things on to for each of them."""
+    identify: Callable[[bytes], bytes] | None = None
+    """An envelope's id, if it can be known from the raw envelope without decoding: what is known, which most is, costs no
+    decoding then."""
+    screen: "Callable[[Envelope], EnvelopeDecision | None] | None" = None
+    """Why an envelope can be let go without the cost of its signature; None if that must be verified."""
+
+
+def following(network: str) -> Following:
+    """Raises `LookupError` for a network without sources."""
+    found: Following = import_module(SOURCES[network]).FOLLOWING
+    return found
+
+
+class FollowedSources:
+    """The sources of all networks, as soon as they are opened."""
+
+    def __init__(self) -> None:
+        self._groups: Sequence[SourceGroup] = ()
+
+    def open(self, groups: Sequence[SourceGroup]) -> None:
+        self._groups = groups
+
+    def __iter__(self) -> Iterator[EnvelopeSource]:
+        for group in self._groups:
+            yield from group.sources
+
+    @property
+    def connected(self) -> list[str]:
+        return [source.name for source in self if source.connected]
+
+    @property
+    def remaining(self) -> int:
+        """What they still owe of their replays."""
+        return sum(source.remaining for source in self)
+
+    @property
+    def replays(self) -> "list[Replays]":
+        return [source.replays for source in self if source.replays]
+
+    async def follow(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for group in self._groups:
+                tasks.create_task(group.follow())

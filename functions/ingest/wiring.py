@@ -1,0 +1,214 @@
+"""Which part of ingest knows which: the one place where they are put together.
+
+sources ──▶ intake ──▶ delivery ──▶ second looks      filter ◀── rule feed
+   │          │            ▲  ▲          │
+   │          ├─▶ filter   │  └──────────┤
+   │          └─▶ memory   │             └─▶ filter, memory
+   └─▶ progress ───────────┴─ what is held, and since when ──▶ lease
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+import boto3
+from botocore.config import Config
+
+from clarion.events import EventStream
+from clarion.metrics import metrics_of
+from clarion.networks import network
+from clarion.tables import Rule, bind, table_name
+from ingest.counts import SERVICE, Counts
+from ingest.delivery.delivery import QUEUE_IN_FLIGHT, Delivery
+from ingest.delivery.lake import LakeStream
+from ingest.delivery.outgoing import Outgoing
+from ingest.delivery.queue import CommandQueues, EnvelopeQueue
+from ingest.downstream import Downstream
+from ingest.filter.candidates import CandidateFilter
+from ingest.filter.rule_feed import RuleFeed, StreamsClient
+from ingest.intake import Intake
+from ingest.lease.leadership import Leadership
+from ingest.lease.progress import DeliveryProgress
+from ingest.memory.forwarded import Forwarded, SecondLooks
+from ingest.memory.initial_replay import InitialReplay
+from ingest.memory.record import Archive, Record
+from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.unmatched import UnmatchedBuffer
+from ingest.settings import IngestSettings
+from ingest.sources import FollowedSources, Following, following
+from ingest.sources.feed import Feed
+from ingest.task import THREADS, Task
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+LEASE_REQUEST_SECONDS = 1.0
+
+# What queue and lake refuse is tried again here, where it shows; the SDK must not hide it.
+_OUT_CONFIG = Config(
+    connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=QUEUE_IN_FLIGHT
+)
+_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"}, max_pool_connections=THREADS)
+
+
+class NoCommandQueueError(ValueError):
+    """A network has a function for its commands, but the settings name no queue of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsClients:
+    sqs: "SQSClient"
+    s3: "S3Client"
+    dynamodb: "DynamoDBClient"
+    streams: StreamsClient
+    firehose: "FirehoseClient"
+
+    @classmethod
+    def from_environment(cls, table_prefix: str) -> Self:
+        """Make them, and bind the tables' models, of which only the lease is used here."""
+        bind(table_prefix, pool=1, seconds=LEASE_REQUEST_SECONDS)
+        return cls(
+            boto3.client("sqs", config=_OUT_CONFIG),
+            boto3.client("s3", config=_CONFIG),
+            boto3.client("dynamodb", config=_CONFIG),
+            boto3.client("dynamodbstreams", config=_CONFIG),
+            boto3.client("firehose", config=_OUT_CONFIG),
+        )
+
+
+def wire(settings: IngestSettings, clients: AwsClients) -> Task:
+    """Raise `LookupError` for a network that has no sources, and `NoCommandQueueError`."""
+    return _Wiring(settings, clients).task()
+
+
+class _Wiring:
+    """Each part is made once; those that are made later know those that are made before."""
+
+    def __init__(self, settings: IngestSettings, clients: AwsClients) -> None:
+        self._settings = settings
+        self._clients = clients
+        self._followings = {name: following(name) for name in settings.networks}
+        self._counts: Counts = Counter()
+        self._sources = FollowedSources()
+        self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
+        self._feeds = _feeds(settings, self._followings)
+        count = len(self._feeds)
+        self._candidates = CandidateFilter()
+        self._seen = SeenEnvelopes(settings.seen_limit, count)
+        self._initial_replay = InitialReplay(self._seen, settings.initial_replay_seconds)
+        self._unmatched = UnmatchedBuffer(settings.second_look_bytes, count)
+        self._delivery = self._make_delivery(count)
+        self._intake = Intake(
+            seen=self._seen,
+            candidates=self._candidates,
+            unmatched=self._unmatched,
+            outbox=self._delivery.envelopes,
+            commands=self._delivery.commands,
+            counts=self._counts,
+            rule_lag_ms=int(settings.rule_lag_seconds * 1000),
+        )
+        self._second_looks = SecondLooks(
+            {feed.number: self._make_forwarded(count) for feed in self._feeds}, self._candidates.changes, self._handled
+        )
+        self._delivery.report_to(self._second_looks)
+        self._progress = DeliveryProgress(oldest_held=self._oldest_held, kept_ms=int(settings.overlap_seconds * 1000))
+
+    def task(self) -> Task:
+        settings, clients = self._settings, self._clients
+        archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
+        rules = table_name(settings.table_prefix, Rule)
+        return Task(
+            settings=settings,
+            counts=self._counts,
+            metrics=metrics_of(SERVICE, settings.stage),
+            rule_feed=RuleFeed(clients.dynamodb, clients.streams, rules, self._candidates),
+            candidates=self._candidates,
+            seen=self._seen,
+            initial_replay=self._initial_replay,
+            unmatched=self._unmatched,
+            second_looks=self._second_looks,
+            record=Record(self._seen, archive, self._leadership, self._knows_all),
+            intake=self._intake,
+            delivery=self._delivery,
+            leadership=self._leadership,
+            progress=self._progress,
+            sources=self._sources,
+            open_sources=self._open_sources,
+        )
+
+    def _make_delivery(self, sources: int) -> Delivery:
+        settings, clients = self._settings, self._clients
+        return Delivery(
+            queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
+            lake=LakeStream(EventStream(clients.firehose, settings.events_stream)),
+            commands=CommandQueues(clients.sqs, settings.command_queues),
+            command_networks=_with_commands(settings),
+            capacity=settings.outbox_bytes,
+            sources=sources,
+            lake_linger=settings.lake_linger_seconds,
+            leads=lambda: self._leadership.held,
+            counts=self._counts,
+        )
+
+    def _make_forwarded(self, sources: int) -> Forwarded:
+        return Forwarded(
+            candidates=self._candidates,
+            outbox=self._delivery.envelopes,
+            is_genuine=self._intake.is_genuine,
+            handled=self._handled,
+            patience_ms=int(self._settings.rule_lag_seconds * 2000),
+            capacity=self._settings.second_look_bytes // sources,
+        )
+
+    def _open_sources(self) -> None:
+        downstreams = [
+            Downstream(
+                feed=feed,
+                progress=self._progress.add_source(),
+                counts=self._counts,
+                intake=self._intake,
+                initial_replay=self._initial_replay,
+                expected=self._seen.size,
+                live_through=self._leadership.delivered_through,
+                is_crowded=lambda: self._seen.crowded,
+            )
+            for feed in self._feeds
+        ]
+        self._sources.open(
+            [
+                one.open(self._settings, [downstream for downstream in downstreams if downstream.feed.network == name])
+                for name, one in self._followings.items()
+            ]
+        )
+
+    def _handled(self, outgoing: Outgoing) -> None:
+        self._seen.handled(outgoing.fingerprint)
+
+    def _oldest_held(self) -> int | None:
+        return min(filter(None, (self._delivery.oldest, self._unmatched.oldest)), default=None)
+
+    def _knows_all(self) -> bool:
+        """Whether `seen` holds all that stood at the first start."""
+        absent_after = self._settings.absent_seconds
+        return self._initial_replay.skipped or (
+            self._initial_replay.idle
+            and all(replays.any_ended or replays.absent(absent_after) for replays in self._sources.replays)
+        )
+
+
+def _feeds(settings: IngestSettings, followings: dict[str, Following]) -> list[Feed]:
+    """One for each source, numbered over all networks."""
+    each = [(name, one) for name, one in followings.items() for _ in range(one.count(settings))]
+    return [Feed(number, name, one) for number, (name, one) in enumerate(each, 1)]
+
+
+def _with_commands(settings: IngestSettings) -> list[str]:
+    """The networks with a function for their commands."""
+    found = [name for name in settings.networks if network(name).needs.commands]
+    if missing := [name for name in found if name not in settings.command_queues]:
+        raise NoCommandQueueError(f"command_queues: none for {', '.join(missing)}")
+    return found
