@@ -18,8 +18,8 @@ from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.settings import PREFIX
-from infra.options import Stubs
 from infra.environments import EMULATOR
+from infra.options import Stubs
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule

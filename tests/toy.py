@@ -139,8 +139,9 @@ class Toy:
             return Command(TOY, b"gone:" + str(push.subscription_id).encode())
         return None
 
-    def describe_key(self, key: bytes) -> str:
-        return f"room {_room(key)}"
+    def describe(self, rule: Rule) -> dict[str, str]:
+        """Without the condition, which holds a secret."""
+        return {"room": _room(rule.key)}
 
 
 def _condition(rule: Rule) -> ToyCondition:
