@@ -17,21 +17,38 @@ from pynamodb.models import Model
 
 from clarion.channels import Channel
 from clarion.decisions import Wanted
-from clarion.messages import Message, PushMessage, Span, EnvelopeMessage
-from clarion.tables import MODELS, Subscription
+from clarion.messages import (
+    EnvelopeMessage,
+    Message,
+    ObservedMessage,
+    PageMessage,
+    PushMessage,
+    RemainderMessage,
+    RepetitionMessage,
+    SecondLookMessage,
+    Span,
+    read_match_message,
+)
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.payload import StatementBody
+from clarion.tables import MODELS, PageLock, Subscription
 from tests import previous
 
 RECEIPT, SUBSCRIPTION, TOKEN = UUID(int=1), UUID(int=2), UUID(int=3)
-LEG = Span(after="4", until="8", page=2, token=TOKEN)
+ENVELOPE = EnvelopeMessage(network=STATEMENTS, receipt=RECEIPT, observed_at=1, raw=b"\x00\xff")
+SEEN = ENVELOPE.observation
 
 WRITTEN: Mapping[str, Message] = {
-    "a statement": EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
-    "a large statement": EnvelopeMessage(receipt=RECEIPT, observed_at=1, location="statements/1"),
-    "a second look": EnvelopeMessage(
-        receipt=RECEIPT, observed_at=1, statement=b"\xff", changed=(str(SUBSCRIPTION),), look_id=TOKEN, replayed_since=0
+    "an envelope": ENVELOPE,
+    "a large envelope": EnvelopeMessage(network=STATEMENTS, receipt=RECEIPT, observed_at=1, location="statements/1"),
+    "a second look": SecondLookMessage(
+        **{**SEEN, "replayed_since": 0}, look_id=TOKEN, subscription_ids=(str(SUBSCRIPTION),)
     ),
-    "a page": EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\xff", span=LEG),
+    "a repetition": RepetitionMessage(**SEEN, repeat_id=TOKEN, changed=(str(SUBSCRIPTION),)),
+    "a page": PageMessage(**SEEN, span=Span(after="4", until="8"), page=2, token=TOKEN),
+    "a remainder": RemainderMessage(**SEEN, subscription_ids=(str(SUBSCRIPTION),), look_id=TOKEN),
     "a push": PushMessage(
+        network=STATEMENTS,
         receipt=RECEIPT,
         observed_at=1,
         envelope_id=b"\x01" * 32,
@@ -39,46 +56,50 @@ WRITTEN: Mapping[str, Message] = {
         client_id=b"\x02" * 32,
         channel=Channel.FCM,
         wanted=Wanted.CALL,
-        sender=b"\x03" * 32,
-        topic=b"\x04" * 32,
-        data=b"\x05",
-        truncated=True,
         expires_at=9,
+        body=StatementBody(sender=b"\x03" * 32, topic=b"\x04" * 32, data=b"\x05", truncated=True),
     ),
 }
 
 FIRST_VERSION = {
-    "a statement": (
-        '{"version":1,"receipt":"00000000-0000-0000-0000-000000000001","observed_at":1,"statement":"AP8="}',
-        EnvelopeMessage(receipt=RECEIPT, observed_at=1, statement=b"\x00\xff"),
+    "an envelope": (
+        json.dumps(
+            {
+                "version": 1,
+                "network": "statements",
+                "receipt": str(RECEIPT),
+                "observed_at": 1,
+                "raw": "AP8=",
+                "kind": "envelope",
+            }
+        ),
+        ENVELOPE,
     ),
     "a push": (
         json.dumps(
             {
                 "version": 1,
+                "network": "statements",
                 "receipt": str(RECEIPT),
                 "observed_at": 1,
                 "envelope_id": "01",
                 "subscription_id": str(SUBSCRIPTION),
                 "client_id": "02",
                 "channel": "apns",
-                "sender": "03",
-                "topic": "04",
-                "data": "05",
                 "expires_at": 9,
+                "body": {"sender": "03", "topic": "04", "data": "05"},
             }
         ),
         PushMessage(
+            network=STATEMENTS,
             receipt=RECEIPT,
             observed_at=1,
             envelope_id=b"\x01",
             subscription_id=SUBSCRIPTION,
             client_id=b"\x02",
             channel=Channel.APNS,
-            sender=b"\x03",
-            topic=b"\x04",
-            data=b"\x05",
             expires_at=9,
+            body=StatementBody(sender=b"\x03", topic=b"\x04", data=b"\x05"),
         ),
     ),
 }
@@ -135,6 +156,14 @@ def test_a_message_of_the_first_version_is_understood(name: str) -> None:
     assert type(meant).model_validate_json(written) == meant
 
 
+OBSERVED = {name: message for name, message in WRITTEN.items() if isinstance(message, ObservedMessage)}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_match_tells_the_messages_of_its_queue_apart(name: str) -> None:
+    assert read_match_message(OBSERVED[name].to_json()) == OBSERVED[name]
+
+
 def test_the_version_before_reads_our_messages_and_we_read_what_it_makes_of_them(before: Path) -> None:
     written = [(type(message).__name__, json.loads(message.to_json())) for message in WRITTEN.values()]
     for message, (_, ours), theirs in zip(WRITTEN.values(), written, read_by(before, written), strict=True):
@@ -162,7 +191,7 @@ def test_a_later_version_of_a_message_is_not_taken_for_this_one(name: str) -> No
 
 def full_row(model: type[Model]) -> dict[str, Any]:
     """A row that has every attribute."""
-    return {name: _some(attribute) for name, attribute in model.get_attributes().items()}
+    return {attribute.attr_name: _some(attribute) for attribute in model.get_attributes().values()}
 
 
 def _some(attribute: Attribute[Any]) -> dict[str, str]:
@@ -175,7 +204,8 @@ def _some(attribute: Attribute[Any]) -> dict[str, str]:
 
 
 def rows() -> Iterator[tuple[str, dict[str, Any]]]:
-    for model in MODELS:
+    models: list[type[Model]] = [*MODELS, PageLock]
+    for model in models:
         yield model.__name__, full_row(model)
 
 
@@ -195,6 +225,7 @@ def test_a_row_of_the_first_version_is_understood() -> None:
     row = {
         "subscription_id": {"S": str(SUBSCRIPTION)},
         "client_id": {"B": b"\x02"},
+        "network": {"S": "statements"},
         "channel": {"S": "apns"},
         "token": {"S": "a1" * 32},
         "status": {"S": "active"},
