@@ -24,7 +24,7 @@ class Statements:
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)
         sender = statement.signer
-        keys = [] if sender is None else [rules.key_of(sender, topic) for topic in dict.fromkeys(statement.topics)]
+        keys = [] if sender is None else rules.keys_of(sender, dict.fromkeys(statement.topics))
         return Envelope(STATEMENTS, statement.hash, keys, sender, statement.expires_at, statement)
 
     def verify(self, envelope: Envelope) -> EnvelopeDecision | None:
