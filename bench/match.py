@@ -21,13 +21,14 @@ import botocore.handlers
 import sr25519
 from moto import mock_aws
 
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
 from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord
 from match.claims import Claims
-from match.room import Clients
 from match.settings import MatchSettings
-from match.verdict import judge
+from match.verify import judge
+from match.worker import MatchClients
 from tests.match import races
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
@@ -37,7 +38,10 @@ CALLS = 40
 NOTIFICATIONS = 100
 RACES = 40
 SDK = "import botocore.session; botocore.session.get_session().create_client('dynamodb')"
-ROOM = "import match.handler; from match.room import Clients; Clients.make('x-')"
+WORKER = (
+    "import match.handler; from match.worker import MatchClients; MatchClients.make('x-');"
+    "from clarion.networks import network; network('statements')"
+)
 
 
 def main() -> None:
@@ -63,14 +67,16 @@ def judging() -> float:
         statement.signing_payload,
         statement.proof or Proof(ProofKind.SR25519, b"", b""),
     )
-    ratio, ours, bare = compare(lambda: judge(raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer))
+    ratio, ours, bare = compare(
+        lambda: judge(STATEMENTS, raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer)
+    )
     print(f"judging a statement      {ours:7.1f} µs   {ratio:.3f} of sr25519.verify alone ({bare:.1f} µs; aim: 1.15)")
     return ratio
 
 
 def own_time(deployed: dict[str, str]) -> float:
-    """What the room's own code takes of the processor, for a batch of statements that are each delivered to one."""
-    clients = replace(Clients.make(PREFIX), pool=InTurn())
+    """What match's own code takes of the processor, for a batch of statements that are each delivered to one."""
+    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
     best = min(_own_milliseconds(Scene(settings, clients)) for _ in range(3)) * 1000 / NOTIFICATIONS
     print(f"own time outside AWS     {best:7.1f} µs   a delivered notification, signature included")
@@ -92,12 +98,10 @@ def _own_milliseconds(scene: Scene) -> float:
 
 def claiming() -> float:
     """One conditional put without the network: as it is done here, and as pynamodb's `save` does it."""
-    clients = Clients.make(PREFIX)
+    clients = MatchClients.make(PREFIX)
     claims = Claims(clients.dynamodb)
     clients.dynamodb.meta.events.register_first("before-call.dynamodb", answer)
-    record = PushRecord(
-        "s" * 36, bytes(32), receipt="r" * 36, sender_pubkey=bytes(32), topic=bytes(32), claimed_at=1, ttl=1
-    )
+    record = PushRecord("s" * 36, bytes(32), receipt="r" * 36, claimed_at=1, ttl=1)
     free = PushRecord.receipt.does_not_exist() | (PushRecord.ttl <= 1) | (PushRecord.receipt == record.receipt)
     ratio, ours, theirs = compare(lambda: claims.take(record), lambda: record.save(free))
     print(f"a claim, without the wait{ours:7.1f} µs   {ratio:.3f} of the same by pynamodb's save ({theirs:.1f} µs)")
@@ -105,7 +109,7 @@ def claiming() -> float:
 
 
 def racing() -> tuple[int, int]:
-    """Sandboxes that race for a pair, and how many of the races went wrong; `make crash` runs two thousand."""
+    """Workers that race for a pair, and how many of the races went wrong; `make crash` runs two thousand."""
     started = process_time()
     flawed = sum(bool(race.flaws) for race in races.run(range(RACES)))
     print(f"a race for a pair        {(process_time() - started) * 1000 / RACES:7.1f} ms   {flawed} of {RACES} flawed")
@@ -113,8 +117,8 @@ def racing() -> tuple[int, int]:
 
 
 def cold_start() -> float:
-    """Importing the handler and making its clients, against the SDK's session and one client."""
-    turns = [(_child_seconds(ROOM), _child_seconds(SDK)) for _ in range(7)]
+    """Importing the handler and a network, and making the clients, against the SDK's session and one client."""
+    turns = [(_child_seconds(WORKER), _child_seconds(SDK)) for _ in range(7)]
     ours, bare = (min(times) * 1000 for times in zip(*turns, strict=True))
     ratio = median(one / other for one, other in turns)
     print(f"cold start               {ours:7.0f} ms   {ratio:.3f} of botocore and one client ({bare:.0f} ms)")

@@ -1,1 +1,1 @@
-"""Statements queue to push queues: decode, verify, match, admit."""
+"""Queue of envelopes to push queues: decode, verify, match, admit."""

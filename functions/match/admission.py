@@ -4,46 +4,47 @@
         │ no
     subscription full ───▶ capped         nor here
         │ no
-    claimed before ──────▶ duplicate      and eats no budget
+    claimed before ──────▶ duplicate      and uses no budget
         │ no: claimed
     one too many ────────▶ rate_limited   and starts the cooldown
         │ no: counted
       queued
 
-A statement that the pair's window has counted already passes the cooldown, and is counted no more: it is a retry, or
+An envelope that the pair's window has counted already passes the cooldown, and is counted no more: it is a retry, or
 for another subscription of the same client. Only a retry has a claim, by which it passes the cap as well.
 
-Every step may run twice, and rules the same: a claim lets its own receipt pass again, a window knows whom it has
+Without a window, where the network has no limit or the envelope no sender, the cap and the claim alone decide; what a
+full subscription is asked about then costs the write that finds its claim.
+
+Every step may run twice, and decides the same: a claim lets its own receipt pass again, a window knows what it has
 counted, and what it refused falls into the cooldown, whenever it comes again.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Admitted, Limit, Window, count, judge, judged_at, mark_of, remembered_since
-from clarion.tables import PushRecord
+from clarion.networks import network
+from clarion.tables import PushRecord, pair_scope
 from match.caps import Caps
 from match.claims import Claim, Claims, lasts_until
 from match.matching import Match
-from match.windows import Seen, Windows
+from match.windows import Pair, StoredWindow, Windows
 
 
 class Notification(NamedTuple):
-    """A statement for a subscription. `expires_at` is the statement's, in UNIX seconds."""
+    """An envelope for a subscription. `expires_at` is the envelope's, in UNIX seconds."""
 
+    network: str
     receipt: UUID
     observed_at: int
     envelope_id: bytes
-    sender: bytes
+    sender: bytes | None
     expires_at: int
     match: Match
     look_id: UUID | None = None
-
-    @property
-    def pair(self) -> bytes:
-        return self.sender + self.match.receiver.client_id
 
     @property
     def claimant(self) -> str:
@@ -56,13 +57,13 @@ class Notification(NamedTuple):
 
     @property
     def subscription_id(self) -> str:
-        return self.match.receiver.subscription_id
+        return self.match.subscriber.subscription_id
 
 
-class Ruling(NamedTuple):
+class AdmissionResult(NamedTuple):
     """`order` is the version of the pair's window that the decision was taken on, or wrote.
 
-    `judged_at` is the time that the statement was judged by; `counted` says whether this ruling changed the window.
+    `judged_at` is the time that the envelope was judged by; `counted` says whether this decision changed the window.
     """
 
     decision: NotificationDecision
@@ -72,7 +73,7 @@ class Ruling(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A notification, the mark of its statement, and the time that it is judged by."""
+    """A notification, the mark of its envelope, and the time that it is judged by."""
 
     notification: Notification
     mark: bytes
@@ -80,104 +81,134 @@ class Asked(NamedTuple):
 
 
 class View(NamedTuple):
-    """A pair's window as it was seen, and the whole of it, as far as it has a bearing on who is asking."""
+    """A pair's window as it is stored, and the whole of it, as far as it has a bearing on what is asked."""
 
-    seen: Seen
+    stored: StoredWindow
     window: Window
     paged: frozenset[Admitted]
 
     def without_pages(self, window: Window) -> Window:
         """Of what has become of the whole, that which belongs into the row."""
-        kept = [one for one in window.admitted if one not in self.paged or one in self.seen.window.admitted]
+        kept = [one for one in window.admitted if one not in self.paged or one in self.stored.window.admitted]
         return Window(tuple(kept), window.cooldowns)
 
 
 class Admission:
-    def __init__(self, limit: Limit, claims: Claims, windows: Windows, caps: Caps, clock: Callable[[], int]) -> None:
-        self._limit = limit
+    """`limit_of` gives a network's limit for a pair, if it has one."""
+
+    def __init__(
+        self,
+        limit_of: Callable[[str], Limit | None],
+        claims: Claims,
+        windows: Windows,
+        caps: Caps,
+        clock: Callable[[], int],
+    ) -> None:
+        self._limit_of = limit_of
         self._claims = claims
         self._windows = windows
         self._caps = caps
         self._clock = clock
 
-    def decide(self, notifications: Sequence[Notification]) -> list[Ruling]:
-        """Rule on notifications of one pair, in their order, with at most one write that changes its window."""
+    def group(self, notification: Notification) -> Hashable:
+        """What `decide` takes together has this in common."""
+        return self._pair(notification) or notification.subscription_id
+
+    def decide(self, notifications: Sequence[Notification]) -> list[AdmissionResult]:
+        """Decide on notifications of one group, in their order, with at most one write that changes a window."""
         now = self._clock()
-        pair = notifications[0].pair
         asked = [Asked(one, one.mark, judged_at(one.observed_at, now)) for one in notifications]
+        pair = self._pair(notifications[0])
+        return self._by_window(pair, asked, now) if pair else [self._by_claim(one, now) for one in asked]
+
+    def publish(self) -> None:
+        """Let the other workers know what was queued: once for all that a batch decided."""
+        self._caps.publish(self._clock())
+
+    def _pair(self, notification: Notification) -> Pair | None:
+        limit = self._limit_of(notification.network)
+        if limit is None or notification.sender is None:
+            return None
+        client_id = notification.match.subscriber.client_id
+        return Pair(pair_scope(network(notification.network).number, notification.sender, client_id), limit)
+
+    def _by_claim(self, asked: Asked, now: int) -> AdmissionResult:
+        outcome = self._claim(asked, now, may_be_retry=True)
+        if isinstance(outcome, AdmissionResult):
+            return outcome
+        if outcome is Claim.NEW:
+            self._caps.add(asked.notification.subscription_id, asked.at)
+        return AdmissionResult(NotificationDecision.QUEUED, judged_at=asked.at)
+
+    def _by_window(self, pair: Pair, asked: Sequence[Asked], now: int) -> list[AdmissionResult]:
         view = self._view(pair, self._windows.look(pair, [one.at for one in asked]), asked, now)
-        rulings: dict[int, Ruling] = {}
+        results: dict[int, AdmissionResult] = {}
         claimed: dict[int, Claim] = {}
         for number, one in enumerate(asked):
             outcome = self._before_count(one, view, now)
-            if isinstance(outcome, Ruling):
-                rulings[number] = outcome
+            if isinstance(outcome, AdmissionResult):
+                results[number] = outcome
             else:
                 claimed[number] = outcome
         if claimed:
             counted = self._count(pair, [asked[number] for number in claimed], view, now)
-            rulings |= dict(zip(claimed, counted, strict=True))
-            self._add_queued([(asked[number], claimed[number], rulings[number]) for number in claimed])
-        return [rulings[number] for number in range(len(asked))]
+            results |= dict(zip(claimed, counted, strict=True))
+            self._add_queued([(asked[number], claimed[number], results[number]) for number in claimed])
+        return [results[number] for number in range(len(asked))]
 
-    def publish(self) -> None:
-        """Let the other sandboxes know what was queued: once for all that a batch decided."""
-        self._caps.publish(self._clock())
-
-    def _view(self, pair: bytes, seen: Seen, asked: Collection[Asked], now: int) -> View:
-        """With the window's pages, if any of those who ask may be in one or close to one; that is rare."""
+    def _view(self, pair: Pair, stored: StoredWindow, asked: Collection[Asked], now: int) -> View:
+        """With the window's pages, if any envelope asked about may be in one or close to one; that is rare."""
         since = [
-            remembered_since(self._limit, one.notification.observed_at, now)
+            remembered_since(pair.limit, one.notification.observed_at, now)
             for one in asked
-            if not seen.window.knows(one.mark)
+            if not stored.window.knows(one.mark)
         ]
         paged: set[Admitted] = set()
-        if since and min(since) < seen.paged_until:
+        if since and min(since) < stored.paged_until:
             paged = self._windows.pages(pair, min(since))
-        return View(seen, count(seen.window, *paged) if paged else seen.window, frozenset(paged))
+        return View(stored, count(stored.window, *paged) if paged else stored.window, frozenset(paged))
 
-    def _before_count(self, asked: Asked, view: View, now: int) -> Ruling | Claim:
-        at, known = asked.at, view.window.knows(asked.mark)
-        if not known and view.window.refuses(at):
-            return Ruling(NotificationDecision.RATE_LIMITED, view.seen.version, at, counted=False)
-        claim = self._claim(asked, now, known=known)
-        if claim is None:
-            return Ruling(NotificationDecision.CAPPED, judged_at=at)
-        return Ruling(NotificationDecision.DUPLICATE) if claim is Claim.TAKEN else claim
+    def _before_count(self, asked: Asked, view: View, now: int) -> AdmissionResult | Claim:
+        known = view.window.knows(asked.mark)
+        if not known and view.window.refuses(asked.at):
+            return AdmissionResult(NotificationDecision.RATE_LIMITED, view.stored.version, asked.at, counted=False)
+        return self._claim(asked, now, may_be_retry=known)
 
-    def _claim(self, asked: Asked, now: int, *, known: bool) -> Claim | None:
-        """None if the subscription is full, unless its claim says that it was not full the first time."""
+    def _claim(self, asked: Asked, now: int, *, may_be_retry: bool) -> AdmissionResult | Claim:
+        """Capped if the subscription is full, unless its claim says that it was not full the first time."""
         record = _record(asked.notification, now)
-        if not self._full(asked):
-            return self._claims.take(record)
-        return self._claims.renew(record) if known else None
+        claim: Claim | None = None
+        if not self._caps.full(asked.notification.subscription_id, asked.at):
+            claim = self._claims.take(record)
+        elif may_be_retry:
+            claim = self._claims.renew(record)
+        if claim is None:
+            return AdmissionResult(NotificationDecision.CAPPED, judged_at=asked.at)
+        return AdmissionResult(NotificationDecision.DUPLICATE) if claim is Claim.TAKEN else claim
 
-    def _full(self, asked: Asked) -> bool:
-        return self._caps.full(asked.notification.subscription_id, asked.at)
-
-    def _add_queued(self, decided: Sequence[tuple[Asked, Claim, Ruling]]) -> None:
+    def _add_queued(self, decided: Sequence[tuple[Asked, Claim, AdmissionResult]]) -> None:
         """To what their subscriptions were sent, but for retries, which were added when they were claimed."""
-        for asked, claim, ruling in decided:
-            if ruling.decision is NotificationDecision.QUEUED and (claim is Claim.NEW or ruling.counted):
+        for asked, claim, result in decided:
+            if result.decision is NotificationDecision.QUEUED and (claim is Claim.NEW or result.counted):
                 self._caps.add(asked.notification.subscription_id, asked.at)
 
-    def _count(self, pair: bytes, claimed: Sequence[Asked], view: View, now: int) -> list[Ruling]:
+    def _count(self, pair: Pair, claimed: Sequence[Asked], view: View, now: int) -> list[AdmissionResult]:
         """Try until no other worker comes between: each that does moves the window on, which soon is in cooldown."""
         while True:
             window, verdicts = view.window, []
             for one in claimed:
-                after, passed = judge(window, self._limit, one.mark, one.at)
+                after, passed = judge(window, pair.limit, one.mark, one.at)
                 verdicts.append((passed, after != window))
                 window = after
-            seen, written = view.seen, True
+            stored, written = view.stored, True
             if window != view.window:
-                written, seen = self._windows.replace(pair, seen, view.without_pages(window), self._clock())
+                written, stored = self._windows.replace(pair, stored, view.without_pages(window), self._clock())
             if written:
                 return [
-                    Ruling(_decision(passed=passed), seen.version, one.at, counted)
+                    AdmissionResult(_decision(passed=passed), stored.version, one.at, counted)
                     for one, (passed, counted) in zip(claimed, verdicts, strict=True)
                 ]
-            view = self._view(pair, seen, claimed, now)
+            view = self._view(pair, stored, claimed, now)
 
 
 def _decision(*, passed: bool) -> NotificationDecision:
@@ -189,8 +220,6 @@ def _record(notification: Notification, now: int) -> PushRecord:
         notification.subscription_id,
         notification.envelope_id,
         receipt=notification.claimant,
-        sender=notification.sender,
-        topic=notification.match.topic,
         claimed_at=now,
         ttl=lasts_until(notification.expires_at, now // 1000),
     )

@@ -1,188 +1,163 @@
-"""A batch of statements on its way: each stage takes the cases that are still open one step further."""
+"""A batch of messages, from one stage to the next: verify, lock pages, find recipients, admit, send.
+
+A stage takes the items that the one before has let go on, by their messages' ids, and returns for each of them how it
+goes on, or how it ends.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import batched
+from typing import TYPE_CHECKING, NamedTuple
 
-from clarion.decisions import EnvelopeDecision
-from clarion.messages import PushMessage, EnvelopeMessage
-from match import fan_out, lookups
-from match.admission import Admission, Notification, Ruling
-from match.case import Case
-from match.claims import Claim, Claims
-from match.fan_out import Page
-from match.faults import Fault, Unreadable, settle, sound
-from match.matching import Match, Receiver, in_doubt, match
-from match.outbox import Letter, Outbox
+from clarion.decisions import NotificationDecision
+from clarion.messages import MatchMessage, PageMessage, PushMessage
+from clarion.sqs import SqsMessage, send_to_queues
+from match import fan_out
+from match.admission import Admission, AdmissionResult, Notification
+from match.claims import Claims
+from match.failures import Failure, Pool
+from match.item import AdmittedItem, Handled, Item, MatchedItem
+from match.recipients import find_recipients
 from match.settings import MatchSettings
-from match.source import Source
-from match.verdict import Rejected, Verified, judge
+from match.verify import RawEnvelopes, Rejected, judge
 
-RESERVE = 8_000
-"""Milliseconds kept for sending what was decided, and for the failed messages' delays. With less left, nothing begins."""
-_NO_TIME = Fault("no time left")
-PAGES = 8
-"""How many pages of subscriptions one invocation tells at most; the rest goes into further messages."""
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+
+class Letter(NamedTuple):
+    """A message's body for a queue. Two that are equal are sent once."""
+
+    queue_url: str
+    body: str
 
 
 @dataclass(frozen=True)
 class Matcher:
     settings: MatchSettings
-    source: Source
+    envelopes: RawEnvelopes
     claims: Claims
     admission: Admission
-    outbox: Outbox
-    pool: Executor
+    sqs: "SQSClient"
+    pool: Pool
     clock: Callable[[], int]
-    time_left: Callable[[], int] = lambda: RESERVE
-    """Milliseconds."""
 
-    def decide(self, cases: Sequence[Case]) -> None:
-        """Take every case to its end, as `Case` tells them. What is sent waits for no crowd's pages."""
-        self._judge(cases)
-        going = self._in_turn([case for case in cases if isinstance(case.verdict, Verified)])
-        self._match(going)
-        self._finish([case for case in going if not case.message.span])
-        self._finish([case for case in going if case.message.span])
+    def handle(self, messages: Mapping[str, MatchMessage]) -> dict[str, Handled | Failure]:
+        """Take each message, by its id, to its end. What is sent waits for no crowd's pages."""
+        ended: dict[str, Handled | Failure] = {}
+        items = _going_on(self._verify(messages), ended)
+        items = _going_on(self._lock_pages(items), ended)
+        matched = _going_on(find_recipients(items, self.settings.fan_out_page, self.pool), ended)
+        for some in _pages_last(matched):
+            admitted = _going_on(self._admit(some), ended)
+            ended |= self._send(admitted)
         self.admission.publish()
+        return ended
 
-    def _finish(self, cases: Sequence[Case]) -> None:
-        self._admit([case for case in cases if not case.fault])
-        self._send([case for case in cases if not case.fault])
-        self._post((case, letter) for case in cases if not case.fault for letter in case.onward)
+    # ---- verify -----------------------------------------------------------------------------------------------------
 
-    def _send(self, cases: Sequence[Case]) -> None:
-        """If a queue takes only some of a case's pushes, the others come again without them, in a message of their own."""
-        letters = [{str(push.subscription_id): self._letter(push) for push in case.pushes()} for case in cases]
-        refused = self.outbox.post(dict.fromkeys(letter for mine in letters for letter in mine.values()))
-        for case, mine in zip(cases, letters, strict=True):
-            unsent = {name: refused[letter] for name, letter in mine.items() if letter in refused}
-            if unsent and len(unsent) == len(mine):
-                case.fault = next(iter(unsent.values()))
-            elif unsent:
-                case.onward.append(self._onward(case.without(unsent)))
+    def _verify(self, messages: Mapping[str, MatchMessage]) -> dict[str, Item | Handled | Failure]:
+        return self.pool.map_concurrently(partial(self._verify_one, now=self.clock()), messages)
 
-    def _judge(self, cases: Sequence[Case]) -> None:
-        now = self.clock()
-        for case, verdict in self._settle(lambda case: judge(self.source.read(case.message), now), cases):
-            if isinstance(verdict, Fault):
-                case.fault = verdict.reason
+    def _verify_one(self, message: MatchMessage, now: int) -> Item | Handled:
+        judged = judge(message.network, self.envelopes.read(message), now)
+        if isinstance(judged, Rejected):
+            return Handled(message, judged.envelope, judged.decision, judged.reason)
+        return Item(message, judged)
+
+    def _lock_pages(self, items: Mapping[str, Item]) -> dict[str, Item | Handled | Failure]:
+        """All but the pages of a fan-out that another message has; envelopes come before pages."""
+        pages = {name: (item, item.message) for name, item in items.items() if isinstance(item.message, PageMessage)}
+        others = {name: item for name, item in items.items() if name not in pages}
+        return others | self.pool.map_concurrently(self._lock_page, pages)
+
+    def _lock_page(self, page: tuple[Item, PageMessage]) -> Item | Handled:
+        (item, message), now = page, self.clock()
+        locked = self.claims.lock(fan_out.page_lock(message, item.envelope, now), now)
+        return item if locked else Handled(message, item.envelope)
+
+    # ---- admit ------------------------------------------------------------------------------------------------------
+
+    def _admit(self, matched: Mapping[str, MatchedItem]) -> dict[str, AdmittedItem | Failure]:
+        results: dict[str, list[tuple[Notification, AdmissionResult]]] = {name: [] for name in matched}
+        groups: dict[Hashable, list[tuple[str, Notification]]] = defaultdict(list)
+        for name, item in matched.items():
+            for notification in item.notifications():
+                if notification.match.wanted.pushes:
+                    groups[self.admission.group(notification)].append((name, notification))
+                else:
+                    results[name].append((notification, _unwanted(notification)))
+        failures: dict[str, Failure] = {}
+        for key, decided in self.pool.map_concurrently(self._decide, groups).items():
+            if isinstance(decided, Failure):
+                failures |= dict.fromkeys((name for name, _ in groups[key]), decided)
                 continue
-            case.verdict = verdict
-            if isinstance(verdict, Rejected):
-                case.decision = verdict.decision
+            for (name, notification), result in zip(groups[key], decided, strict=True):
+                results[name].append((notification, result))
+        admitted = {name: AdmittedItem.of(item, results[name]) for name, item in matched.items()}
+        return admitted | failures
 
-    def _in_turn(self, cases: Sequence[Case]) -> list[Case]:
-        """All but the pages of a fan-out that another message has; statements come before pages."""
-        going = [case for case in cases if not case.message.span]
-        for case, taken in self._settle(self._take_page, [case for case in cases if case.message.span]):
-            if isinstance(taken, Fault):
-                case.fault = taken.reason
-            elif taken:
-                going.append(case)
-        return going
+    def _decide(self, group: Iterable[tuple[str, Notification]]) -> list[AdmissionResult]:
+        return self.admission.decide([notification for _, notification in group])
 
-    def _take_page(self, case: Case) -> bool:
-        now = self.clock()
-        return self.claims.take(fan_out.page_record(case.message, case.verified, now)) is not Claim.TAKEN
+    # ---- send -------------------------------------------------------------------------------------------------------
 
-    def _match(self, cases: Sequence[Case]) -> None:
-        pages = self._pages(cases)
-        receivers = self._receivers({name for _, page in pages for name in page.subscription_ids})
-        doubts: list[tuple[Case, set[str]]] = []
-        for case, page in pages:
-            changed = case.changed(page)
-            found = {name: receivers[name] for name in page.subscription_ids - changed if name in receivers}
-            known = sound(case.readable(found))
-            if isinstance(known, Fault):
-                case.fault = known.reason
-                continue
-            case.matches = match(page.wishes, known)
-            if names := changed | in_doubt(page.wishes, known, case.matches):
-                doubts.append((case, names))
-        self._look_closer(doubts)
-        for case, _ in pages:
-            if not (case.fault or case.message.span or case.message.look_id or case.message.unsent):
-                wanted = case.matches or case.onward
-                case.decision = EnvelopeDecision.MATCHED if wanted else EnvelopeDecision.UNMATCHED
+    def _send(self, items: Mapping[str, AdmittedItem]) -> dict[str, Handled | Failure]:
+        """Pushes first, then the messages for what is left to do."""
+        ended: dict[str, Handled | Failure] = {}
+        sent = _going_on(self._send_pushes(items), ended)
+        letters = {name: [self._continuation(message) for message in item.continuations] for name, item in sent.items()}
+        refused = self._post(letter for mine in letters.values() for letter in mine)
+        for name, item in sent.items():
+            lost = [refused[letter] for letter in letters[name] if letter in refused]
+            ended[name] = lost[0] if lost else item.handled()
+        return ended
 
-    def _look_closer(self, doubts: Iterable[tuple[Case, set[str]]]) -> None:
-        for (case, _), found in self._settle(_in_force, doubts):
-            matches = found if isinstance(found, Fault) else sound(case.readable(found))
-            if isinstance(matches, Fault):
-                case.fault = matches.reason
-            else:
-                case.matches = [*case.matches, *matches.values()]
+    def _send_pushes(self, items: Mapping[str, AdmittedItem]) -> dict[str, AdmittedItem | Failure]:
+        """If a queue takes only some of an item's pushes, the others are left to a message of their own."""
+        letters = {
+            name: {str(push.subscription_id): self._push(push) for push in item.pushes()}
+            for name, item in items.items()
+        }
+        refused = self._post(letter for mine in letters.values() for letter in mine.values())
+        sent: dict[str, AdmittedItem | Failure] = {}
+        for name, mine in letters.items():
+            unsent = {subscription: refused[letter] for subscription, letter in mine.items() if letter in refused}
+            is_failed = unsent and len(unsent) == len(mine)
+            sent[name] = next(iter(unsent.values())) if is_failed else items[name].without(unsent)
+        return sent
 
-    def _pages(self, cases: Sequence[Case]) -> list[tuple[Case, Page]]:
-        """What rules the batch has room for; the rest goes onward."""
-        size = self.settings.fan_out_page
-        questions = dict.fromkeys(question for case in cases for question in case.questions().values())
-        found = dict(self._settle(partial(lookups.rules, page=size), questions))
-        pages, room = [], PAGES * size
-        for case in cases:
-            wanted = sound({topic: found[question] for topic, question in case.questions().items()})
-            if isinstance(wanted, Fault):
-                case.fault = wanted.reason
-                continue
-            page = fan_out.cut(wanted, case.message.span, min(size, room))
-            room -= len(page.subscription_ids)
-            for some in wanted.values():
-                case.left_out |= {name: flaw.reason for name, flaw in some.unreadable.items() if page.reaches(name)}
-            case.onward = [self._onward(message) for message in fan_out.successors(case.message, page)]
-            pages.append((case, page))
-        return pages
-
-    def _receivers(self, names: Iterable[str]) -> dict[str, Receiver | Fault]:
-        receivers: dict[str, Receiver | Fault] = {}
-        for some, found in self._settle(lookups.receivers, batched(names, lookups.BATCH_GET_KEYS, strict=False)):
-            receivers |= dict.fromkeys(some, found) if isinstance(found, Fault) else found
-        return receivers
-
-    def _admit(self, cases: Sequence[Case]) -> None:
-        of_pair: dict[bytes, list[tuple[Case, Notification]]] = defaultdict(list)
-        for case in cases:
-            for notification in case.notifications():
-                of_pair[notification.pair].append((case, notification))
-        for asked, rulings in self._settle(self._rule, of_pair.values()):
-            if isinstance(rulings, Fault):
-                for case, _ in asked:
-                    case.fault = rulings.reason
-                continue
-            for (case, notification), ruling in zip(asked, rulings, strict=True):
-                case.rule(notification, ruling)
-
-    def _rule(self, asked: Sequence[tuple[Case, Notification]]) -> list[Ruling]:
-        return self.admission.decide([notification for _, notification in asked])
-
-    def _settle[Task, Result](
-        self, work: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> list[tuple[Task, Result | Fault]]:
-        """`settle`, but what has not begun in time is a fault."""
-
-        def begin(task: Task) -> Result | Fault:
-            return work(task) if self.time_left() >= RESERVE else _NO_TIME
-
-        return settle(self.pool, begin, tasks)
-
-    def _letter(self, push: PushMessage) -> Letter:
+    def _push(self, push: PushMessage) -> Letter:
         return Letter(self.settings.push_queues[push.channel], push.to_json())
 
-    def _onward(self, message: EnvelopeMessage) -> Letter:
+    def _continuation(self, message: MatchMessage) -> Letter:
         return Letter(self.settings.envelopes_queue_url, message.to_json())
 
-    def _post(self, letters: Iterable[tuple[Case, Letter]]) -> None:
-        senders: dict[Letter, list[Case]] = defaultdict(list)
-        for case, letter in letters:
-            senders[letter].append(case)
-        for letter, reason in self.outbox.post(senders).items():
-            for case in senders[letter]:
-                case.fault = reason
+    def _post(self, letters: Iterable[Letter]) -> dict[Letter, Failure]:
+        """Send all and return what SQS did not take."""
+        different = list(dict.fromkeys(letters))
+        messages = [(letter.queue_url, SqsMessage(letter.body)) for letter in different]
+        answers = send_to_queues(self.sqs, messages, self.pool.executor)
+        return {letter: Failure(reason) for letter, reason in zip(different, answers, strict=True) if reason}
 
 
-def _in_force(doubt: tuple[Case, set[str]]) -> dict[str, Match | Unreadable]:
-    case, subscription_ids = doubt
-    return lookups.in_force(subscription_ids, case.verified.sender, case.topics)
+def _going_on[T](results: Mapping[str, T | Handled | Failure], ended: dict[str, Handled | Failure]) -> dict[str, T]:
+    """Those that go on to the next stage; the others are added to `ended`."""
+    going_on: dict[str, T] = {}
+    for name, result in results.items():
+        if isinstance(result, Handled | Failure):
+            ended[name] = result
+        else:
+            going_on[name] = result
+    return going_on
+
+
+def _pages_last(items: Mapping[str, MatchedItem]) -> tuple[dict[str, MatchedItem], dict[str, MatchedItem]]:
+    pages = {name: one for name, one in items.items() if isinstance(one.item.message, PageMessage)}
+    return {name: one for name, one in items.items() if name not in pages}, pages
+
+
+def _unwanted(notification: Notification) -> AdmissionResult:
+    """The rule's own word is the decision."""
+    return AdmissionResult(NotificationDecision(notification.match.wanted.value))

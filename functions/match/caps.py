@@ -1,12 +1,12 @@
 """How many pushes one subscription gets, however many senders it has: never fewer than the cap, and not twice as many.
 
-Each sandbox knows what it queued itself and publishes that in blocks, with the times the statements were observed;
+Each worker knows what it queued itself and publishes that in blocks, with the times the envelopes were observed;
 the others read it. What is known is never more than what was queued, so that no subscription is full too soon. It may
-be full too late, by what other sandboxes have queued and not published: docs/decisions/0010-caps.md has the bounds.
+be full too late, by what other workers have queued and not published: docs/decisions/0010-caps.md has the bounds.
 
-A block is ten, or the cap divided by the number of sandboxes if that is less. A subscription that gets fewer than a
+A block is ten, or the cap divided by the number of workers if that is less. A subscription that gets fewer than a
 block in a window costs no write, any other at most one for each block. The fewer may still be queued, the more often a
-sandbox reads what others have published.
+worker reads what others have published.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 
 from clarion.limiter import LATENESS, Limit, fits, pack_instants, unpack_instants
 from clarion.tables import RateLimit, limit_part
-from match.faults import Fault, attempt
+from match.failures import Failure, attempt
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,7 +34,7 @@ _LIFE = 2 * LATENESS // 1000
 
 
 def block_size(cap: int, concurrency: int) -> int:
-    """So many that all sandboxes together hold back less than a whole cap."""
+    """So many that all workers together hold back less than a whole cap."""
     return max(1, min(MAX_BLOCK, cap // concurrency))
 
 
@@ -65,20 +65,20 @@ class _Known:
 
 
 class Caps:
-    """`concurrency` is how many sandboxes match in at once."""
+    """`concurrency` is how many workers match in at once."""
 
     def __init__(self, dynamodb: "DynamoDBClient", cap: Limit, concurrency: int) -> None:
         self._dynamodb = dynamodb
         self._cap = cap
         self._block = block_size(cap.count, concurrency)
-        # So many may queue side by side, each until its next reading, without filling a subscription unawares.
-        self._sandboxes = 2 * concurrency
+        # So many may queue side by side, each until its next reading, without filling a subscription unnoticed.
+        self._workers = 2 * concurrency
         self._known: dict[str, _Known] = {}
         self._touched: set[str] = set()
         self._lock = Lock()
 
     def full(self, subscription_id: str, at: int) -> bool:
-        """Whether a statement of that time would be over the cap, as far as is known here."""
+        """Whether an envelope of that time would be over the cap, as far as is known here."""
         with self._lock:
             known = self._known.get(subscription_id, _Known())
             ask = self._fits(known, at) and self._is_unsure(known, at)
@@ -122,7 +122,7 @@ class Caps:
         if at - self._cap.window < known.forgotten_until:
             return True
         free = self._cap.count - self._near(sorted(self._published(known, at)), at)
-        return self._near(known.unchecked, at) >= max(1, free // self._sandboxes)
+        return self._near(known.unchecked, at) >= max(1, free // self._workers)
 
     def _near(self, times: Sequence[int], at: int) -> int:
         return bisect_left(times, at + self._cap.window) - bisect_left(times, at - self._cap.window + 1)
@@ -139,7 +139,7 @@ class Caps:
         """Without an answer, what is known has to do."""
         within = RateLimit.part.between(*self._around(at))
         rows = attempt(lambda name: list(RateLimit.query(_scope(name), within)), subscription_id)
-        if isinstance(rows, Fault):
+        if isinstance(rows, Failure):
             return
         with self._lock:
             known.published |= {row.part: unpack_instants(row.admitted) for row in rows}

@@ -1,27 +1,28 @@
-"""Claims of a statement for a subscription: whoever holds it may push, and comes through again by the same receipt.
+"""Claims of an envelope for a subscription: whoever holds it may push, and passes again by the same receipt.
 
            absent, or expired
     claim ────────────────────▶ held by receipt R ──┬─ R comes again ─────────▶ passes
                                                     └─ another receipt comes ─▶ duplicate
 
-One conditional put. Expiry is part of the condition, since DynamoDB removes what has expired days late.
+One conditional put. Expiry is part of the condition, since DynamoDB removes what has expired days late. The lock on a
+page of a fan-out is the same, with a message's token for the receipt.
 """
 
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from clarion.tables import PushRecord
+from clarion.tables import PageLock, PushRecord
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.type_defs import PutItemOutputTypeDef
 
 LONGEST = 30 * 24 * 3600
-"""Seconds. A statement that never expires is pushed again if a node shows it as new after more than this."""
+"""Seconds. An envelope that never expires is pushed again if a node shows it as new after more than this."""
 SLACK = 3600
-"""Seconds that a claim outlives its statement, for retries and clocks: from its expiry on no node shows it as new."""
-_HELD = "receipt = :receipt AND #ttl > :now"
-_FREE = "attribute_not_exists(receipt) OR #ttl <= :now OR receipt = :receipt"
+"""Seconds that a claim outlives its envelope, for retries and clocks: from its expiry on no node shows it as new."""
+_HELD = "#holder = :holder AND #ttl > :now"
+_FREE = "attribute_not_exists(#holder) OR #ttl <= :now OR #holder = :holder"
 
 
 class Claim(Enum):
@@ -45,7 +46,7 @@ class Claims:
     def take(self, record: PushRecord) -> Claim:
         """Claim it for `record.receipt` if it is free at `record.claimed_at`."""
         try:
-            answer = self._put(record, _FREE)
+            answer = self._put(record, _FREE, "receipt", record.receipt, int(record.claimed_at))
         except self._dynamodb.exceptions.ConditionalCheckFailedException:
             return Claim.TAKEN
         before = answer.get("Attributes", {}).get("receipt")
@@ -54,23 +55,30 @@ class Claims:
     def renew(self, record: PushRecord) -> Claim | None:
         """As `take`, but without claiming what is free: None then."""
         try:
-            self._put(record, _HELD)
+            self._put(record, _HELD, "receipt", record.receipt, int(record.claimed_at))
         except self._dynamodb.exceptions.ConditionalCheckFailedException as refusal:
             item: Any = refusal.response.get("Item")
             taken = item and int(item["ttl"]["N"]) > record.claimed_at // 1000
             return Claim.TAKEN if taken else None
         return Claim.HELD
 
-    def _put(self, record: PushRecord, condition: str) -> "PutItemOutputTypeDef":
+    def lock(self, page: PageLock, now: int) -> bool:
+        """Lock a page for its token, unless another token has it. `now` is in UNIX milliseconds."""
+        try:
+            self._put(page, _FREE, "token", page.token, now)
+        except self._dynamodb.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def _put(
+        self, row: PushRecord | PageLock, condition: str, column: str, holder: str, now: int
+    ) -> "PutItemOutputTypeDef":
         return self._dynamodb.put_item(
-            TableName=PushRecord.Meta.table_name,
-            Item=record.serialize(),
+            TableName=row.Meta.table_name,
+            Item=row.serialize(),
             ConditionExpression=condition,
-            ExpressionAttributeNames={"#ttl": "ttl"},
-            ExpressionAttributeValues={
-                ":now": {"N": str(record.claimed_at // 1000)},
-                ":receipt": {"S": record.receipt},
-            },
+            ExpressionAttributeNames={"#ttl": "ttl", "#holder": column},
+            ExpressionAttributeValues={":now": {"N": str(now // 1000)}, ":holder": {"S": holder}},
             ReturnValues="ALL_OLD",
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )

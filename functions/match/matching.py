@@ -1,21 +1,35 @@
-"""Who wants a statement; no AWS here."""
+"""Whose rules want an envelope.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Rules are read by way of an index, subscriptions from their table: eventually consistent, at half a read unit each. What
+that leaves in doubt is read from both tables, consistently.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
+from clarion import tables
 from clarion.channels import Channel
-from clarion.decisions import Wanted
+from clarion.decisions import SubscriptionStatus, Wanted
+from clarion.messages import Span
+from clarion.networks import Envelope, Rule, network
+from clarion.tables import ByKey, Subscription, rule_key, split_rule_key
+from match.failures import Unreadable, bisect_on_failure, read_row
+
+BATCH_GET_KEYS = 100
+_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "status", "generation"]
 
 
-class Wish(NamedTuple):
-    """A rule that names the statement's sender and one of its topics."""
+class Candidate(NamedTuple):
+    """A rule that names one of an envelope's keys, and counts if its generation is in force."""
 
     subscription_id: str
     generation: int
-    wanted: Wanted
+    condition: bytes = b""
 
 
-class Receiver(NamedTuple):
+class Subscriber(NamedTuple):
     """A subscription, without its token."""
 
     subscription_id: str
@@ -26,36 +40,154 @@ class Receiver(NamedTuple):
 
 
 class Match(NamedTuple):
-    receiver: Receiver
-    topic: bytes
+    """How a subscription wants an envelope, and under which of its keys. It may also want it not to be pushed."""
+
+    subscriber: Subscriber
+    key: bytes
     wanted: Wanted
 
 
-def match(wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver]) -> list[Match]:
-    """At most one match for each subscription: that of its first topic, `wishes` being in the statement's order.
+class Matches(NamedTuple):
+    """By subscription: at most one match for each; and whose rules can't be read."""
 
-    It is a call if any of the subscription's rules makes it one.
-    """
-    found: dict[str, Match] = {}
-    for topic, of_topic in wishes.items():
-        for wish, receiver in _in_force(of_topic, receivers):
-            first = found.setdefault(wish.subscription_id, Match(receiver, topic, wish.wanted))
-            if wish.wanted is Wanted.CALL:
-                found[wish.subscription_id] = first._replace(wanted=Wanted.CALL)
-    return list(found.values())
+    found: dict[str, Match]
+    unreadable: dict[str, Unreadable]
 
 
-def in_doubt(
-    wishes: Mapping[bytes, Sequence[Wish]], receivers: Mapping[str, Receiver], matches: Sequence[Match]
-) -> set[str]:
+type Candidates = Mapping[bytes, Sequence[Candidate]]
+"""By key, in the envelope's order."""
+
+
+def match(
+    envelope: Envelope, observed_at: int, candidates: Candidates, subscribers: Mapping[str, Subscriber]
+) -> Matches:
+    """What the rules in force of active subscriptions make of an envelope."""
+    wants = network(envelope.network).wants
+    matches = Matches({}, {})
+    for key, of_key in candidates.items():
+        for candidate, subscriber in _in_force(of_key, subscribers):
+            wanted = read_row(lambda rule: wants(envelope, rule, observed_at), Rule(key, candidate.condition))
+            if isinstance(wanted, Unreadable):
+                matches.unreadable[subscriber.subscription_id] = wanted
+                continue
+            one = Match(subscriber, key, wanted)
+            first = matches.found.get(subscriber.subscription_id)
+            matches.found[subscriber.subscription_id] = _combine(first, one) if first else one
+    return matches
+
+
+def in_doubt(candidates: Candidates, subscribers: Mapping[str, Subscriber], matched: Collection[str]) -> set[str]:
     """Active subscriptions known only by rules that are not in force: the index may lag behind a replaced set."""
-    matched = {match.receiver.subscription_id for match in matches}
-    named = {wish.subscription_id for of_topic in wishes.values() for wish in of_topic}
-    return {name for name in named - matched if name in receivers and receivers[name].active}
+    named = {candidate.subscription_id for of_key in candidates.values() for candidate in of_key}
+    return {name for name in named.difference(matched) if name in subscribers and subscribers[name].active}
 
 
-def _in_force(wishes: Iterable[Wish], receivers: Mapping[str, Receiver]) -> Iterator[tuple[Wish, Receiver]]:
-    for wish in wishes:
-        receiver = receivers.get(wish.subscription_id)
-        if receiver and receiver.active and receiver.generation == wish.generation:
-            yield wish, receiver
+def _in_force(
+    candidates: Iterable[Candidate], subscribers: Mapping[str, Subscriber]
+) -> Iterator[tuple[Candidate, Subscriber]]:
+    for candidate in candidates:
+        subscriber = subscribers.get(candidate.subscription_id)
+        if subscriber and subscriber.active and subscriber.generation == candidate.generation:
+            yield candidate, subscriber
+
+
+def _combine(first: Match, other: Match) -> Match:
+    """Of two rules of one subscription, in the order of their keys: the first key that pushes, the least rank."""
+    best = min(first, other, key=lambda one: one.wanted.rank)
+    return best._replace(key=first.key) if first.wanted.pushes else best
+
+
+# ---- what the tables hold -------------------------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """Which rules name this key; within `span`, if it is given."""
+
+    key: bytes
+    span: Span | None
+
+
+class FoundRules(NamedTuple):
+    """In the order of their subscriptions. Those of the last one are all there, even if there are `more`."""
+
+    candidates: list[Candidate]
+    more: bool
+
+
+def rules(question: Question, page: int) -> FoundRules:
+    """About a page of rules, of whatever generation."""
+    span = question.span
+    within = ByKey.subscription_id.between(f"{span.after} ", span.until) if span else None
+    candidates: list[Candidate] = []
+    for row in tables.Rule.by_key.query(question.key, within, page_size=page + 1):
+        if len(candidates) >= page and row.subscription_id != candidates[-1].subscription_id:
+            return FoundRules(candidates, more=True)
+        candidates.append(_candidate(row))
+    return FoundRules(candidates, more=False)
+
+
+def subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+    """Those that exist of up to 100 subscriptions, as far as they can be read."""
+    return bisect_on_failure(_subscribers, subscription_ids)
+
+
+def match_by_tables(
+    envelope: Envelope, observed_at: int, subscription_ids: Iterable[str]
+) -> dict[str, Match | Unreadable]:
+    """What matches by the tables themselves: rules and subscriptions as they are together at one moment from now on."""
+    return bisect_on_failure(partial(_match_by_tables, envelope, observed_at), sorted(subscription_ids))
+
+
+def _match_by_tables(
+    envelope: Envelope, observed_at: int, subscription_ids: Sequence[str]
+) -> dict[str, Match | Unreadable]:
+    """No request reads both tables, so read again what a change came between, as `revision` shows."""
+    found: dict[str, Match | Unreadable] = {}
+    rows = _current(subscription_ids)
+    while rows:
+        known = {name: _subscriber(row) for name, row in rows.items()}
+        matches = match(envelope, observed_at, _candidates(envelope.keys, known), known)
+        now = _current(rows)
+        unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
+        found |= {name: one for name, one in (matches.unreadable | matches.found).items() if name in unmoved}
+        rows = {name: row for name, row in now.items() if name not in unmoved}
+    return found
+
+
+def _candidates(keys: Sequence[bytes], known: Mapping[str, Subscriber]) -> Candidates:
+    names = [(name, rule_key(known[name].generation, key)) for name in known for key in keys]
+    found: dict[bytes, list[Candidate]] = {key: [] for key in keys}
+    for row in tables.Rule.batch_get(names, consistent_read=True):
+        found[split_rule_key(row.rule_key)[1]].append(_candidate(row))
+    return found
+
+
+def _current(subscription_ids: Iterable[str]) -> dict[str, Subscription]:
+    rows = Subscription.batch_get(
+        subscription_ids, consistent_read=True, attributes_to_get=[*_WITHOUT_TOKEN, "revision"]
+    )
+    return {row.subscription_id: row for row in rows}
+
+
+def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+    rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
+    return {row.subscription_id: read_row(_subscriber, row) for row in rows}
+
+
+def _candidate(row: tables.Rule | ByKey) -> Candidate:
+    generation, _ = split_rule_key(row.rule_key)
+    return Candidate(row.subscription_id, generation, row.condition or b"")
+
+
+def _subscriber(row: Subscription) -> Subscriber:
+    """Names and clients are checked here, before anything is made of them for the whole batch."""
+    UUID(row.subscription_id)
+    if not isinstance(row.client_id, bytes):
+        raise TypeError("a subscription belongs to a client")
+    return Subscriber(
+        row.subscription_id,
+        row.client_id,
+        Channel(row.channel),
+        row.status == SubscriptionStatus.ACTIVE,
+        int(row.generation),
+    )

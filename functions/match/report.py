@@ -1,4 +1,4 @@
-"""What became of each statement and notification, told to the lake, the metrics and the log in the same words."""
+"""What became of each envelope and notification: recorded in the lake, the metrics and the log in the same words."""
 
 from collections import Counter
 from uuid import UUID
@@ -7,56 +7,60 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from clarion.decisions import EnvelopeDecision
-from clarion.events import EventLog, NotificationDecided, EnvelopeDecided
+from clarion.events import EnvelopeDecided, EventLog, LimitsLoaded, NotificationDecided
+from clarion.limiter import Limit
+from clarion.messages import MatchMessage
 from clarion.metrics import Metric, decided
-from match.admission import Notification, Ruling
-from match.case import Case
-from match.dead_letters import DeadLetter
+from match.admission import AdmissionResult, Notification
+from match.failures import Failure
+from match.item import Handled
 
 
-class Report:
-    """Collects what one invocation decided; `close` hands it over."""
+class DecisionLog:
+    """Collects what one invocation decided; `close` sends it."""
 
     def __init__(self, *, events: EventLog, metrics: EphemeralMetrics, logger: Logger) -> None:
         self._events = events
         self._metrics = metrics
         self._logger = logger
         self._counts: Counter[str] = Counter()
+        self._networks: set[str] = set()
 
-    def poisoned(self, dead: DeadLetter) -> None:
+    def limits(self, network: str, limit: Limit | None, cap: Limit, at: int) -> None:
+        """The limits that this worker decides by: recorded once for each network."""
+        if network in self._networks:
+            return
+        self._networks.add(network)
+        of_pair = {"count": limit.count, "window": limit.window, "cooldown": limit.cooldown} if limit else {}
+        self._events.add(LimitsLoaded(network=network, at=at, cap=cap.count, cap_window=cap.window, **of_pair))
+
+    def unreadable(self, message_id: str, reason: str) -> None:
         """A message that no retry makes readable."""
         self._counts[Metric.MESSAGES_POISONED] += 1
-        self._logger.error("message unreadable", extra={"message_id": dead.message_id, "reason": dead.reason})
+        self._logger.error("message unreadable", extra={"message_id": message_id, "reason": reason})
 
-    def given_up(self, dead: DeadLetter) -> None:
-        """A statement that failed at its last attempt, too, and is among the dead letters."""
+    def given_up(self, message_id: str, reason: str) -> None:
+        """A message that failed at its last receive, too, and is dead-lettered."""
         self._counts[Metric.ENVELOPES_GIVEN_UP] += 1
-        self._logger.error("statement given up", extra={"message_id": dead.message_id, "reason": dead.reason})
+        self._logger.error("envelope given up", extra={"message_id": message_id, "reason": reason})
 
-    def case(self, case: Case, at: int) -> None:
-        receipt = str(case.message.receipt)
-        if case.fault:
-            self._counts[Metric.ENVELOPES_FAILED] += 1
-            self._logger.warning("statement failed", extra={"receipt": receipt, "reason": case.fault})
-            return
-        self._left_out(case)
-        told: dict[str, object] = dict(Counter(ruling.decision for _, ruling in case.rulings))
-        if case.decision:
-            told |= {"decision": case.decision, "reason": case.reason}
-            self._counts[decided(case.decision)] += 1
-            self._events.add(_statement_event(case, case.decision, at))
-        for notification, ruling in case.rulings:
-            self._counts[decided(ruling.decision)] += 1
-            self._events.add(_notification_event(notification, ruling, at))
-        if told:
-            self._logger.info("statement decided", extra={"receipt": receipt, **told})
+    def failed(self, message: MatchMessage, failure: Failure) -> None:
+        self._counts[Metric.ENVELOPES_FAILED] += 1
+        self._logger.warning("envelope failed", extra={"receipt": str(message.receipt), "reason": failure.reason})
 
-    def _left_out(self, case: Case) -> None:
-        """Whom a decided statement did not reach, and would not at any further attempt."""
-        for name, reason in case.left_out.items():
-            self._counts[Metric.RECEIVERS_UNREADABLE] += 1
-            told = {"receipt": str(case.message.receipt), "subscription_id": name, "reason": reason}
-            self._logger.error("receiver unreadable", extra=told)
+    def handled(self, handled: Handled, at: int) -> None:
+        receipt = str(handled.message.receipt)
+        self._left_out(handled)
+        words: dict[str, object] = dict(Counter(result.decision for _, result in handled.results))
+        if handled.decision:
+            words |= {"decision": handled.decision, "reason": handled.reason}
+            self._counts[decided(handled.decision)] += 1
+            self._events.add(_envelope_event(handled, handled.decision, at))
+        for notification, result in handled.results:
+            self._counts[decided(result.decision)] += 1
+            self._events.add(_notification_event(notification, result, at))
+        if words:
+            self._logger.info("envelope decided", extra={"receipt": receipt, **words})
 
     def close(self) -> None:
         self._counts[Metric.EVENTS_LOST] += self._events.flush()
@@ -65,33 +69,42 @@ class Report:
         self._counts.clear()
         self._metrics.flush_metrics()
 
+    def _left_out(self, handled: Handled) -> None:
+        """Whom an envelope did not reach, and would not at any further attempt."""
+        for name, reason in handled.left_out.items():
+            self._counts[Metric.RECEIVERS_UNREADABLE] += 1
+            fields = {"receipt": str(handled.message.receipt), "subscription_id": name, "reason": reason}
+            self._logger.error("receiver unreadable", extra=fields)
 
-def _statement_event(case: Case, decision: EnvelopeDecision, at: int) -> EnvelopeDecided:
-    statement = case.statement
+
+def _envelope_event(handled: Handled, decision: EnvelopeDecision, at: int) -> EnvelopeDecided:
+    envelope = handled.envelope
     return EnvelopeDecided(
+        network=handled.message.network,
         at=at,
-        receipt=case.message.receipt,
-        envelope_id=statement.hash if statement else None,
+        receipt=handled.message.receipt,
+        envelope_id=envelope.id if envelope else None,
         decision=decision,
-        observed_at=case.message.observed_at,
-        sender=statement.signer if statement else None,
-        reason=case.reason,
+        observed_at=handled.message.observed_at,
+        sender=envelope.sender if envelope else None,
+        reason=handled.reason,
     )
 
 
-def _notification_event(notification: Notification, ruling: Ruling, at: int) -> NotificationDecided:
-    receiver = notification.match.receiver
+def _notification_event(notification: Notification, result: AdmissionResult, at: int) -> NotificationDecided:
+    subscriber = notification.match.subscriber
     return NotificationDecided(
+        network=notification.network,
         at=at,
         receipt=notification.receipt,
         envelope_id=notification.envelope_id,
-        decision=ruling.decision,
-        subscription_id=UUID(receiver.subscription_id),
-        client_id=receiver.client_id,
-        channel=receiver.channel,
+        decision=result.decision,
+        subscription_id=UUID(subscriber.subscription_id),
+        client_id=subscriber.client_id,
+        channel=subscriber.channel,
         sender=notification.sender,
-        topic=notification.match.topic,
-        order=ruling.order,
-        judged_at=ruling.judged_at,
-        counted=ruling.counted,
+        key=notification.match.key,
+        order=result.order,
+        judged_at=result.judged_at,
+        counted=result.counted,
     )

@@ -1,50 +1,41 @@
-"""What this room's environment tells it; see `clarion.settings`."""
+"""Match's settings from the environment; see `clarion.settings`."""
 
-from pydantic import Field
+from collections.abc import Mapping
 
-from clarion.channels import Channel
-from clarion.limiter import PAIR_LIMIT, SUBSCRIPTION_CAP, Limit
-from clarion.settings import Settings
+from pydantic import Field, Json
+
+from clarion.limiter import SUBSCRIPTION_CAP, Limit
+from clarion.networks import network
+from clarion.settings import LimitSettings, PushQueues
 
 
-class MatchSettings(Settings):
-    """Without `dead_letter_url` what can't be handled goes the queue's own way, by its retries.
+class MatchSettings(PushQueues):
+    """Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
 
-    A statement that still fails when it is received for the `max_receives`-th time goes to the dead letters at once.
-    `fan_out_page` is how many subscriptions one invocation matches with a statement. A subscription gets
-    `subscription_cap` notifications in any `subscription_cap_seconds`, and at most about twice as many: `match.caps`.
-    `concurrency` is how many sandboxes match in at once.
+    An envelope that still fails when it is received for the `max_receives`-th time is dead-lettered at once.
+    `fan_out_page` is how many subscriptions one invocation matches with an envelope. `limits` replace the networks' own
+    for a pair of sender and client. A subscription gets `subscription_cap` notifications in any
+    `subscription_cap_seconds`, and at most about twice as many: `match.caps`. `concurrency` is how many workers run at
+    once.
     """
 
     table_prefix: str
     envelopes_queue_url: str
-    apns_queue_url: str
-    voip_queue_url: str
-    fcm_queue_url: str
     events_stream: str
     oversize_bucket: str
     dead_letter_url: str | None = None
     concurrency: int = Field(default=30, gt=0)
     max_receives: int | None = Field(default=None, gt=0)
     fan_out_page: int = Field(default=250, gt=0)
-    rate_limit: int = Field(default=PAIR_LIMIT.count, gt=0)
-    rate_window_seconds: int = Field(default=PAIR_LIMIT.window // 1000, gt=0)
-    rate_cooldown_seconds: int = Field(default=PAIR_LIMIT.cooldown // 1000, ge=0)
+    limits: Json[Mapping[str, LimitSettings]] = Field(default={}, validate_default=False)
     subscription_cap: int = Field(default=SUBSCRIPTION_CAP.count, gt=0)
     subscription_cap_seconds: int = Field(default=SUBSCRIPTION_CAP.window // 1000, gt=0)
 
-    @property
-    def limit(self) -> Limit:
-        return Limit(self.rate_limit, self.rate_window_seconds * 1000, self.rate_cooldown_seconds * 1000)
+    def limit(self, name: str) -> Limit | None:
+        """The network's limit for a pair, if it has one."""
+        configured = self.limits.get(name)
+        return configured.limit if configured else network(name).limit
 
     @property
     def cap(self) -> Limit:
         return Limit(self.subscription_cap, self.subscription_cap_seconds * 1000, cooldown=0)
-
-    @property
-    def push_queues(self) -> dict[Channel, str]:
-        return {
-            Channel.APNS: self.apns_queue_url,
-            Channel.VOIP: self.voip_queue_url,
-            Channel.FCM: self.fcm_queue_url,
-        }

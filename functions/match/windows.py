@@ -1,11 +1,11 @@
-"""The pairs' windows in their table, and what this sandbox remembers of them.
+"""The pairs' windows in their table, and what this worker remembers of them.
 
 A write names the version it was decided on, so what is remembered may be stale without harm: the write then fails
 and brings back the window as it is. But a failed write costs as much as ten reads. So memory stands in for a read
-only while it is seldom stale: with few sandboxes it is right, with many the reads are cheaper.
+only while it is seldom stale: with few workers it is right, with many the reads are cheaper.
 
 A version is never used twice, not even after the row has expired and begins anew: it is at least the time in
-milliseconds. Else a sandbox that remembers the row from before could take the new one for it.
+milliseconds. Else a worker that remembers the row from before could take the new one for it.
 """
 
 from collections.abc import Collection
@@ -40,7 +40,14 @@ _LOOK_BACK = 64
 _VERSION_BYTES = 8
 
 
-class Seen(NamedTuple):
+class Pair(NamedTuple):
+    """Whose window it is, as `clarion.tables.pair_scope` names them, and their network's limit."""
+
+    scope: bytes
+    limit: Limit
+
+
+class StoredWindow(NamedTuple):
     """A window as it was at `version`, where 0 is that of a pair without any; `remembered` if it was not read.
 
     What it admitted for `paged_until` or before may lie in pages.
@@ -52,54 +59,53 @@ class Seen(NamedTuple):
     remembered: bool = False
 
 
-_NEW = Seen(Window(), 0)
+_NEW = StoredWindow(Window(), 0)
 
 
 class Windows:
-    def __init__(self, dynamodb: "DynamoDBClient", limit: Limit) -> None:
+    def __init__(self, dynamodb: "DynamoDBClient") -> None:
         self._dynamodb = dynamodb
-        self._limit = limit
-        self._known: dict[bytes, Seen] = {}
+        self._remembered: dict[bytes, StoredWindow] = {}
         self._lock = Lock()
         self._staleness = 0.0
 
-    def look(self, pair: bytes, times: Collection[int]) -> Seen:
+    def look(self, pair: Pair, times: Collection[int]) -> StoredWindow:
         """The window as it was at some moment. A cooldown that is remembered holds for `times`, whatever came after it."""
-        known = self._known.get(pair)
+        known = self._remembered.get(pair.scope)
         if known and (self._staleness < BREAK_EVEN or all(map(known.window.refuses, times))):
             return known._replace(remembered=True)
-        seen = _read(pair)
+        stored = _read(pair)
         if known:
-            self._learn(stale=known.version < seen.version)
-            # The read is eventually consistent: it may show less than what this sandbox wrote.
-            seen = max(seen, known, key=attrgetter("version"))
-        return self._remember(pair, seen)
+            self._learn(stale=known.version < stored.version)
+            # The read is eventually consistent: it may show less than what this worker wrote.
+            stored = max(stored, known, key=attrgetter("version"))
+        return self._remember(pair, stored)
 
-    def pages(self, pair: bytes, since: int) -> set[Admitted]:
+    def pages(self, pair: Pair, since: int) -> set[Admitted]:
         """All in the pair's pages that was admitted for a time after `since`, and some before.
 
-        Consistent, since the window has told of the pages already.
+        Consistent, since the window has named the pages already.
         """
-        rows = RateLimit.query(pair, RateLimit.part > limit_part(since), consistent_read=True)
+        rows = RateLimit.query(pair.scope, RateLimit.part > limit_part(since), consistent_read=True)
         return {admission for row in rows for admission in unpack(row.admitted)}
 
-    def replace(self, pair: bytes, seen: Seen, window: Window, now: int) -> tuple[bool, Seen]:
-        """Write `window` unless the pair has moved on from `seen`; returns whether, and the pair as it now is."""
-        window, page = set_aside(seen.window, forget(window, self._limit, now), self._limit)
-        paged_until = max(seen.paged_until, page[-1].at) if page else seen.paged_until
-        after = Seen(window, max(seen.version + 1, now), paged_until)
+    def replace(self, pair: Pair, stored: StoredWindow, window: Window, now: int) -> tuple[bool, StoredWindow]:
+        """Write `window` unless the pair has moved on from `stored`; returns whether, and the pair as it now is."""
+        window, page = set_aside(stored.window, forget(window, pair.limit, now), pair.limit)
+        paged_until = max(stored.paged_until, page[-1].at) if page else stored.paged_until
+        after = StoredWindow(window, max(stored.version + 1, now), paged_until)
         if page:
             # Before the window goes on without it, so that nothing is lost; at the same version it is the same page.
-            self._put(_page(pair, seen.version, page, now))
-        written, seen_now = self._put_window(pair, seen, after, now)
-        if seen.remembered:
+            self._put(_page(pair, stored.version, page, now))
+        written, current = self._put_window(pair, stored, after, now)
+        if stored.remembered:
             self._learn(stale=not written)
-        return written, self._remember(pair, seen_now)
+        return written, self._remember(pair, current)
 
-    def _put_window(self, pair: bytes, seen: Seen, after: Seen, now: int) -> tuple[bool, Seen]:
+    def _put_window(self, pair: Pair, stored: StoredWindow, after: StoredWindow, now: int) -> tuple[bool, StoredWindow]:
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
-        if seen.version:
-            values = {":seen": {"N": str(seen.version)}}
+        if stored.version:
+            values = {":seen": {"N": str(stored.version)}}
             condition = {"ConditionExpression": "version = :seen", "ExpressionAttributeValues": values}
         try:
             self._put(_row(pair, after, now), ReturnValuesOnConditionCheckFailure="ALL_OLD", **condition)
@@ -111,42 +117,42 @@ class Windows:
     def _put(self, row: RateLimit, **condition: Any) -> None:
         self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=row.serialize(), **condition)
 
-    def _remember(self, pair: bytes, seen: Seen) -> Seen:
+    def _remember(self, pair: Pair, stored: StoredWindow) -> StoredWindow:
         with self._lock:
-            self._known.pop(pair, None)
-            self._known[pair] = seen
-            if len(self._known) > REMEMBERED_PAIRS:
-                del self._known[next(iter(self._known))]
-        return seen
+            self._remembered.pop(pair.scope, None)
+            self._remembered[pair.scope] = stored
+            if len(self._remembered) > REMEMBERED_PAIRS:
+                del self._remembered[next(iter(self._remembered))]
+        return stored
 
     def _learn(self, *, stale: bool) -> None:
         self._staleness += (stale - self._staleness) / _LOOK_BACK
 
 
-def _read(pair: bytes) -> Seen:
+def _read(pair: Pair) -> StoredWindow:
     try:
-        return _of(RateLimit.get(pair, WINDOW_PART))
+        return _of(RateLimit.get(pair.scope, WINDOW_PART))
     except RateLimit.DoesNotExist:
         return _NEW
 
 
-def _of(row: RateLimit) -> Seen:
+def _of(row: RateLimit) -> StoredWindow:
     window = Window(unpack(row.admitted), unpack_cooldowns(row.cooldowns or b""))
-    return Seen(window, int(row.version), int(row.paged_until or 0))
+    return StoredWindow(window, int(row.version), int(row.paged_until or 0))
 
 
-def _row(pair: bytes, seen: Seen, now: int) -> RateLimit:
+def _row(pair: Pair, stored: StoredWindow, now: int) -> RateLimit:
     return RateLimit(
-        pair,
+        pair.scope,
         WINDOW_PART,
-        admitted=pack(seen.window.admitted),
-        cooldowns=pack_cooldowns(seen.window.cooldowns) or None,
-        paged_until=seen.paged_until or None,
-        version=seen.version,
+        admitted=pack(stored.window.admitted),
+        cooldowns=pack_cooldowns(stored.window.cooldowns) or None,
+        paged_until=stored.paged_until or None,
+        version=stored.version,
         ttl=now // 1000 + IDLE_LIFE,
     )
 
 
-def _page(pair: bytes, version: int, page: tuple[Admitted, ...], now: int) -> RateLimit:
+def _page(pair: Pair, version: int, page: tuple[Admitted, ...], now: int) -> RateLimit:
     part = limit_part(page[-1].at, version.to_bytes(_VERSION_BYTES))
-    return RateLimit(pair, part, admitted=pack(page), ttl=now // 1000 + IDLE_LIFE)
+    return RateLimit(pair.scope, part, admitted=pack(page), ttl=now // 1000 + IDLE_LIFE)

@@ -13,16 +13,18 @@ from uuid import uuid4
 import boto3
 
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, EnvelopeDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.limiter import MAX_PACKED_BYTES, Admitted, mark_of, pack, unpack
-from clarion.messages import PushMessage, EnvelopeMessage
+from clarion.messages import MatchMessage, PushMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement, encode
 from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
-from match.room import Clients
 from match.settings import MatchSettings
+from match.worker import MatchClients
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
-from tests.match.scene import OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
+from tests.match.ledger import look_again
+from tests.match.scene import NOT_SHOWN_YET, OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
 
 LIMIT = 3
 WINDOW = 60_000
@@ -31,7 +33,7 @@ SECONDS_BETWEEN_DELIVERIES = 180
 """As the queue's visibility has it: longer than any cooldown, and than the window."""
 MAX_RECEIVES = 2
 """As few as let what failed once come right."""
-LAST_SAID = {
+LAST_REASONS = {
     *(f"{code} from GetObject" for code in ("NoSuchKey", "ThrottlingException", "InternalServerError")),
     "ReadTimeoutError",
 }
@@ -40,10 +42,10 @@ LAST_SAID = {
 
 @dataclass
 class Matching:
-    """`wanted` names, for each statement, the subscriptions that are to be told of it."""
+    """`wanted` names, for each statement, the subscriptions that it is to be pushed to."""
 
     settings: MatchSettings
-    clients: Clients
+    clients: MatchClients
     dead_letter_url: str
 
     def __post_init__(self) -> None:
@@ -68,22 +70,22 @@ class Matching:
         self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
         self._unseen = self._subscribe_unseen()
         self._fill(busy, LIMIT - 1)
-        told = [*self._busy, *self._fresh]
+        wanting = [*self._busy, *self._fresh]
         first = scene.sender.states(TOPIC, expires_at=self._scene.clock() // 1000 + 600)
-        self._send(first, told)
-        self._send(scene.sender.states(TOPIC, data=bytes(3000)), told, large=True)
-        self._send(first, told)
+        self._send(first, wanting)
+        self._send(scene.sender.states(TOPIC, data=bytes(3000)), wanting, large=True)
+        self._send(first, wanting)
         both = scene.sender.states(TOPIC, OTHER)
-        self._send(both, [*told, *self._crowd, self._unseen], changed=(self._unseen.subscription_id,))
+        self._send(both, [*wanting, *self._crowd, self._unseen], changed=(self._unseen.subscription_id,))
         self._send(Sender().states(TOPIC), [], EnvelopeDecision.UNMATCHED)
         self._send(scene.sender.states(TOPIC)._replace(data=b"forged"), [], EnvelopeDecision.BAD_SIGNATURE)
-        self._lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+        self._lost = scene.lost()
         self._enqueue(self._lost)
 
     def _subscribe_unseen(self) -> Subscription:
         subscription = self._scene.subscribe(OTHER, subscription_id=_name("a"))
         for rule in Rule.query(subscription.subscription_id):
-            rule.update(actions=[Rule.sender_topic.set(bytes(64))])
+            rule.update(actions=[Rule.key.set(NOT_SHOWN_YET)])
         return subscription
 
     def _fill(self, client_id: bytes, used: int) -> None:
@@ -91,13 +93,13 @@ class Matching:
         now, earlier = self._scene.clock(), range(MAX_PACKED_BYTES // 14 - used + 2, 2, -1)
         admitted = [Admitted(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
         admitted += [Admitted(now, bytes([200 + number] * 8)) for number in range(used)]
-        pair = self._scene.sender.key + client_id
+        pair = self._scene.pair(client_id)
         RateLimit(pair, WINDOW_PART, admitted=pack(admitted), version=used, ttl=2**40).save()
 
     def _send(
         self,
         statement: Statement,
-        told: list[Subscription],
+        wanting: list[Subscription],
         decision: EnvelopeDecision = EnvelopeDecision.MATCHED,
         *,
         large: bool = False,
@@ -107,15 +109,15 @@ class Matching:
         message = self._scene.observe(statement)
         if large:
             boto3.client("s3").put_object(Bucket="oversize", Key=str(message.receipt), Body=encode(statement))
-            message = message.model_copy(update={"statement": None, "location": str(message.receipt)})
+            message = message.model_copy(update={"raw": None, "location": str(message.receipt)})
         self._enqueue(message.model_copy(update={"changed": changed}))
         if changed:
-            self._enqueue(message.model_copy(update={"changed": changed, "look_id": uuid4()}))
-        self._wanted[statement.hash] |= {subscription.subscription_id for subscription in told}
+            self._enqueue(look_again(message, *changed))
+        self._wanted[statement.hash] |= {subscription.subscription_id for subscription in wanting}
         self._receipts[statement.hash].append(str(message.receipt))
         self._statement_decisions[str(message.receipt)] = decision
 
-    def _enqueue(self, message: EnvelopeMessage) -> None:
+    def _enqueue(self, message: MatchMessage) -> None:
         self._waiting[str(next(self._numbers))] = message.to_json()
 
     # ---- what the harness asks for ----------------------------------------------------------------------------
@@ -129,7 +131,7 @@ class Matching:
         if not records:
             return True
         try:
-            unfinished = self._scene.room.take(records)
+            unfinished = self._scene.worker.handle(records)
         finally:
             self._scene.clock.advance(SECONDS_BETWEEN_DELIVERIES)
         wire.step(RETURN)
@@ -150,33 +152,36 @@ class Matching:
         self._check_pushes(pushes)
         self._check_budgets(pushes)
         self._check_dead_letters()
-        if wire.refused != "firehose PutRecordBatch":  # then what was decided stays untold, and is counted
+        # If Firehose refused the events, they are lost, and counted as such.
+        if wire.refused != "firehose PutRecordBatch":
             self._check_statements(events)
             self._check_notifications(pushes, events)
 
     def _check_dead_letters(self) -> None:
-        """What is lost is buried with its reason, or else by SQS; nothing besides is."""
-        buried = _drain(self.dead_letter_url)
-        assert {body for body, _ in buried} | {*self._dead} == {self._lost.to_json()}, "buried is not what was lost"
-        assert {reason for _, reason in buried} <= LAST_SAID, "buried for another reason"
+        """What is lost is dead-lettered with its reason, or else by SQS; nothing besides is."""
+        dead = _drain(self.dead_letter_url)
+        assert {body for body, _ in dead} | {*self._dead} == {self._lost.to_json()}, (
+            "dead-lettered is not what was lost"
+        )
+        assert {reason for _, reason in dead} <= LAST_REASONS, "dead-lettered for another reason"
 
     def _check_statements(self, events: list[dict[str, Any]]) -> None:
-        told: dict[str, set[str]] = defaultdict(set)
+        decided: dict[str, set[str]] = defaultdict(set)
         for event in events:
-            if event["event"] == "statement":
-                told[event["receipt"]].add(event["decision"])
+            if event["event"] == "envelope":
+                decided[event["receipt"]].add(event["decision"])
         for receipt, decision in self._statement_decisions.items():
-            assert told[receipt] == {decision}, f"a statement is {decision} but said to be {told[receipt]}"
+            assert decided[receipt] == {decision}, f"a statement is {decision} but recorded as {decided[receipt]}"
 
     def _check_pushes(self, pushes: list[PushMessage]) -> None:
         queued = _receipts(pushes)
-        assert queued.keys() <= set(self._wishes()), "a push went to one who did not want it"
+        assert queued.keys() <= set(self._pairs_wanted()), "a push went to one who did not want it"
         assert all(len(receipts) == 1 for receipts in queued.values()), "two receipts of one statement were queued"
         counts = Counter((push.envelope_id, push.subscription_id) for push in pushes)
         assert max(counts.values(), default=0) <= 2, "more than one batch was repeated"
 
-    def _wishes(self) -> Iterator[tuple[bytes, str]]:
-        return ((name, subscription) for name, told in self._wanted.items() for subscription in told)
+    def _pairs_wanted(self) -> Iterator[tuple[bytes, str]]:
+        return ((name, subscription) for name, wanting in self._wanted.items() for subscription in wanting)
 
     def _check_notifications(self, pushes: list[PushMessage], events: list[dict[str, Any]]) -> None:
         queued = _receipts(pushes)
@@ -185,7 +190,7 @@ class Matching:
             if event["event"] == "notification":
                 passed = event["decision"] == NotificationDecision.QUEUED
                 ruled[event["receipt"], event["subscription_id"]].add(passed)
-        for statement, subscription in self._wishes():
+        for statement, subscription in self._pairs_wanted():
             verdicts = {receipt: ruled[receipt, subscription] for receipt in self._receipts[statement]}
             looks = 2 if subscription == self._unseen.subscription_id else 1
             assert all(0 < len(one) <= looks for one in verdicts.values()), f"ruled on otherwise or never: {verdicts}"
@@ -193,13 +198,13 @@ class Matching:
             assert queued.get((statement, subscription), set()) == passed_by, "what was queued is not what was decided"
 
     def _check_budgets(self, pushes: list[PushMessage]) -> None:
-        told: dict[bytes, set[bytes]] = defaultdict(set)
+        pushed: dict[bytes, set[bytes]] = defaultdict(set)
         for push in pushes:
-            told[push.client_id].add(mark_of(push.envelope_id))
-        assert len(told[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
+            pushed[push.client_id].add(mark_of(push.envelope_id))
+        assert len(pushed[self._fresh[0].client_id]) == LIMIT, "the limit was not reached"
         crowd = [*self._crowd, self._unseen]
-        assert all(len(told[one.client_id]) == 1 for one in crowd), "not each of the crowd was told"
-        for client_id, marks in told.items():
+        assert all(len(pushed[one.client_id]) == 1 for one in crowd), "not each of the crowd got a push"
+        for client_id, marks in pushed.items():
             counted = self._counted(client_id)
             assert {one.mark for one in counted if len(set(one.mark)) > 1} == marks, "not counted as queued"
             fullest = max(sum(0 <= other.at - one.at < WINDOW for other in counted) for one in counted)
@@ -209,8 +214,7 @@ class Matching:
 
     def _counted(self, client_id: bytes) -> list[Admitted]:
         """By the pair's window and its pages."""
-        pair = self._scene.sender.key + client_id
-        parts = RateLimit.query(pair, RateLimit.part >= WINDOW_PART, consistent_read=True)
+        parts = RateLimit.query(self._scene.pair(client_id), RateLimit.part >= WINDOW_PART, consistent_read=True)
         return sorted({admission for part in parts for admission in unpack(part.admitted)})
 
 
@@ -250,11 +254,11 @@ def _events() -> list[dict[str, Any]]:
 def scenario(environment: dict[str, str]) -> Scenario:
     url = boto3.client("sqs").create_queue(QueueName="crash-statements-dead")["QueueUrl"]
     narrow = {
-        "CLARION_RATE_LIMIT": str(LIMIT),
+        "CLARION_LIMITS": json.dumps({STATEMENTS: {"count": LIMIT, "window_seconds": 60, "cooldown_seconds": 120}}),
         "CLARION_FAN_OUT_PAGE": str(PAGE),
         "CLARION_MAX_RECEIVES": str(MAX_RECEIVES),
         "CLARION_DEAD_LETTER_URL": url,
     }
     settings = MatchSettings.from_environment(environment | narrow)
-    clients = replace(Clients.make(PREFIX), pool=InTurn())
+    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     return Scenario("match", lambda: Matching(settings, clients, url))

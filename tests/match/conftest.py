@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from moto import mock_aws
 
-from match.room import Clients
 from match.settings import MatchSettings
+from match.worker import MatchClients
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 
 
@@ -24,13 +24,13 @@ def settings(environment: dict[str, str]) -> MatchSettings:
 
 
 @pytest.fixture(scope="module")
-def clients(environment: dict[str, str]) -> Clients:
+def clients(environment: dict[str, str]) -> MatchClients:
     # moto keeps no conditions when several threads call it at once.
-    return replace(Clients.make(PREFIX), pool=InTurn())
+    return replace(MatchClients.make(PREFIX), executor=InTurn())
 
 
 @pytest.fixture
-def scene(settings: MatchSettings, clients: Clients) -> Iterator[Scene]:
+def scene(settings: MatchSettings, clients: MatchClients) -> Iterator[Scene]:
     scene = Scene(settings, clients)
     yield scene
     scene.pushes()

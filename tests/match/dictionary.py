@@ -13,9 +13,9 @@ from botocore.compat import HTTPHeaders
 from botocore.model import OperationModel
 from pynamodb.models import Model
 
-from clarion.messages import Message
+from clarion.messages import MatchMessage, read_match_message
 from clarion.tables import PushRecord, RateLimit, Rule, Subscription
-from match.room import Clients
+from match.worker import MatchClients
 
 type Item = dict[str, dict[str, Any]]
 
@@ -52,17 +52,17 @@ class Dictionary:
         item = row.serialize()
         self._rows[self._name(row.Meta.table_name, item)] = item
         if isinstance(row, Rule):
-            rules = self._index[row.sender_topic]
+            rules = self._index[row.key]
             rules.insert(bisect_right(rules, row.subscription_id, key=_subscription), (row.subscription_id, item))
 
-    def taken_from[M: Message](self, queue_url: str, kind: type[M]) -> list[M]:
+    def taken_from(self, queue_url: str) -> list[MatchMessage]:
         """The messages in a queue, which are gone from there now."""
         bodies = [body for url, body in self.sent if url == queue_url]
         self.sent = [sent for sent in self.sent if sent.queue_url != queue_url]
-        return [kind.model_validate_json(body) for body in bodies]
+        return [read_match_message(body) for body in bodies]
 
     @contextmanager
-    def answering(self, clients: Clients) -> Iterator[None]:
+    def answering(self, clients: MatchClients) -> Iterator[None]:
         services = (clients.dynamodb, clients.sqs, clients.firehose)
         hooks = [
             (client.meta.events, f"{moment}.{client.meta.service_model.service_name}", hook)
@@ -151,9 +151,9 @@ def _there(item: Item | None) -> dict[str, Item]:
 
 def _holds(condition: str | None, there: Item | None, values: Item) -> bool:
     if condition is None or there is None:
-        return condition not in {"version = :seen", "receipt = :receipt AND #ttl > :now"}
-    if ":receipt" in values:
-        return there["receipt"] == values[":receipt"]
+        return condition not in {"version = :seen", "#holder = :holder AND #ttl > :now"}
+    if ":holder" in values:
+        return values[":holder"] in (there.get("receipt"), there.get("token"))
     return ":seen" in values and there["version"] == values[":seen"]
 
 

@@ -17,12 +17,14 @@ from moto import mock_aws
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import Span, EnvelopeMessage
+from clarion.messages import EnvelopeMessage, MatchMessage, PageMessage, SecondLookMessage, Span
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
+from clarion.networks.statements.rules import key_of
 from clarion.prices import READ_UNIT
 from clarion.tables import Rule, Subscription, rule_key
-from match.room import Clients
 from match.settings import MatchSettings
+from match.worker import MatchClients
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
@@ -37,7 +39,7 @@ DISPATCH_READ = 0.5
 
 
 class Cost(NamedTuple):
-    """For one statement, or one notification, all told."""
+    """For one statement, or one notification, all in all."""
 
     reads: float
     writes: float
@@ -46,7 +48,7 @@ class Cost(NamedTuple):
 
 
 class Path(NamedTuple):
-    """`plays` makes a new sandbox's scene go down the path; `per` is how many statements or notifications it then was.
+    """`plays` makes a new worker's scene go down the path; `per` is how many statements or notifications it then was.
 
     A `long` one takes minutes: the gate leaves it to `make ledger`.
     """
@@ -71,13 +73,17 @@ def unmatched(scene: Scene) -> Bill:
     return bill
 
 
+def look_again(message: EnvelopeMessage, *names: str) -> SecondLookMessage:
+    return SecondLookMessage(**message.observation, look_id=uuid4(), subscription_ids=names)
+
+
 def second_look_in_vain(scene: Scene) -> Bill:
     """At one that has its push."""
     name = scene.subscribe().subscription_id
     [message] = scene.observe_new(1)
     scene.take(message)
     with meter.running() as bill:
-        scene.take(message.model_copy(update={"changed": (name,), "look_id": uuid4()}))
+        scene.take(look_again(message, name))
     return bill
 
 
@@ -85,7 +91,7 @@ def second_look(scene: Scene) -> Bill:
     name = scene.subscribe().subscription_id
     [message] = scene.observe_new(1)
     with meter.running() as bill:
-        scene.take(message.model_copy(update={"changed": (name,), "look_id": uuid4()}))
+        scene.take(look_again(message, name))
     return bill
 
 
@@ -215,7 +221,7 @@ def late_backlog(scene: Scene) -> Bill:
 
 
 def second_phone(scene: Scene) -> Bill:
-    """Of a client that is known to the sandbox: both phones want the statement."""
+    """Of a client that is known to the worker: both phones want the statement."""
     client_id = uuid4().bytes * 2
     for _ in range(2):
         scene.subscribe(client_id=client_id)
@@ -261,7 +267,7 @@ def by_way_of_s3(scene: Scene) -> Bill:
     raw = encode(scene.sender.states(data=bytes(LARGE)))
     boto3.client("s3").put_object(Bucket=scene.settings.oversize_bucket, Key="large", Body=raw)
     with meter.running() as bill:
-        scene.take(EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="large"))
+        scene.take(scene.lost("large"))
     return bill
 
 
@@ -283,11 +289,11 @@ def crowd(scene: Scene, size: int) -> Bill:
     table, lot = Dictionary(), random.Random(size)
     for _ in range(size):
         _want(table, str(UUID(int=lot.getrandbits(128), version=4)), scene.sender.key)
-    waiting, statements = scene.observe_new(1), scene.settings.envelopes_queue_url
+    waiting: list[MatchMessage] = [*scene.observe_new(1)]
     with table.answering(scene.clients), meter.running() as bill:
         while waiting:
             assert scene.take(waiting.pop()) == set()
-            waiting += table.taken_from(statements, EnvelopeMessage)
+            waiting += table.taken_from(scene.settings.envelopes_queue_url)
     assert len(table.sent) == size
     return bill
 
@@ -298,7 +304,7 @@ def surplus_page(scene: Scene) -> Bill:
         scene.subscribe()
     [message] = scene.observe_new(1)
     first, second = (
-        message.model_copy(update={"span": Span(after="", until="~", page=1, token=uuid4())}) for _ in range(2)
+        PageMessage(**message.observation, span=Span(after="", until="~"), page=1, token=uuid4()) for _ in range(2)
     )
     scene.take(first)
     with meter.running() as bill:
@@ -312,6 +318,7 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
         Subscription(
             subscription_id,
             client_id=uuid4().bytes * 2,
+            network=STATEMENTS,
             channel=Channel.APNS.value,
             token="a" * 64,
             status=SubscriptionStatus.ACTIVE.value,
@@ -321,7 +328,8 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
             updated_at=now,
         )
     )
-    table.keep(Rule(subscription_id, rule_key(1, sender, TOPIC), sender_topic=sender + TOPIC))
+    key = key_of(sender, TOPIC)
+    table.keep(Rule(subscription_id, rule_key(1, key), key=key))
 
 
 PATHS = (
@@ -355,9 +363,9 @@ PATHS = (
 
 
 def costs() -> dict[str, Cost]:
-    """In a deployment of the emulation's; each path in a sandbox of its own."""
+    """In a deployment of the emulation's; each path with a worker of its own."""
     settings = MatchSettings.from_environment(deploy() | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
-    clients = replace(Clients.make(PREFIX), pool=InTurn())
+    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     return {path.name: path.cost(Scene(settings, clients)) for path in PATHS}
 
 

@@ -1,4 +1,4 @@
-"""Sandboxes race for one pair: the real admission, but which of them goes on after each request is drawn by lot.
+"""Workers race for one pair: the real admission, but which of them goes on after each request is drawn by lot.
 
 Clock, limits, how late each observation comes, and who asks for what are drawn as well; a seed names the whole course.
 """
@@ -15,19 +15,23 @@ from botocore.model import OperationModel
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, Wanted
-from clarion.limiter import LATENESS, PAIR_LIMIT, Limit, unpack
+from clarion.limiter import LATENESS, Limit, unpack
+from clarion.networks import STATEMENTS
 from match.admission import Admission, Notification
 from match.caps import Caps
 from match.claims import Claims
-from match.matching import Match, Receiver
-from match.room import Clients
+from match.matching import Match, Subscriber
 from match.windows import Windows
+from match.worker import MatchClients
 from tests.match.dictionary import Dictionary
 from tests.match.scene import NEVER, NOW, PREFIX
 
-RECEIVERS = [Receiver(str(UUID(int=number)), b"c" * 32, Channel.APNS, active=True, generation=1) for number in range(2)]
+SUBSCRIBERS = [
+    Subscriber(str(UUID(int=number)), b"c" * 32, Channel.APNS, active=True, generation=1) for number in range(2)
+]
 """Subscriptions of one client."""
-SANDBOXES = 4
+PAIR_LIMIT = Limit(30, 60_000, 120_000)
+WORKERS = 4
 CLOCKS_APART = 600
 """Milliseconds, at most."""
 
@@ -96,7 +100,7 @@ class Turns:
 
 @dataclass
 class Course:
-    """What a seed names: `now` moves on between the requests, and each sandbox's clock is a little off."""
+    """What a seed names: `now` moves on between the requests, and each worker's clock is a little off."""
 
     seed: int
 
@@ -116,13 +120,13 @@ class Course:
             return PAIR_LIMIT
         return Limit(self._lot.randint(1, 6), self._lot.randint(1, 60_000), self._lot.randint(0, 120_000))
 
-    def run(self, clients: Clients, *, lax: bool) -> Race:
+    def run(self, clients: MatchClients, *, lax: bool) -> Race:
         turns = Turns(self._lot)
         table = Table(turns.wait, lax=lax)
-        batches = [[self._batch() for _ in range(self._lot.randint(1, 4))] for _ in range(SANDBOXES)]
+        batches = [[self._batch() for _ in range(self._lot.randint(1, 4))] for _ in range(WORKERS)]
         if self._lot.random() < 0.5:
             batches[1][0] = batches[0][0]  # brought again while it is still being worked on
-        works = [self._sandbox(own, clients) for own in batches]
+        works = [self._worker(own, clients) for own in batches]
         with table.answering(clients):
             turns.run(works, self._move_on)
         return Race(table.lost, list(self._flaws(table.counted)))
@@ -135,7 +139,7 @@ class Course:
             batch.append(first)
             if self._lot.random() < 0.2:
                 receipt = first.receipt if self._lot.random() < 0.5 else self._notification().receipt
-                match = first.match._replace(receiver=RECEIVERS[1])
+                match = first.match._replace(subscriber=SUBSCRIBERS[1])
                 batch.append(first._replace(match=match, receipt=receipt))
         self._lot.shuffle(batch)
         for notification in batch:
@@ -145,21 +149,21 @@ class Course:
     def _notification(self) -> Notification:
         self._made += 1
         statement = self._made.to_bytes(32)
-        match = Match(RECEIVERS[0], b"t" * 32, Wanted.ALERT)
-        return Notification(UUID(int=self._made), NOW, statement, b"s" * 32, NEVER, match)
+        match = Match(SUBSCRIBERS[0], b"t" * 32, Wanted.ALERT)
+        return Notification(STATEMENTS, UUID(int=self._made), NOW, statement, b"s" * 32, NEVER, match)
 
-    def _sandbox(self, batches: Sequence[Sequence[Notification]], clients: Clients) -> Callable[[], None]:
+    def _worker(self, batches: Sequence[Sequence[Notification]], clients: MatchClients) -> Callable[[], None]:
         skew = self._lot.choice((0, 0, -CLOCKS_APART // 2, CLOCKS_APART // 2))
-        claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb, self.limit)
-        caps = Caps(clients.dynamodb, Limit(10_000, 60_000, 0), SANDBOXES)
-        admission = Admission(self.limit, claims, windows, caps, lambda: self._now + skew)
+        claims, windows = Claims(clients.dynamodb), Windows(clients.dynamodb)
+        caps = Caps(clients.dynamodb, Limit(10_000, 60_000, 0), WORKERS)
+        admission = Admission(lambda _: self.limit, claims, windows, caps, lambda: self._now + skew)
 
         def work() -> None:
             for batch in batches:
                 asking = [self._shown(notification) for notification in batch]
-                for notification, ruling in zip(asking, admission.decide(asking), strict=True):
-                    self.decided[notification.receipt, notification.subscription_id].add(ruling.decision)
-                    if ruling.decision is NotificationDecision.QUEUED:
+                for notification, result in zip(asking, admission.decide(asking), strict=True):
+                    self.decided[notification.receipt, notification.subscription_id].add(result.decision)
+                    if result.decision is NotificationDecision.QUEUED:
                         self.queued.add(notification.mark)
 
         return work
@@ -194,5 +198,5 @@ class Course:
 
 
 def run(seeds: Iterable[int], *, lax: bool = False) -> list[Race]:
-    clients = Clients.make(PREFIX)
+    clients = MatchClients.make(PREFIX)
     return [Course(seed).run(clients, lax=lax) for seed in seeds]

@@ -1,4 +1,4 @@
-"""One match room with its tables and queues, and those who send and receive through it."""
+"""One worker of match with its tables and queues, and those who send and receive through it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -11,13 +11,16 @@ import sr25519
 
 from clarion import tables
 from clarion.channels import Channel
-from clarion.decisions import Wanted, SubscriptionStatus
-from clarion.messages import PushMessage, EnvelopeMessage
+from clarion.decisions import SubscriptionStatus
+from clarion.messages import EnvelopeMessage, MatchMessage, PushMessage, read_match_message
+from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements.codec import Statement, encode
+from clarion.networks.statements.payload import StatementBody
+from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
-from clarion.tables import Rule, Subscription, rule_key
-from match.room import Clients, Room
+from clarion.tables import Subscription, pair_scope, rule_key
 from match.settings import MatchSettings
+from match.worker import MatchClients, Worker
 
 NOW = 1_800_000_000_000
 NEVER = 0xFFFF_FFFF
@@ -25,6 +28,8 @@ TOPIC = b"\x01" * 32
 PREFIX = "clarion-test-"
 PAGE = 10
 OTHER = b"\x02" * 32
+NOT_SHOWN_YET = b"\x01" + bytes(64)
+"""A key in the index that nobody looks up."""
 
 
 def received(message_id: str, body: str, *, handle: str = "a-handle", receives: int = 1) -> dict[str, Any]:
@@ -46,7 +51,7 @@ def credentials() -> dict[str, str]:
 
 
 def deploy() -> dict[str, str]:
-    """Make what the room needs, and say so as the room's environment would."""
+    """Make what match needs; returns the environment that says where it is."""
     tables.bind(PREFIX)
     for model in tables.MODELS:
         model.create_table(billing_mode="PAY_PER_REQUEST")
@@ -57,7 +62,7 @@ def deploy() -> dict[str, str]:
         DeliveryStreamName="lake",
         ExtendedS3DestinationConfiguration=lake,  # type: ignore[arg-type] # the stub's TypedDict
     )
-    queues = {name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*Channel, "statements")}
+    queues = {name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*Channel, "envelopes")}
     return {
         "CLARION_TABLE_PREFIX": PREFIX,
         "CLARION_EVENTS_STREAM": "lake",
@@ -68,7 +73,7 @@ def deploy() -> dict[str, str]:
 
 
 class Clock:
-    """Stands still until told otherwise; UNIX milliseconds."""
+    """Moves only by `advance`; UNIX milliseconds."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -103,7 +108,7 @@ class Queues:
     @classmethod
     def of(cls, settings: MatchSettings) -> Self:
         pushes = {str(name): url for name, url in settings.push_queues.items()}
-        return cls(pushes | {"statements": settings.envelopes_queue_url})
+        return cls(pushes | {"envelopes": settings.envelopes_queue_url})
 
     def drain(self, name: str) -> list[str]:
         sqs = boto3.client("sqs")
@@ -120,19 +125,19 @@ class Queues:
 
 @dataclass
 class Scene:
-    """`room` is one sandbox; a second scene with the same sender is another."""
+    """Has one worker; a second scene with the same sender has another."""
 
     settings: MatchSettings
-    clients: Clients
+    clients: MatchClients
     clock: Clock = field(default_factory=Clock)
     sender: Sender = field(default_factory=Sender)
 
     def __post_init__(self) -> None:
-        self.room = Room.open(self.settings, self.clients, self.clock)
+        self.worker = Worker.open(self.settings, self.clients, self.clock)
         self.queues = Queues.of(self.settings)
 
     def elsewhere(self) -> "Scene":
-        """The same, in another sandbox."""
+        """The same, with another worker."""
         return Scene(self.settings, self.clients, self.clock, self.sender)
 
     def subscribe(
@@ -144,44 +149,96 @@ class Scene:
         status: SubscriptionStatus = SubscriptionStatus.ACTIVE,
         generation: int = 1,
         rules_generation: int = 1,
-        wanted: Wanted | None = None,
+        condition: bytes = b"",
     ) -> Subscription:
         """A subscription as the API makes it, that wants the sender's statements."""
+        rules = [Rule(key_of(self.sender.key, topic), condition) for topic in topics or (TOPIC,)]
+        return self.subscribe_to(
+            STATEMENTS,
+            rules,
+            subscription_id=subscription_id,
+            client_id=client_id,
+            channel=channel,
+            status=status,
+            generation=generation,
+            rules_generation=rules_generation,
+        )
+
+    def subscribe_to(
+        self,
+        name: str,
+        rules: Iterable[Rule],
+        *,
+        subscription_id: str | None = None,
+        client_id: bytes | None = None,
+        channel: Channel = Channel.APNS,
+        status: SubscriptionStatus = SubscriptionStatus.ACTIVE,
+        generation: int = 1,
+        rules_generation: int = 1,
+    ) -> Subscription:
+        """A subscription to the network of that name."""
         subscription = Subscription(
             subscription_id or str(uuid4()),
-            client_id=client_id or uuid4().bytes * 2,
+            client_id=uuid4().bytes * 2 if client_id is None else client_id,
+            network=name,
             channel=channel.value,
             token="a-token",
             status=status.value,
             generation=generation,
-            rule_count=len(topics),
+            rule_count=0,
             created_at=self.clock(),
             updated_at=self.clock(),
         )
         subscription.save()
-        for topic in topics or (TOPIC,):
-            key = rule_key(rules_generation, self.sender.key, topic)
-            sender_topic = self.sender.key + topic
-            Rule(subscription.subscription_id, key, sender_topic=sender_topic, wanted=wanted).save()
+        for rule in rules:
+            self.add_rule(subscription.subscription_id, rule, rules_generation)
         return subscription
+
+    def add_rule(self, subscription_id: str, rule: Rule, generation: int = 1, *, seen: bool = True) -> None:
+        """The index doesn't show one that is not `seen` yet."""
+        key = rule.key if seen else NOT_SHOWN_YET
+        row_key = rule_key(generation, rule.key)
+        tables.Rule(subscription_id, row_key, key=key, condition=rule.condition or None).save()
+
+    def key(self, topic: bytes = TOPIC) -> bytes:
+        """What a rule for the sender's statements on that topic names."""
+        return key_of(self.sender.key, topic)
+
+    def pair(self, client_id: bytes) -> bytes:
+        """What the window of the sender and that client is named by."""
+        return pair_scope(network(STATEMENTS).number, self.sender.key, client_id)
 
     def observe(self, statement: Statement, receipt: UUID | None = None) -> EnvelopeMessage:
         """What ingest makes of a statement that it was shown."""
-        return EnvelopeMessage(receipt=receipt or uuid4(), observed_at=self.clock(), statement=encode(statement))
+        return self.show(STATEMENTS, encode(statement), receipt)
+
+    def show(self, name: str, raw: bytes, receipt: UUID | None = None) -> EnvelopeMessage:
+        """What ingest makes of a raw envelope of any network."""
+        return EnvelopeMessage(network=name, receipt=receipt or uuid4(), observed_at=self.clock(), raw=raw)
+
+    def lost(self, location: str = "not-there") -> EnvelopeMessage:
+        """A large envelope, which S3 has at that place, or has not."""
+        return EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=self.clock(), location=location)
 
     def observe_new(self, count: int) -> list[EnvelopeMessage]:
         return [self.observe(self.sender.states()) for _ in range(count)]
 
-    def take(self, *messages: EnvelopeMessage | str) -> set[int]:
-        """Hand over a batch as SQS would; returns the positions of those that are to come again."""
+    def take(self, *messages: MatchMessage | str) -> set[int]:
+        """Hand over a batch as SQS would; returns the positions of those to be received again."""
         bodies = [message if isinstance(message, str) else message.to_json() for message in messages]
         records = [received(str(number), body) for number, body in enumerate(bodies)]
-        return {int(message_id) for message_id in self.room.take(records)}
+        return {int(message_id) for message_id in self.worker.handle(records)}
 
     def pushes(self) -> list[PushMessage]:
         """Those queued since the last look."""
         return self.queues.pushes()
 
-    def again(self) -> list[EnvelopeMessage]:
+    def again(self) -> list[MatchMessage]:
         """What match has sent itself since the last look, delays aside."""
-        return [EnvelopeMessage.model_validate_json(body) for body in self.queues.drain("statements")]
+        return [read_match_message(body) for body in self.queues.drain("envelopes")]
+
+
+def statement_of(push: PushMessage) -> StatementBody:
+    """What a push carries of its statement."""
+    assert isinstance(push.body, StatementBody)
+    return push.body

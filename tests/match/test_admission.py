@@ -1,4 +1,4 @@
-"""Claims, windows and what a sandbox remembers of them, under races and over time."""
+"""Claims, windows and what a worker remembers of them, under races and over time."""
 
 from collections import Counter
 from typing import Any
@@ -9,30 +9,35 @@ import pytest
 import match.windows
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, Wanted
-from clarion.limiter import LATENESS, PAIR_LIMIT, Admitted, Window
+from clarion.limiter import LATENESS, Admitted, Limit, Window
 from clarion.messages import EnvelopeMessage
+from clarion.networks import STATEMENTS
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
-from match.admission import Notification, Ruling
+from match.admission import AdmissionResult, Notification
 from match.claims import LONGEST, SLACK, lasts_until
-from match.matching import Match, Receiver
-from match.windows import Windows
+from match.matching import Match, Subscriber
+from match.windows import Pair, Windows
 from tests.match.meter import meter
-from tests.match.scene import NEVER, TOPIC, Scene
+from tests.match.scene import NEVER, Scene
 
 
 def window_of(scene: Scene, subscription: Subscription) -> RateLimit:
-    return RateLimit.get(scene.sender.key + subscription.client_id, WINDOW_PART, consistent_read=True)
+    return RateLimit.get(scene.pair(subscription.client_id), WINDOW_PART, consistent_read=True)
 
 
-def test_sandboxes_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) -> None:
+def a_pair() -> Pair:
+    return Pair(uuid4().bytes * 4, Limit(30, 60_000, 120_000))
+
+
+def test_workers_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) -> None:
     scene.subscribe()
-    sandboxes = [scene, scene.elsewhere(), scene.elsewhere()]
+    workers = [scene, scene.elsewhere(), scene.elsewhere()]
     for turn in range(36):
-        sandboxes[turn % 3].take(*scene.observe_new(1))
+        workers[turn % 3].take(*scene.observe_new(1))
     assert len(scene.pushes()) == 30
 
 
-def test_a_sandbox_that_is_overtaken_between_its_read_and_its_write_decides_anew(scene: Scene) -> None:
+def test_a_worker_that_is_overtaken_between_its_read_and_its_write_decides_anew(scene: Scene) -> None:
     scene.subscribe()
     rival, events = scene.elsewhere(), scene.clients.dynamodb.meta.events
     counts = Counter[str]()
@@ -53,7 +58,7 @@ def test_a_sandbox_that_is_overtaken_between_its_read_and_its_write_decides_anew
     assert len(scene.pushes()) == 30
 
 
-def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_window(scene: Scene) -> None:
+def test_a_cooldown_that_a_worker_knows_costs_neither_read_nor_write_of_the_window(scene: Scene) -> None:
     scene.subscribe()
     scene.take(*scene.observe_new(31))
     with meter.running() as bill:
@@ -61,18 +66,18 @@ def test_a_cooldown_that_a_sandbox_knows_costs_neither_read_nor_write_of_the_win
     assert bill.requests["GetItem"] == bill.requests["PutItem"] == 0
 
 
-def test_a_sandbox_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
-    windows, elsewhere = (Windows(scene.clients.dynamodb, PAIR_LIMIT) for _ in range(2))
-    pair, now = uuid4().bytes * 4, scene.clock()
+def test_a_worker_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
+    windows, elsewhere = (Windows(scene.clients.dynamodb) for _ in range(2))
+    pair, now = a_pair(), scene.clock()
     for turn in range(20):
-        for room in (windows, elsewhere):
-            seen = room.look(pair, [now])
-            room.replace(pair, seen, Window((Admitted(now + turn, b"m" * 8),)), now)
+        for one in (windows, elsewhere):
+            stored = one.look(pair, [now])
+            one.replace(pair, stored, Window((Admitted(now + turn, b"m" * 8),)), now)
     assert not windows.look(pair, [now]).remembered
 
 
-def test_a_stale_read_takes_no_sandbox_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, pair, now = Windows(scene.clients.dynamodb, PAIR_LIMIT), uuid4().bytes * 4, scene.clock()
+def test_a_stale_read_takes_no_worker_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, pair, now = Windows(scene.clients.dynamodb), a_pair(), scene.clock()
     before = windows.look(pair, [now])
     _, written = windows.replace(pair, before, Window((Admitted(now, b"m" * 8),)), now)
     monkeypatch.setattr(match.windows, "BREAK_EVEN", 0)
@@ -123,8 +128,8 @@ def test_a_retry_is_counted_once_although_the_window_has_no_room_for_it_any_more
         scene.take(*scene.observe_new(30))
     scene.pushes()
     version = window_of(scene, subscription).version
-    for sandbox in (scene, scene.elsewhere()):
-        sandbox.take(*first)
+    for worker in (scene, scene.elsewhere()):
+        worker.take(*first)
         assert [push.receipt for push in scene.pushes()] == [first[0].receipt]
     assert window_of(scene, subscription).version == version
 
@@ -261,7 +266,7 @@ def test_a_duplicate_eats_no_budget(scene: Scene) -> None:
 
 
 def test_a_row_that_expired_does_not_begin_its_versions_anew(scene: Scene) -> None:
-    """Else a sandbox that remembers the row from before would take the new one for it."""
+    """Else a worker that remembers the row from before would take the new one for it."""
     subscription = scene.subscribe()
     scene.take(*scene.observe_new(1))
     remembers, before = scene, window_of(scene, subscription)
@@ -291,17 +296,18 @@ def test_what_the_window_set_aside_still_counts_for_what_comes_late(scene: Scene
 
 def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_was_counted(scene: Scene) -> None:
     subscription = scene.subscribe()
-    admission, decided = scene.room.matcher.admission, list[Ruling]()
+    admission, decided = scene.worker.matcher.admission, list[AdmissionResult]()
     [message] = scene.observe_new(1)
     notification = Notification(
+        STATEMENTS,
         message.receipt,
         message.observed_at,
         b"h" * 32,
         scene.sender.key,
         NEVER,
         Match(
-            Receiver(subscription.subscription_id, subscription.client_id, Channel.APNS, active=True, generation=1),
-            TOPIC,
+            Subscriber(subscription.subscription_id, subscription.client_id, Channel.APNS, active=True, generation=1),
+            scene.key(),
             Wanted.ALERT,
         ),
     )
@@ -309,5 +315,6 @@ def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_wa
         decided += admission.decide([notification])
     version = int(window_of(scene, subscription).version)
     assert decided == [
-        Ruling(NotificationDecision.QUEUED, version, message.observed_at, counted=counted) for counted in (True, False)
+        AdmissionResult(NotificationDecision.QUEUED, version, message.observed_at, counted=counted)
+        for counted in (True, False)
     ]

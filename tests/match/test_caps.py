@@ -1,4 +1,4 @@
-"""How many pushes one subscription gets, by however many sandboxes and senders."""
+"""How many pushes one subscription gets, by however many workers and senders."""
 
 import random
 from bisect import bisect_left, insort
@@ -14,13 +14,13 @@ from botocore.compat import HTTPHeaders
 from clarion.limiter import SUBSCRIPTION_CAP, fits
 from clarion.tables import RateLimit
 from match.caps import MAX_BLOCK, Caps, block_size, blocks
-from match.room import Clients
+from match.worker import MatchClients
 from tests.match.dictionary import Dictionary
 from tests.match.meter import meter
 from tests.match.scene import NOW, Scene, Sender
 
 CAP = SUBSCRIPTION_CAP
-SANDBOXES = 30
+WORKERS = 30
 SUBSCRIPTION = str(UUID(int=7))
 PACES = {"at once": 0, "for minutes": 150}
 """Milliseconds from one statement to the next."""
@@ -28,9 +28,9 @@ PACES = {"at once": 0, "for minutes": 150}
 
 @dataclass
 class Crowd:
-    """Sandboxes that are fed statements for one subscription, in batches that overlap in time as the lot has it."""
+    """Workers that are fed statements for one subscription, in batches that overlap in time as the lot has it."""
 
-    sandboxes: list[Caps]
+    workers: list[Caps]
     batch: int
     lot: random.Random
     passed: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Crowd:
     def feed(self, times: list[int]) -> None:
         waiting, working = times[::-1], dict[int, list[int]]()
         while waiting or working:
-            number = self.lot.randrange(len(self.sandboxes))
+            number = self.lot.randrange(len(self.workers))
             if number not in working:
                 size = min(self.lot.randint(1, self.batch), len(waiting))
                 working[number] = [waiting.pop() for _ in range(size)]
@@ -47,9 +47,9 @@ class Crowd:
 
     def _go_on(self, number: int, working: dict[int, list[int]]) -> None:
         if working[number]:
-            self._ask(self.sandboxes[number], working[number].pop(0))
+            self._ask(self.workers[number], working[number].pop(0))
         else:
-            self.sandboxes[number].publish(NOW)
+            self.workers[number].publish(NOW)
             del working[number]
 
     def _ask(self, caps: Caps, at: int) -> None:
@@ -71,19 +71,19 @@ def crowds(scene: Scene) -> Iterator[Dictionary]:
         yield table
 
 
-def crowd(clients: Clients, sandboxes: int, batch: int, seed: int) -> Crowd:
+def crowd(clients: MatchClients, workers: int, batch: int, seed: int) -> Crowd:
     return Crowd(
-        [Caps(clients.dynamodb, CAP, max(SANDBOXES, sandboxes)) for _ in range(sandboxes)], batch, random.Random(seed)
+        [Caps(clients.dynamodb, CAP, max(WORKERS, workers)) for _ in range(workers)], batch, random.Random(seed)
     )
 
 
 @pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
 @pytest.mark.parametrize("batch", [1, 10])
-@pytest.mark.parametrize("sandboxes", [1, 10, 30])
+@pytest.mark.parametrize("workers", [1, 10, 30])
 def test_never_fewer_than_the_cap_pass_and_not_twice_as_many(
-    scene: Scene, crowds: Dictionary, sandboxes: int, batch: int, pace: int
+    scene: Scene, crowds: Dictionary, workers: int, batch: int, pace: int
 ) -> None:
-    some = crowd(scene.clients, sandboxes, batch, seed=sandboxes + batch + pace)
+    some = crowd(scene.clients, workers, batch, seed=workers + batch + pace)
     with meter.running() as bill:
         some.feed([NOW + number * pace for number in range(900)])
     assert some.too_soon == 0
@@ -97,12 +97,12 @@ STREAMS: dict[str, Callable[[random.Random], int]] = {
 }
 
 
-@pytest.mark.parametrize("sandboxes", [1, 10])
+@pytest.mark.parametrize("workers", [1, 10])
 @pytest.mark.parametrize("time", STREAMS.values(), ids=STREAMS)
 def test_late_statements_between_live_ones_make_no_room_in_either_window(
-    scene: Scene, crowds: Dictionary, time: Callable[[random.Random], int], sandboxes: int
+    scene: Scene, crowds: Dictionary, time: Callable[[random.Random], int], workers: int
 ) -> None:
-    some = crowd(scene.clients, sandboxes, batch=10, seed=sandboxes)
+    some = crowd(scene.clients, workers, batch=10, seed=workers)
     times = [time(some.lot) for _ in range(10 * CAP.count)]
     with meter.running() as bill:
         some.feed(times)
@@ -117,16 +117,16 @@ def test_what_was_forgotten_of_a_subscription_is_read_again(scene: Scene, crowds
     some.feed([at for at in minutes for _ in range(CAP.count)])
     passed = len(some.passed)
     some.feed([at for at in reversed(minutes) for _ in range(20)])
-    assert len(some.passed) - passed <= 20, "less than what a sandbox may hold back"
+    assert len(some.passed) - passed <= 20, "less than what a worker may hold back"
 
 
 @pytest.mark.parametrize(("concurrency", "size"), [(2, 10), (30, 10), (50, 6), (1_000, 1)])
-def test_all_sandboxes_together_hold_back_less_than_a_cap(concurrency: int, size: int) -> None:
+def test_all_workers_together_hold_back_less_than_a_cap(concurrency: int, size: int) -> None:
     assert block_size(CAP.count, concurrency) == size
 
 
 def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: Scene, crowds: Dictionary) -> None:
-    some = crowd(scene.clients, sandboxes=8, batch=10, seed=1)
+    some = crowd(scene.clients, workers=8, batch=10, seed=1)
     times = [NOW - 3_000_000 + number * 200 for number in range(600)]
     late = [at for at in times if some.lot.random() < 0.3]
     some.feed([at for at in times if at not in set(late)] + late)
@@ -134,7 +134,7 @@ def test_a_pace_below_the_cap_is_never_capped_in_whatever_order_it_comes(scene: 
 
 
 def test_a_subscription_with_fewer_than_a_block_in_a_window_costs_nothing(scene: Scene, crowds: Dictionary) -> None:
-    caps = Caps(scene.clients.dynamodb, CAP, SANDBOXES)
+    caps = Caps(scene.clients.dynamodb, CAP, WORKERS)
     with meter.running() as bill:
         for number in range(100):
             at = NOW + number * CAP.window // (MAX_BLOCK - 1) + number
@@ -155,7 +155,7 @@ def test_a_count_without_an_answer_holds_up_no_push_and_is_not_written_twice(sce
     def refuse(**_: object) -> Any:
         return AWSResponse("", 400, HTTPHeaders(), None), {"Error": {"Code": "ThrottlingException", "Message": ""}}
 
-    caps = Caps(scene.clients.dynamodb, CAP, SANDBOXES)
+    caps = Caps(scene.clients.dynamodb, CAP, WORKERS)
     scene.clients.dynamodb.meta.events.register_first("before-call.dynamodb", refuse)
     try:
         for number in range(2 * MAX_BLOCK):
@@ -235,6 +235,6 @@ def test_what_is_capped_eats_none_of_its_pairs_budget(capped: Scene) -> None:
     for _ in range(3):
         capped.take(*capped.observe_new(10))
     capped.pushes()
-    row = RateLimit.get(capped.sender.key + phone.client_id, b"\x00")
+    row = RateLimit.get(capped.pair(phone.client_id), b"\x00")
     assert len(row.admitted) == 20 * 14
     assert row.cooldowns is None

@@ -11,9 +11,8 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError
 
-from clarion.messages import EnvelopeMessage
 from clarion.metrics import Metric
-from match.faults import attempt
+from match.failures import attempt
 from tests.match.scene import Scene, received
 
 LAST = 3
@@ -21,11 +20,11 @@ LAST = 3
 
 @pytest.fixture
 def dead_letters(scene: Scene) -> Callable[[], list[tuple[str, str]]]:
-    """What was buried since the last look, each with its reason. From here on `scene.room` knows where to bury."""
+    """The dead letters since the last look, each with its reason. From here on `scene.worker` has a queue for them."""
     sqs = boto3.client("sqs")
-    url = sqs.create_queue(QueueName=f"buried-{uuid4()}")["QueueUrl"]
+    url = sqs.create_queue(QueueName=f"dead-{uuid4()}")["QueueUrl"]
     scene.settings = scene.settings.model_copy(update={"dead_letter_url": url, "max_receives": LAST})
-    scene.room = scene.elsewhere().room
+    scene.worker = scene.elsewhere().worker
 
     def look() -> list[tuple[str, str]]:
         found = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MaxNumberOfMessages=10)
@@ -34,27 +33,23 @@ def dead_letters(scene: Scene) -> Callable[[], list[tuple[str, str]]]:
     return look
 
 
-def lost(scene: Scene) -> EnvelopeMessage:
-    return EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
-
-
-def test_what_cannot_be_read_is_buried_with_its_reason(
+def test_what_cannot_be_read_is_dead_lettered_with_its_reason(
     scene: Scene, dead_letters: Callable[[], list[tuple[str, str]]]
 ) -> None:
-    assert scene.take('{"version": 1}', *scene.observe_new(1)) == set()
+    assert scene.take('{"kind": "envelope"}', *scene.observe_new(1)) == set()
     [(body, reason)] = dead_letters()
-    assert body == '{"version": 1}'
+    assert body == '{"kind": "envelope"}'
     assert "receipt: Field required" in reason
 
 
-def test_what_still_fails_at_its_last_receive_is_buried_with_its_reason(
+def test_what_still_fails_at_its_last_receive_is_dead_lettered_with_its_reason(
     scene: Scene, dead_letters: Callable[[], list[tuple[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    body = lost(scene).to_json()
+    body = scene.lost().to_json()
     for receives in range(1, LAST):
-        assert scene.room.take([received("lost", body, receives=receives)]) == ["lost"]
+        assert scene.worker.handle([received("lost", body, receives=receives)]) == ["lost"]
     assert dead_letters() == []
-    assert scene.room.take([received("lost", body, receives=LAST)]) == []
+    assert scene.worker.handle([received("lost", body, receives=LAST)]) == []
     assert dead_letters() == [(body, "NoSuchKey from GetObject")]
     assert Metric.ENVELOPES_GIVEN_UP in capsys.readouterr().out
 
@@ -64,15 +59,15 @@ def test_what_succeeds_at_its_last_receive_is_no_dead_letter(
 ) -> None:
     scene.subscribe()
     [message] = scene.observe_new(1)
-    assert scene.room.take([received("late", message.to_json(), receives=LAST)]) == []
+    assert scene.worker.handle([received("late", message.to_json(), receives=LAST)]) == []
     assert len(scene.pushes()) == 1
     assert dead_letters() == []
 
 
-def test_what_could_not_be_buried_is_left_to_the_queue_and_not_given_up(
+def test_what_could_not_be_dead_lettered_is_left_to_the_queue_and_not_given_up(
     scene: Scene, dead_letters: Callable[[], list[tuple[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    events, body = scene.clients.sqs.meta.events, lost(scene).to_json()
+    events, body = scene.clients.sqs.meta.events, scene.lost().to_json()
 
     def refuse(**_: object) -> Any:
         error = {"Code": "InternalError", "Message": "as planned"}
@@ -81,7 +76,7 @@ def test_what_could_not_be_buried_is_left_to_the_queue_and_not_given_up(
     events.register_first("before-call.sqs.SendMessageBatch", refuse)
     try:
         records = [received("lost", body, receives=LAST), received("poison", "{}")]
-        assert scene.room.take(records) == ["lost", "poison"]
+        assert scene.worker.handle(records) == ["lost", "poison"]
     finally:
         events.unregister("before-call.sqs.SendMessageBatch", refuse)
     assert dead_letters() == []

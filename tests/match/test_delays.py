@@ -1,28 +1,25 @@
 """What failed comes again soon: minutes later, a call would be stale."""
 
-from uuid import uuid4
-
 import boto3
 
 from clarion.limiter import RETRIES
-from clarion.messages import EnvelopeMessage
 from infra.environments import PROD
-from match.delays import Receipt
+from match.worker import retry_delay
 from tests.match.scene import Scene, received
 
 
 def test_a_statement_that_failed_does_not_wait_for_the_visibility_of_its_queue(scene: Scene) -> None:
     sqs, url = boto3.client("sqs"), scene.settings.envelopes_queue_url
-    lost = EnvelopeMessage(receipt=uuid4(), observed_at=scene.clock(), location="not-there")
+    lost = scene.lost()
     sqs.send_message(QueueUrl=url, MessageBody=lost.to_json())
     [message] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=180)["Messages"]
     record = received(message["MessageId"], message["Body"], handle=message["ReceiptHandle"])
-    assert scene.room.take([record]) == [message["MessageId"]]
+    assert scene.worker.handle([record]) == [message["MessageId"]]
     assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=3)["Messages"][0]["Body"] == lost.to_json()
 
 
 def test_what_goes_on_failing_comes_ever_later() -> None:
-    assert [Receipt("a-handle", receives).delay for receives in (1, 2, 3, 4, 9)] == [2, 10, 50, 250, 300]
+    assert [retry_delay(receives) for receives in (1, 2, 3, 4, 9)] == [2, 10, 50, 250, 300]
 
 
 def test_admissions_are_remembered_for_longer_than_any_mix_of_faults_and_stops_brings_retries() -> None:
@@ -30,7 +27,6 @@ def test_admissions_are_remembered_for_longer_than_any_mix_of_faults_and_stops_b
     delay."""
     queue = PROD.match
     waits = [
-        max(queue.visibility_s, queue.size.timeout_s + Receipt("a-handle", receives).delay)
-        for receives in range(1, queue.receives)
+        max(queue.visibility_s, queue.size.timeout_s + retry_delay(receives)) for receives in range(1, queue.receives)
     ]
     assert sum(waits) * 1000 < RETRIES

@@ -1,4 +1,4 @@
-"""A statement that many want."""
+"""An envelope that many want."""
 
 from collections import Counter
 from typing import Any
@@ -9,33 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.decisions import Wanted
-from clarion.messages import PushMessage, Span, EnvelopeMessage
+from clarion.messages import EnvelopeMessage, PageMessage, PushMessage, Span
+from clarion.networks import STATEMENTS
 from clarion.tables import PushRecord, Rule
-from match.fan_out import Found, cut, successors
-from match.matching import Wish
+from match.fan_out import EVERYTHING, FannedOut, cut, successors
+from match.matching import Candidate, FoundRules
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
-MESSAGE = EnvelopeMessage(receipt=uuid4(), observed_at=1, statement=b"\x00")
+MESSAGE = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=1, raw=b"\x00")
 
 
-def wishes(names: list[str]) -> list[Wish]:
-    return [Wish(name, 1, Wanted.ALERT) for name in names]
+def candidates(names: list[str]) -> list[Candidate]:
+    return [Candidate(name, 1) for name in names]
 
 
 names = st.lists(st.uuids().map(str), min_size=1, max_size=40, unique=True).map(sorted)
 
 
-def pages_of(message: EnvelopeMessage, wanting: dict[bytes, list[str]], page: int) -> list[set[str]]:
+def pages_of(message: FannedOut, wanting: dict[bytes, list[str]], page: int) -> list[set[str]]:
     """Work off a fan-out in memory, with pages of that size."""
     taken, waiting = [], [message]
     while waiting:
         message = waiting.pop()
-        span = message.span
+        span = message.span if isinstance(message, PageMessage) else EVERYTHING
         found = {}
-        for topic, all_names in wanting.items():
-            within = [name for name in all_names if span is None or span.after < name <= span.until]
-            found[topic] = Found(wishes(within[:page]), more=len(within) > page)
+        for key, all_names in wanting.items():
+            within = [name for name in all_names if span.after < name <= span.until]
+            found[key] = FoundRules(candidates(within[:page]), more=len(within) > page)
         some = cut(found, span, page)
         taken.append(some.subscription_ids)
         waiting += successors(message, some)
@@ -51,24 +51,22 @@ def test_every_subscription_is_on_exactly_one_page(one: list[str], other: list[s
 
 
 def test_the_first_look_sends_legs_and_a_leg_sends_its_next_page() -> None:
-    found = {TOPIC: Found(wishes([f"{digit}0" for digit in "012"]), more=True)}
-    legs = [message.span for message in successors(MESSAGE, cut(found, None, 3))]
-    assert [(leg.after, leg.until) for leg in legs if leg] == [
+    found = {TOPIC: FoundRules(candidates([f"{digit}0" for digit in "012"]), more=True)}
+    legs = [message.span for message in successors(MESSAGE, cut(found, EVERYTHING, 3))]
+    assert [(leg.after, leg.until) for leg in legs] == [
         ("20", "4"),
         ("4", "8"),
         ("8", "c"),
         ("c", "~"),
     ]
-    leg = MESSAGE.model_copy(update={"span": Span(after="3", until="4", page=1, token=UUID(int=7))})
-    [rest] = successors(leg, cut({TOPIC: Found(wishes(["31", "32"]), more=True)}, leg.span, 9))
-    assert rest.span
-    assert (rest.span.after, rest.span.until, rest.span.page) == ("32", "4", 2)
+    leg = PageMessage(**MESSAGE.observation, span=Span(after="3", until="4"), page=1, token=UUID(int=7))
+    [rest] = successors(leg, cut({TOPIC: FoundRules(candidates(["31", "32"]), more=True)}, leg.span, 9))
+    assert (rest.span.after, rest.span.until, rest.page) == ("32", "4", 2)
 
 
 def test_a_full_invocation_passes_a_statement_on_whole() -> None:
-    found = {TOPIC: Found(wishes(["1", "2"]), more=False)}
-    [rest] = successors(MESSAGE, cut(found, None, 0))
-    assert rest.span
+    found = {TOPIC: FoundRules(candidates(["1", "2"]), more=False)}
+    [rest] = successors(MESSAGE, cut(found, EVERYTHING, 0))
     assert (rest.span.after, rest.span.until) == ("", "~")
 
 
@@ -82,7 +80,7 @@ def work_off(scene: Scene) -> None:
         assert scene.take(*waiting) == set()
 
 
-def test_a_crowd_is_told_once_each(scene: Scene, crowd: set[str]) -> None:
+def test_each_of_a_crowd_gets_one_push(scene: Scene, crowd: set[str]) -> None:
     [message] = scene.observe_new(1)
     scene.take(message)
     first = scene.pushes()
@@ -137,8 +135,8 @@ def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> N
     crowd = {scene.subscribe(OTHER).subscription_id for _ in range(3)}
     called = scene.subscribe()
     [call] = scene.observe_new(1)
-    span = Span(after="", until="~", page=1, token=uuid4())
-    page = scene.observe(scene.sender.states(OTHER)).model_copy(update={"span": span})
+    crowded = scene.observe(scene.sender.states(OTHER))
+    page = PageMessage(**crowded.observation, span=EVERYTHING, page=1, token=uuid4())
     done: list[set[str]] = []
 
     def claimed(params: dict[str, Any], **_: object) -> None:
@@ -167,12 +165,11 @@ def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scen
     scene.take(message)
     first = scene.again()
     removed = [str(push.subscription_id) for push in scene.pushes()]
-    key = scene.sender.key + TOPIC
     earlier = [f"{name[:-1]}{digit}" for name in removed[:1] for digit in "0123456789abcdef" if digit != name[-1]]
     late = {scene.subscribe(subscription_id=name).subscription_id for name in earlier}
     scene.take(message)
     assert scene.take(*first) == set()
     work_off(scene)
-    wanting = {rule.subscription_id for rule in Rule.by_key.query(key)}
+    wanting = {rule.subscription_id for rule in Rule.by_key.query(scene.key())}
     assert late < wanting
     assert {str(push.subscription_id) for push in scene.pushes()} | {*removed} == wanting

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its_stage(
+def test_the_lambda_names_the_messages_to_be_received_again_and_counts_for_its_stage(
     scene: Scene,
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -27,8 +27,8 @@ def test_the_lambda_names_the_messages_that_are_to_come_again_and_counts_for_its
     records = [received("good", message.to_json()), received("bad", "not a message")]
     assert handler({"Records": records}, context) == {"batchItemFailures": [{"itemIdentifier": "bad"}]}
     assert len(scene.pushes()) == 1
-    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
-    assert (told["service"], told["stage"], told["notification_queued"]) == ("match", "blue", [1])
+    (metrics,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
+    assert (metrics["service"], metrics["stage"], metrics["notification_queued"]) == ("match", "blue", [1])
 
 
 def test_what_is_not_needed_on_the_way_is_not_imported() -> None:

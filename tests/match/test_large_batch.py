@@ -3,7 +3,7 @@
 import tracemalloc
 from time import process_time
 
-from match.batch import PAGES
+from match.recipients import PAGES
 from tests.match.ledger import PAGE, large_batch
 from tests.match.scene import Scene
 

@@ -1,4 +1,4 @@
-"""Sandboxes that race for a pair, by courses drawn at random; `make crash` tries many more."""
+"""Workers that race for a pair, by courses drawn at random; `make crash` tries many more."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_however_many_sandboxes_race_no_window_holds_more_than_the_limit() -> None:
+def test_however_many_workers_race_no_window_holds_more_than_the_limit() -> None:
     tried = races.run(SEEDS)
     assert [race.flaws for race in tried if race.flaws] == []
     assert sum(race.lost for race in tried) > 2 * len(SEEDS)

@@ -6,25 +6,25 @@ from uuid import uuid4
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import Wanted
-from clarion.limiter import PAIR_LIMIT
-from clarion.messages import EnvelopeMessage
+from clarion.messages import EnvelopeMessage, RepetitionMessage
+from clarion.networks import STATEMENTS, network
+from clarion.networks.statements.rules import CALL
 from tests.match.scene import PAGE, Scene
 from tests.match.test_fan_out import work_off
 
 
-def observed_twice(scene: Scene) -> tuple[EnvelopeMessage, EnvelopeMessage]:
+def observed_twice(scene: Scene) -> tuple[EnvelopeMessage, RepetitionMessage]:
     """As a replay brought it, and as a node showed it live."""
     [live] = scene.observe_new(1)
     replayed = live.model_copy(update={"replayed_since": 0})
-    return replayed, live.model_copy(update={"repeat_id": uuid4()})
+    return replayed, RepetitionMessage(**live.observation, repeat_id=uuid4())
 
 
 @pytest.mark.parametrize("overtaken", [False, True])
 def test_a_repetition_queues_calls_again_and_alerts_never(scene: Scene, overtaken: bool) -> None:
     calls = {
         scene.subscribe(channel=Channel.VOIP).subscription_id,
-        scene.subscribe(channel=Channel.FCM, wanted=Wanted.CALL).subscription_id,
+        scene.subscribe(channel=Channel.FCM, condition=CALL).subscription_id,
     }
     alerts = {scene.subscribe(channel=channel).subscription_id for channel in (Channel.APNS, Channel.FCM)}
     messages = observed_twice(scene)
@@ -38,7 +38,8 @@ def test_a_repetition_queues_calls_again_and_alerts_never(scene: Scene, overtake
 
 def test_a_repetition_is_counted_once(scene: Scene) -> None:
     scene.subscribe(channel=Channel.VOIP)
-    limit = PAIR_LIMIT
+    limit = network(STATEMENTS).limit
+    assert limit
     for _ in range(limit.count):
         scene.take(*observed_twice(scene))
     assert len(scene.pushes()) == 2 * limit.count

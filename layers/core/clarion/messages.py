@@ -5,7 +5,7 @@ meaning gets a new version.
 """
 
 from functools import cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 from pydantic import (
@@ -23,7 +23,7 @@ from pydantic import (
 
 from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
-from clarion.networks import NETWORKS, network
+from clarion.networks import NETWORKS, Envelope, network
 
 Milliseconds = Annotated[int, Field(ge=0)]
 """UNIX time in milliseconds."""
@@ -88,6 +88,11 @@ class ObservedMessage(Message):
         if (self.raw is None) == (self.location is None):
             raise ValueError("an envelope is either in the message or at a location")
         return self
+
+    @property
+    def observation(self) -> dict[str, Any]:
+        """What another message about the same envelope says as well."""
+        return {name: getattr(self, name) for name in ObservedMessage.model_fields}
 
 
 class EnvelopeMessage(ObservedMessage):
@@ -169,6 +174,14 @@ def _match_messages() -> TypeAdapter[MatchMessage]:
     return TypeAdapter(Annotated[MatchMessage, Field(discriminator="kind")])
 
 
+class Recipient(NamedTuple):
+    """The subscription that a push is for, without its address."""
+
+    subscription_id: UUID
+    client_id: bytes
+    channel: Channel
+
+
 class PushMessage(Message):
     """One push for one subscription, on its way to dispatch. It never carries the token.
 
@@ -189,6 +202,25 @@ class PushMessage(Message):
     replayed_since: Milliseconds | None = None
     expires_at: int
     body: Annotated[SerializeAsAny[BaseModel], PlainValidator(_body_of_network)]
+
+    @classmethod
+    def of(
+        cls, observed: ObservedMessage, envelope: Envelope, key: bytes, wanted: Wanted, recipient: Recipient
+    ) -> Self:
+        """The notification of `observed`, decoded as `envelope`, for who wants it so under `key`."""
+        return cls(
+            network=envelope.network,
+            receipt=observed.receipt,
+            observed_at=observed.observed_at,
+            replayed_since=observed.replayed_since,
+            envelope_id=envelope.id,
+            expires_at=envelope.expires_at,
+            subscription_id=recipient.subscription_id,
+            client_id=recipient.client_id,
+            channel=recipient.channel,
+            wanted=wanted,
+            body=network(envelope.network).push_body(envelope, key),
+        )
 
 
 class CommandMessage(Message):

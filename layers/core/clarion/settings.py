@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from clarion.channels import CHANNELS, Channel
 from clarion.limiter import Limit
 
 PREFIX = "CLARION_"
@@ -47,3 +48,22 @@ class Settings(BaseModel):
         """Raise `pydantic.ValidationError`, naming each variable at fault but no value."""
         found = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
         return cls.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in found.items()})
+
+
+class PushQueues(Settings):
+    """The queues of pushes: each channel's URL is read from a variable of its own, such as `CLARION_APNS_QUEUE_URL`."""
+
+    push_queues: Mapping[Channel, str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, found: Mapping[str, object]) -> Mapping[str, object]:
+        urls = {channel: found[name] for channel in CHANNELS if (name := _queue_url(channel)) in found}
+        rest = {name: value for name, value in found.items() if name not in map(_queue_url, CHANNELS)}
+        if missing := [_queue_url(channel) for channel in CHANNELS if channel not in urls]:
+            raise ValueError(f"missing: {', '.join(missing)}")
+        return rest | {"push_queues": urls}
+
+
+def _queue_url(channel: Channel) -> str:
+    return f"{channel}_queue_url"

@@ -3,6 +3,7 @@
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -65,11 +66,23 @@ def send(
     sqs: "SQSClient", queue_url: str, messages: Sequence[SqsMessage], executor: Executor | None = None
 ) -> list[str | None]:
     """For each message None, or why SQS did not take it. Several requests run at once in `executor`."""
-    each = executor.map if executor else map
-    refusals: list[str | None] = []
-    for refused in each(partial(_send, sqs, queue_url), list(batches(messages))):
-        refusals += refused
-    return refusals
+    return send_to_queues(sqs, [(queue_url, message) for message in messages], executor)
+
+
+def send_to_queues(
+    sqs: "SQSClient", messages: Sequence[tuple[str, SqsMessage]], executor: Executor | None = None
+) -> list[str | None]:
+    """As `send`, but each message to the queue whose URL it comes with."""
+    by_queue: dict[str, list[SqsMessage]] = defaultdict(list)
+    for queue_url, message in messages:
+        by_queue[queue_url].append(message)
+    requests = [(queue_url, batch) for queue_url, some in by_queue.items() for batch in batches(some)]
+    each = executor.map if executor and len(requests) > 1 else map
+    refusals: dict[str, deque[str | None]] = defaultdict(deque)
+    answers = each(lambda request: _send(sqs, *request), requests)
+    for (queue_url, _), refused in zip(requests, answers, strict=True):
+        refusals[queue_url].extend(refused)
+    return [refusals[queue_url].popleft() for queue_url, _ in messages]
 
 
 def batches(messages: Iterable[SqsMessage]) -> Iterator[list[SqsMessage]]:

@@ -1,6 +1,6 @@
 """Rules of the statement store: a key is a sender and a topic, a condition says whether the phone shall ring."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from clarion.decisions import Wanted
 from clarion.networks import Rule
@@ -16,10 +16,10 @@ def key_of(sender: bytes, topic: bytes) -> bytes:
     return NUMBER + sender + topic
 
 
-def keys_of(sender: bytes, topics: Iterable[bytes]) -> list[bytes]:
-    """`key_of` for each topic; for every statement that a node shows, so it takes no call for each."""
-    prefix = NUMBER + sender
-    return [prefix + topic for topic in topics]
+def keys_of(sender: bytes, topics: Sequence[bytes]) -> list[bytes]:
+    """The key of each topic, once, in their order."""
+    begin = NUMBER + sender
+    return [begin + topic for topic in dict.fromkeys(topics)]
 
 
 def split_key(key: bytes) -> tuple[bytes, bytes]:

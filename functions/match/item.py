@@ -1,0 +1,158 @@
+"""An envelope on its way through a batch, as each stage hands it to the next.
+
+    Item ──match──▶ MatchedItem ──admit──▶ AdmittedItem ──send──▶ Handled
+
+At each stage it may end early: as `Handled`, or by a `Failure`, for which the queue delivers its message again.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import UUID
+
+from clarion.channels import is_call
+from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
+from clarion.messages import (
+    MatchMessage,
+    PageMessage,
+    PushMessage,
+    Recipient,
+    RemainderMessage,
+    RepetitionMessage,
+    SecondLookMessage,
+    Span,
+)
+from clarion.networks import Envelope
+from match.admission import AdmissionResult, Notification
+from match.fan_out import EVERYTHING, FannedOut
+from match.matching import Match, Question
+
+type Results = Sequence[tuple[Notification, AdmissionResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A message whose envelope is verified."""
+
+    message: MatchMessage
+    envelope: Envelope
+
+    @property
+    def span(self) -> Span:
+        return self.message.span if isinstance(self.message, PageMessage) else EVERYTHING
+
+    @property
+    def look_id(self) -> UUID | None:
+        return self.message.look_id if isinstance(self.message, SecondLookMessage | RemainderMessage) else None
+
+    @property
+    def repeat_id(self) -> UUID | None:
+        of_repetition = RepetitionMessage | PageMessage | RemainderMessage
+        return self.message.repeat_id if isinstance(self.message, of_repetition) else None
+
+    @property
+    def named(self) -> Collection[str]:
+        """Subscriptions to be matched by the tables themselves: the index may not show their rules yet, or need not."""
+        return self.message.changed if isinstance(self.message, FannedOut) else self.message.subscription_ids
+
+    def questions(self) -> dict[bytes, Question]:
+        """What to ask the rules' index for each key, unless the message names all subscriptions that it is for."""
+        if not isinstance(self.message, FannedOut):
+            return {}
+        span = self.message.span if isinstance(self.message, PageMessage) else None
+        return {key: Question(key, span) for key in self.envelope.keys}
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedItem:
+    """Who wants it, of the subscriptions that were looked at; `successors` are the messages for all others.
+
+    Without a `decision`, its envelope is decided elsewhere: by the look before it, or by another message of its fan-out.
+    `left_out` are subscriptions of which a row can't be read, each with the reason.
+    """
+
+    item: Item
+    decision: EnvelopeDecision | None
+    matches: Sequence[Match]
+    successors: Sequence[PageMessage]
+    left_out: Mapping[str, str]
+
+    def notifications(self) -> Iterator[Notification]:
+        message, envelope = self.item.message, self.item.envelope
+        for match in self.matches:
+            yield Notification(
+                envelope.network,
+                message.receipt,
+                message.observed_at,
+                envelope.id,
+                envelope.sender,
+                envelope.expires_at,
+                match,
+                self.item.look_id,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedItem:
+    """What was decided on each notification. `continuations` are the messages for what is left to do."""
+
+    item: Item
+    decision: EnvelopeDecision | None
+    results: Results
+    continuations: Sequence[MatchMessage]
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def of(cls, matched: MatchedItem, results: Results) -> "AdmittedItem":
+        """A second look says nothing of what an earlier look has decided."""
+        decision = matched.decision
+        if matched.item.look_id:
+            results = [one for one in results if one[1].decision is not NotificationDecision.DUPLICATE]
+            decision = EnvelopeDecision.MATCHED if results else None
+        return cls(matched.item, decision, results, matched.successors, matched.left_out)
+
+    def pushes(self) -> Iterator[PushMessage]:
+        """What was queued; of a repetition, which is about the age of calls, the calls alone."""
+        for notification, result in self.results:
+            if result.decision is NotificationDecision.QUEUED and not (
+                self.item.repeat_id and not _is_call(notification.match)
+            ):
+                yield self._push(notification.match)
+
+    def without(self, unsent: Collection[str]) -> "AdmittedItem":
+        """The same, but the pushes for these subscriptions are left to a message of their own."""
+        if not unsent:
+            return self
+        remainder = RemainderMessage(
+            **self.item.message.observation,
+            subscription_ids=tuple(sorted(unsent)),
+            look_id=self.item.look_id,
+            repeat_id=self.item.repeat_id,
+        )
+        results = [one for one in self.results if one[0].subscription_id not in unsent]
+        continuations = [*self.continuations, remainder]
+        return AdmittedItem(self.item, self.decision, results, continuations, self.left_out)
+
+    def handled(self) -> "Handled":
+        return Handled(self.item.message, self.item.envelope, self.decision, None, self.results, self.left_out)
+
+    def _push(self, match: Match) -> PushMessage:
+        subscriber, key, wanted = match
+        recipient = Recipient(UUID(subscriber.subscription_id), subscriber.client_id, subscriber.channel)
+        return PushMessage.of(self.item.message, self.item.envelope, key, wanted, recipient)
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What is to be reported of a message that is done with. Fields are as in `MatchedItem` and `AdmittedItem`."""
+
+    message: MatchMessage
+    envelope: Envelope | None = None
+    decision: EnvelopeDecision | None = None
+    reason: str | None = None
+    results: Results = ()
+    left_out: Mapping[str, str] = MappingProxyType({})
+
+
+def _is_call(match: Match) -> bool:
+    return is_call(match.subscriber.channel, wanted_as_call=match.wanted is Wanted.CALL)

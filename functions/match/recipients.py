@@ -1,0 +1,100 @@
+"""Finds who wants the envelopes of a batch: by the rules' index first, and by the tables where that leaves a doubt."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import batched
+from typing import NamedTuple
+
+from clarion.decisions import EnvelopeDecision
+from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
+from match import fan_out, matching
+from match.failures import Failure, Pool, Unreadable, split_failures
+from match.fan_out import FannedOut, Page
+from match.item import Item, MatchedItem
+from match.matching import Match, Subscriber
+
+PAGES = 8
+"""How many pages of subscriptions one invocation matches at most; the rest goes into further messages."""
+
+
+class FromIndex(NamedTuple):
+    """What an item's page shows, and the subscriptions that it leaves in doubt."""
+
+    page: Page
+    matches: Mapping[str, Match]
+    unreadable: Mapping[str, Failure]
+    doubtful: set[str]
+
+
+def find_recipients(items: Mapping[str, Item], page_size: int, pool: Pool) -> dict[str, MatchedItem | Failure]:
+    """For each item, by its message's id, those of its subscriptions that one invocation has the capacity for."""
+    pages, failures = split_failures(_read_pages(items, page_size, pool))
+    subscribers = _read_subscribers({name for page in pages.values() for name in page.subscription_ids}, pool)
+    from_index, failed = split_failures(
+        {name: _by_index(items[name], page, subscribers) for name, page in pages.items()}
+    )
+    failures |= failed
+    doubtful = {name: (items[name], found.doubtful) for name, found in from_index.items() if found.doubtful}
+    from_tables, failed = split_failures(pool.map_concurrently(_by_tables, doubtful))
+    failures |= failed
+    matched = {
+        name: _matched(items[name], found, from_tables.get(name, {}))
+        for name, found in from_index.items()
+        if name not in failures
+    }
+    return failures | matched
+
+
+def _read_pages(items: Mapping[str, Item], page_size: int, pool: Pool) -> dict[str, Page | Failure]:
+    questions = {question: question for item in items.values() for question in item.questions().values()}
+    answers = pool.map_concurrently(partial(matching.rules, page=page_size), questions)
+    pages: dict[str, Page | Failure] = {}
+    left = PAGES * page_size
+    for name, item in items.items():
+        found, failures = split_failures({key: answers[question] for key, question in item.questions().items()})
+        if failures:
+            pages[name] = next(iter(failures.values()))
+            continue
+        pages[name] = page = fan_out.cut(found, item.span, min(page_size, left))
+        left -= len(page.subscription_ids)
+    return pages
+
+
+def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
+    requests = {some: some for some in batched(names, matching.BATCH_GET_KEYS, strict=False)}
+    subscribers: dict[str, Subscriber | Failure] = {}
+    for some, found in pool.map_concurrently(matching.subscribers, requests).items():
+        subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found
+    return subscribers
+
+
+def _by_index(item: Item, page: Page, subscribers: Mapping[str, Subscriber | Failure]) -> FromIndex | Failure:
+    """Subscriptions that can't be read are left out, but not those that AWS gave no answer for."""
+    named = set(filter(page.covers, item.named))
+    found = {name: subscribers[name] for name in page.subscription_ids - named if name in subscribers}
+    known, failures = split_failures(found)
+    for failure in failures.values():
+        if not isinstance(failure, Unreadable):
+            return failure
+    matches = matching.match(item.envelope, item.message.observed_at, page.candidates, known)
+    doubtful = named | matching.in_doubt(page.candidates, known, matches.found)
+    return FromIndex(page, matches.found, failures | matches.unreadable, doubtful)
+
+
+def _by_tables(doubt: tuple[Item, set[str]]) -> dict[str, Match | Failure]:
+    item, names = doubt
+    return dict(matching.match_by_tables(item.envelope, item.message.observed_at, names))
+
+
+def _matched(item: Item, found: FromIndex, from_tables: Mapping[str, Match | Failure]) -> MatchedItem:
+    closer, unreadable = split_failures(from_tables)
+    matches = [*found.matches.values(), *closer.values()]
+    successors = fan_out.successors(item.message, found.page) if isinstance(item.message, FannedOut) else []
+    left_out = {name: one.reason for name, one in {**found.unreadable, **unreadable}.items()}
+    return MatchedItem(item, _decision(item, wanted=bool(matches or successors)), matches, successors, left_out)
+
+
+def _decision(item: Item, *, wanted: bool) -> EnvelopeDecision | None:
+    if isinstance(item.message, PageMessage | SecondLookMessage | RemainderMessage):
+        return None
+    return EnvelopeDecision.MATCHED if wanted else EnvelopeDecision.UNMATCHED

@@ -1,0 +1,24 @@
+import pytest
+from pydantic import ValidationError
+
+from clarion.channels import CHANNELS
+from clarion.settings import PushQueues
+
+URLS = {channel: f"https://queue/{channel}" for channel in CHANNELS}
+ENVIRONMENT = {f"CLARION_{channel.upper()}_QUEUE_URL": url for channel, url in URLS.items()}
+
+
+def test_each_channel_has_a_queue_of_its_own_in_the_settings() -> None:
+    assert PushQueues.from_environment(ENVIRONMENT).push_queues == URLS
+
+
+@pytest.mark.parametrize("missing", ENVIRONMENT)
+def test_a_missing_queue_is_named(missing: str) -> None:
+    environment = {name: url for name, url in ENVIRONMENT.items() if name != missing}
+    with pytest.raises(ValidationError, match=missing.removeprefix("CLARION_").lower()):
+        PushQueues.from_environment(environment)
+
+
+def test_unknown_settings_are_refused_beside_the_queues() -> None:
+    with pytest.raises(ValidationError, match="stray"):
+        PushQueues.from_environment({**ENVIRONMENT, "CLARION_STRAY": "1"})
