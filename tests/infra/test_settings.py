@@ -81,7 +81,7 @@ FOLLOWING = {
     **{name: 7.5 for name in Following.model_fields if name.endswith("_seconds")},
 }
 INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
-PROVIDERS = {
+STUBS = {
     "apns_url": "https://127.0.0.1:1/",
     "apns_sandbox_url": "https://127.0.0.1:2/",
     "fcm_url": "https://127.0.0.1:3/",
@@ -94,7 +94,7 @@ EVERYTHING: dict[str, Any] = {
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
     "matching": MATCHING,
     "ingest": {**INGEST, "following": FOLLOWING},
-    "providers": PROVIDERS,
+    "providers": STUBS,
     "api": {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
