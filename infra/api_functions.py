@@ -4,10 +4,11 @@ import json
 
 from aws_cdk import Stack
 
-from clarion.channels import CHANNELS
+from clarion.channels import CHANNELS, PROVIDERS, Provider
 from infra.functions import ComponentFunction, Foundation, given
-from infra.options import ApiConfig
+from infra.options import ApiConfig, Stubs
 from infra.permissions import allow_index, allow_key
+from infra.secrets import ProviderSecrets
 from infra.tables import BY_CLIENT
 
 
@@ -37,8 +38,7 @@ class ApiFunction(ComponentFunction):
         self._allow_tables()
         self.allow_sending(foundation.queues.cleanup.queue)
         self.allow_events()
-        providers = [of_apps[foundation.environment.apps[0]] for of_apps in secrets.providers.values()]
-        direct = [arn for each in providers for arn in each.arns] if direct_push else []
+        direct = [arn for each in _direct_secrets(foundation).values() for arn in each.arns] if direct_push else []
         self.allow_secrets(*direct, secrets.login, secrets.required_origin)
 
     def _allow_tables(self) -> None:
@@ -86,15 +86,26 @@ def _direct_push(foundation: Foundation) -> dict[str, str]:
     environment = foundation.environment
     first = environment.apps[0]
     settings = {
-        **environment.providers.as_settings(),
+        **_addresses(environment.providers),
         **_direct_push_bounds(environment.api),
         **given(bundle_id=first.bundle_id),
         "alert_title": first.alert_title,
     }
-    for provider, of_apps in foundation.secrets.providers.items():
-        secrets = of_apps[first]
+    for provider, secrets in _direct_secrets(foundation).items():
         settings |= given(**{f"{provider}_secret_id": secrets.key, f"{provider}_sandbox_secret_id": secrets.sandbox})
     return settings
+
+
+def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
+    """The first app's at each provider that direct pushes go to."""
+    first, secrets = foundation.environment.apps[0], foundation.secrets
+    return {provider: secrets.providers[provider][first] for provider, row in PROVIDERS.items() if row.direct}
+
+
+def _addresses(stubs: Stubs) -> dict[str, str]:
+    """Without those of providers that direct pushes don't go to."""
+    others = {name for row in PROVIDERS.values() if not row.direct for name in row.addresses}
+    return {name: value for name, value in stubs.as_settings().items() if name not in others}
 
 
 def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:

@@ -8,7 +8,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    HttpUrl,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
@@ -91,10 +90,10 @@ class Ingest(Config):
 
 
 class Stubs(Config):
-    """Stand-ins for the providers, where an environment must not reach the real ones: the `urls` of `PROVIDERS`."""
+    """Stand-ins for the providers, where an environment must not reach the real ones: the `addresses` of `PROVIDERS`."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, HttpUrl]
+    __pydantic_extra__: dict[str, str]
 
     ca_file: str | None = None
 
@@ -106,7 +105,7 @@ class Stubs(Config):
 
 
 def stub_names() -> tuple[str, ...]:
-    return ("ca_file", *(url for row in PROVIDERS.values() for url in row.urls))
+    return ("ca_file", *(name for row in PROVIDERS.values() for name in row.addresses))
 
 
 class Allowance(Config):

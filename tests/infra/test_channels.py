@@ -28,7 +28,7 @@ PIGEON, LOFT = member(Channel, "pigeon"), member(Provider, "loft")
 def template(template_with: Callable[..., Template]) -> Template:
     """Of a deployment with a fourth channel, by way of a third provider."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PROVIDERS, LOFT, ProviderRow("Where the pigeons live", urls=("loft_url",)))
+        patch.setitem(PROVIDERS, LOFT, ProviderRow("Where the pigeons live", addresses=("loft_url",)))
         patch.setitem(CHANNELS, PIGEON, Row(LOFT, 100, Calls.NEVER))
         return template_with(apps=[FIRST], providers={"loft_url": "https://127.0.0.1:1"})
 
@@ -44,7 +44,7 @@ def test_a_row_makes_a_function_that_both_queues_feed(template: Template) -> Non
     function = named(template, "AWS::Lambda::Function", "FunctionName")["pigeon"]
     variables = function["Environment"]["Variables"]
     assert variables["CLARION_CHANNEL"] == "pigeon"
-    assert variables["CLARION_LOFT_URL"] == "https://127.0.0.1:1/"
+    assert variables["CLARION_LOFT_URL"] == "https://127.0.0.1:1"
     assert function["MemorySize"] == PROD.dispatch.size.memory_mb
     fed = [json.dumps(each) for each in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
     assert sum("QueuesPigeon" in source for source in fed) == 2

@@ -83,7 +83,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         **own,
         "dynamodb:Query": {"clarion-prod-toy_parts", "clarion-prod-subscriptions/index/by_client"},
         "sqs:SendMessage": {
-            *(f"clarion-prod-{name}" for name in ("apns", "voip", "fcm", "cleanup", "toy-commands")),
+            *(f"clarion-prod-{name}" for name in (*CHANNELS, "cleanup", "toy-commands")),
         },
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},
@@ -141,7 +141,7 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     worker = WorkerSettings.from_environment(variables("toy-worker"))
     assert (router.network, router.stage, router.table_prefix) == ("toy", "prod", "clarion-prod-")
     assert router.secrets.keys() == worker.secrets.keys() == {"toy-key"}
-    assert router.push_queues.keys() == {"apns", "voip", "fcm"}
+    assert router.push_queues.keys() == CHANNELS.keys()
     assert not worker.push_queues
     assert worker.max_receives == PROD.commands.receives
     assert router.model_fields_set == RouterSettings.model_fields.keys()

@@ -8,7 +8,7 @@ from aws_cdk.assertions import Template
 from pydantic import BaseModel, ValidationError
 
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
-from clarion.channels import CHANNELS, Provider
+from clarion.channels import CHANNELS, PROVIDERS, Provider
 from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
@@ -54,7 +54,7 @@ APPS: list[dict[str, Any]] = [
         "apns_sandbox": True,
         "providers": ["apns"],
     },
-    {"name": "robot", "alert_title": "Robot", "providers": ["fcm"]},
+    {"name": "robot", "alert_title": "Robot", "providers": ["fcm", "webpush"]},
 ]
 ALLOWANCE = {
     "subscriptions_per_client": 5,
@@ -81,11 +81,12 @@ FOLLOWING = {
     **{name: 7.5 for name in Following.model_fields if name.endswith("_seconds")},
 }
 INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
-PROVIDERS = {
+STUBS = {
     "apns_url": "https://127.0.0.1:1/",
     "apns_sandbox_url": "https://127.0.0.1:2/",
     "fcm_url": "https://127.0.0.1:3/",
     "ca_file": "authorities.pem",
+    "push_services": '["localhost"]',
 }
 
 
@@ -93,7 +94,7 @@ EVERYTHING: dict[str, Any] = {
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
     "matching": MATCHING,
     "ingest": {**INGEST, "following": FOLLOWING},
-    "providers": PROVIDERS,
+    "providers": STUBS,
     "api": {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
@@ -109,6 +110,7 @@ UNSET: Mapping[str, set[str]] = {
     **{channel: {"command_queues"} for channel in CHANNELS},
     "voip": {"held_url", "command_queues"},
     "fcm": {"sandbox_secret_id", "command_queues"},
+    "webpush": {"sandbox_secret_id", "command_queues"},
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
         "command_queues",
@@ -155,7 +157,8 @@ def test_configuration_has_the_names_of_what_it_sets(option: type[Config]) -> No
 
 def test_each_stand_in_is_a_setting_of_dispatch_and_of_direct_pushes() -> None:
     assert set(stub_names()) <= DispatchSettings.model_fields.keys()
-    assert set(stub_names()) <= DirectPushSettings.model_fields.keys()
+    direct = {name for row in PROVIDERS.values() if row.direct for name in row.addresses}
+    assert direct <= DirectPushSettings.model_fields.keys()
 
 
 def test_how_match_decides_and_ingest_follows_is_configured(everything: Template) -> None:
@@ -232,8 +235,10 @@ def test_the_shared_secret_is_for_an_audience(template_with: Callable[..., Templ
 
 def test_the_api_knows_the_apps_of_each_channel(template_with: Callable[..., Template]) -> None:
     settings = settings_of(template_with(apps=APPS), "api", ApiSettings)
-    reached = {Provider.APNS: {"messenger", "tablet"}, Provider.FCM: {"messenger", "robot"}}
-    assert settings.apps == {channel: reached[row.provider] for channel, row in CHANNELS.items()}
+    reached = {Provider.APNS: {"messenger", "tablet"}}
+    assert settings.apps == {
+        channel: reached.get(row.provider, {"messenger", "robot"}) for channel, row in CHANNELS.items()
+    }
 
 
 def test_each_channel_knows_the_apps_of_its_provider(template_with: Callable[..., Template]) -> None:

@@ -49,22 +49,28 @@ class Row(NamedTuple):
 class ProviderRow(NamedTuple):
     """`secret` says what a provider's secret holds for an app, and `sandbox_secret` what a second one for its sandbox.
 
-    `urls` are the settings, of dispatch and of direct pushes, that name where it is reached.
+    `addresses` are dispatch's settings that name where else it is reached. With `direct` direct pushes go there, too, and
+    have these settings as well.
     """
 
     secret: str
     sandbox_secret: str | None = None
-    urls: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    direct: bool = True
 
 
 PROVIDERS = {
     Provider.APNS: ProviderRow(
         "The key that signs provider tokens for APNs, for alerts and calls",
         sandbox_secret="The same for Apple's sandbox",  # noqa: S106 - it describes one
-        urls=("apns_url", "apns_sandbox_url"),
+        addresses=("apns_url", "apns_sandbox_url"),
     ),
-    Provider.FCM: ProviderRow("The service account that sends by FCM", urls=("fcm_url",)),
-    Provider.WEBPUSH: ProviderRow("The VAPID key that signs for browsers' push services, and whom they may write to"),
+    Provider.FCM: ProviderRow("The service account that sends by FCM", addresses=("fcm_url",)),
+    Provider.WEBPUSH: ProviderRow(
+        "The VAPID key that signs for browsers' push services, and whom they may write to",
+        addresses=("push_services",),
+        direct=False,
+    ),
 }
 
 CHANNELS = {
