@@ -25,6 +25,7 @@ from api.settings import MOST_RULES
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
+from clarion.providers.webpush_address import WebPushAddress
 from clarion.rulesets import RuleSet
 from clarion.tables import Subscription
 
@@ -102,8 +103,10 @@ class NewSubscription(RequestBody):
     @field_validator("token")
     @classmethod
     def _of_its_kind(cls, token: str, info: ValidationInfo) -> str:
-        """Hex becomes lower case without `0x`; a token of Firebase stays as it is."""
+        """Hex becomes lower case without `0x`, a browser's address gets its one spelling; Firebase's stays as it is."""
         notify_type = info.data.get("notify_type")
+        if notify_type is Channel.WEBPUSH:
+            return WebPushAddress.parse(token).text
         pattern = FCM_TOKEN if notify_type is Channel.FCM else APNS_TOKEN
         found = pattern.fullmatch(token)
         if notify_type and not found:
