@@ -3,7 +3,6 @@
 A rule is a sender and a topic. Its `notify_type`, if there is one, is the rule's condition, in the same letters.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import UUID
