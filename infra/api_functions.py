@@ -16,6 +16,7 @@ class ApiFunction(ComponentFunction):
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         api, secrets = foundation.environment.api, foundation.secrets
         direct_push = _direct_push(foundation) if api.direct_push else None
+        stubs = foundation.environment.providers.as_settings()
         settings = {
             **foundation.settings,
             **api.allowance.as_settings(),
@@ -23,6 +24,7 @@ class ApiFunction(ComponentFunction):
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(_apps(foundation)),
+            **{name: value for name, value in stubs.items() if name == "push_services"},
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
         }

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from local.provider import Push
-from local.story import STORY, Cast, Scene, Told, Unexpected
+from local.story import STORY, Cast, Outcome, Scene, Unexpected
 from local.system import System, running
 
 _LONGEST = 44
@@ -30,11 +30,11 @@ class Stage:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._score: list[tuple[Scene, Told | None]] = []
+        self._score: list[tuple[Scene, Outcome | None]] = []
 
     @property
     def flawless(self) -> bool:
-        return len(self._score) == len(STORY) and all(told for _, told in self._score)
+        return len(self._score) == len(STORY) and all(outcome for _, outcome in self._score)
 
     async def play(self, system: System) -> None:
         cast = Cast()
@@ -45,25 +45,25 @@ class Stage:
                 self._console.print(f"\n[bold]{number}. {scene.title}[/bold]\n   {scene.plot}")
                 self._score.append((scene, await self._attempt(scene, system, cast)))
 
-    async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Told | None:
+    async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
-            told = await scene.play(system, cast)
+            outcome = await scene.play(system, cast)
         except (Unexpected, TimeoutError, httpx.HTTPError) as flaw:
             self._console.print(f"   [red]✗ {str(flaw) or 'nothing came in time'}[/red]")
             return None
-        for push in told.pushes:
+        for push in outcome.pushes:
             self._console.print(_phone(push))
-        self._console.print(f"   [green]✓[/green] {_words(told.decisions)}{_latency(told)}")
-        return told
+        self._console.print(f"   [green]✓[/green] {_words(outcome.decisions)}{_latency(outcome)}")
+        return outcome
 
     def sum_up(self) -> None:
         table = Table(title="What happened", title_justify="left", pad_edge=False)
         for heading, justify in (("scene", "left"), ("decided", "left"), ("submit to push", "right"), ("", "left")):
             table.add_column(heading, justify=justify)  # type: ignore[arg-type] # the literals survive no loop
-        for scene, told in self._score:
-            verdict = "[green]as expected[/green]" if told else "[red]not as expected[/red]"
-            decided = _words(told.decisions) if told else ""
-            table.add_row(scene.title, decided, _latency(told).strip(" ·") if told else "", verdict)
+        for scene, outcome in self._score:
+            verdict = "[green]as expected[/green]" if outcome else "[red]not as expected[/red]"
+            decided = _words(outcome.decisions) if outcome else ""
+            table.add_row(scene.title, decided, _latency(outcome).strip(" ·") if outcome else "", verdict)
         self._console.print("", table)
 
 
@@ -87,12 +87,12 @@ def _shortened(value: Any) -> Any:
 
 def _words(decisions: Counter[str]) -> str:
     """In the order in which they are taken; what is no decision comes first, as it is."""
-    told = sorted(decisions.items(), key=lambda found: _ORDER.get(found[0], 0))
-    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in told)
+    outcome = sorted(decisions.items(), key=lambda found: _ORDER.get(found[0], 0))
+    return ", ".join(f"{count} {word}" if count > 1 else word for word, count in outcome)
 
 
-def _latency(told: Told) -> str:
-    return "" if told.seconds is None else f" · {told.seconds * 1000:.0f} ms"
+def _latency(outcome: Outcome) -> str:
+    return "" if outcome.seconds is None else f" · {outcome.seconds * 1000:.0f} ms"
 
 
 def _progress(console: Console) -> Progress:

@@ -16,7 +16,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from local import tls
+from local import base64url, tls
 
 TEAM_ID = "LOCALTEAM0"
 KEY_ID = "LOCALKEY00"
@@ -36,6 +36,24 @@ class ApnsKey:
     @property
     def public_key(self) -> str:
         return _public_half(self.private_key)
+
+
+@dataclass(frozen=True, slots=True)
+class VapidKey:
+    """Signs what is sent to browsers' push services; `private_key` is PEM."""
+
+    private_key: str = field(repr=False)
+
+    @property
+    def application_server_key(self) -> str:
+        """The public half as a web page subscribes with it: base64url of the uncompressed point."""
+        key = serialization.load_pem_private_key(self.private_key.encode(), password=None).public_key()
+        point = key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+        return base64url.encode(point)
+
+    def as_json(self) -> str:
+        """The secret: docs/operations.md, "Secrets"."""
+        return json.dumps({"private_key": self.private_key, "subject": "mailto:operators@clarion.invalid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +90,10 @@ def generate_apns_key(team_id: str = TEAM_ID, key_id: str = KEY_ID) -> ApnsKey:
 
 def generate_service_account(project_id: str = PROJECT_ID) -> ServiceAccount:
     return ServiceAccount(project_id, _pem(rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)))
+
+
+def generate_vapid_key() -> VapidKey:
+    return VapidKey(_pem(ec.generate_private_key(ec.SECP256R1())))
 
 
 def generate(folder: Path) -> None:

@@ -59,6 +59,7 @@ async def main() -> None:
         tasks = [
             shows.create_task(_show(console, "APNs", system.apns.received)),
             shows.create_task(_show(console, "FCM", system.fcm.received)),
+            shows.create_task(_show(console, "Web Push", system.webpush.received)),
         ]
         await end.wait()
         for task in tasks:

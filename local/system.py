@@ -25,11 +25,12 @@ from local.apns import Apns
 from local.device import Api, Device, Rule
 from local.emulator import ROOT, Deployment, Emulator, deploy, leashed, python_path, started, synthesise
 from local.fcm import Fcm
-from local.keys import ApnsKey, ServiceAccount
+from local.keys import ApnsKey, ServiceAccount, VapidKey
 from local.lake import Lake
 from local.provider import Push
 from local.store import StatementStore
 from local.tls import Localhost
+from local.webpush import PushService
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
@@ -50,6 +51,9 @@ class System:
     store: StatementStore
     apns: Apns
     fcm: Fcm
+    webpush: PushService
+    application_server_key: str
+    """What browsers subscribe with."""
     stubs: Stubs
     deployment: Deployment
     lake: Lake
@@ -142,22 +146,24 @@ def _count(sqs: Any, queue_url: str) -> int:
 
 
 @asynccontextmanager
-async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIterator[System]:
+async def running(name: str, progress: Progress, checkout: Path = ROOT) -> AsyncIterator[System]:
     """Start everything, in the order in which it needs each other. What it writes lies in `.build/<name>`."""
     async with AsyncExitStack() as stack:
-        tell("keys and certificates")
+        progress("keys and certificates")
         credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
-        tell("a statement store, and stand-ins for APNs and FCM")
+        progress("a statement store, and stand-ins for APNs, FCM and a push service of browsers")
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
         apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
-        tell("the AWS emulator, and `cdk deploy` into it")
+        webpush = await stack.enter_async_context(PushService(context))
+        progress("the AWS emulator, and `cdk deploy` into it")
         stubs = Stubs.model_validate(
             {
                 "apns_url": apns.url,
                 "apns_sandbox_url": apns.url,
                 "fcm_url": fcm.url,
+                "push_services": json.dumps([webpush.url.removeprefix("https://")]),
                 "ca_file": str(credentials.localhost.ca_file),
             }
         )
@@ -165,12 +171,14 @@ async def running(name: str, tell: Progress, checkout: Path = ROOT) -> AsyncIter
         assembly = await asyncio.to_thread(synthesise, emulator, stubs, checkout=checkout)
         deployment = await asyncio.to_thread(deploy, emulator, assembly)
         await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri)
-        tell("the ingest task, and its subscription to the statement store")
+        progress("the ingest task, and its subscription to the statement store")
         ingest = stack.enter_context(ExitStack())
         ingest.enter_context(ingesting(deployment, store.url, checkout=checkout))
         await asyncio.wait_for(store.until_watched(), PATIENCE)
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
-        yield System(store, apns, fcm, stubs, deployment, Lake(s3, deployment.outputs.lake_bucket), ingest)
+        key = credentials.vapid.application_server_key
+        lake = Lake(s3, deployment.outputs.lake_bucket)
+        yield System(store, apns, fcm, webpush, key, stubs, deployment, lake, ingest)
 
 
 @dataclass(frozen=True)
@@ -180,11 +188,13 @@ class _Credentials:
     localhost: Localhost
     apns: ApnsKey
     google: ServiceAccount
+    vapid: VapidKey
 
     @classmethod
     def made(cls, folder: Path) -> Self:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return cls(tls.issue(folder), keys.generate_apns_key(), keys.generate_service_account())
+        apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
+        return cls(tls.issue(folder), apns, google, vapid)
 
     def store_in(self, deployment: Deployment, token_uri: str) -> None:
         """As an operator would: docs/operations.md, "Secrets"."""
@@ -193,6 +203,7 @@ class _Credentials:
         apns = {"team_id": self.apns.team_id, "key_id": self.apns.key_id, "private_key": self.apns.private_key}
         secrets.put_secret_value(SecretId=outputs.apns_secret_id, SecretString=json.dumps(apns))
         secrets.put_secret_value(SecretId=outputs.fcm_secret_id, SecretString=self.google.as_json(token_uri))
+        secrets.put_secret_value(SecretId=outputs.webpush_secret_id, SecretString=self.vapid.as_json())
         secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
 
 
