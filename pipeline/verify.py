@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import EnvelopeDecision
-from clarion.networks import Envelope, Malformed, network
+from clarion.networks import Malformed, Network, network
 from pipeline.lake import Period, filesystem
 
 GONE = "its object is gone"
@@ -47,6 +47,9 @@ _CARRIED = _READ.names[:-1]
 _ROWS = 1_000
 
 
+type _Fact = tuple[bytes | None, bytes | None, Sequence[bytes], int | None, str | None]
+
+
 class Facts(NamedTuple):
     """What envelopes' bytes say, a column each: never anything that depends on when it is looked at.
 
@@ -69,16 +72,11 @@ def verified(files: DataFrame, observed: Period, oversize: str | None = None) ->
     return files.mapInArrow(partial(_verify_files, observed=observed, oversize=oversize), VERIFIED)
 
 
-def facts(networks: Sequence[str], raws: Sequence[bytes | None]) -> Facts:
-    """Of the envelopes that the named networks showed. None among them has the flaw `GONE`."""
-    envelopes = [_decoded(name, raw) for name, raw in zip(networks, raws, strict=True)]
-    return Facts(
-        [envelope and envelope.id for envelope in envelopes],
-        [envelope and envelope.sender for envelope in envelopes],
-        [envelope.keys if envelope else () for envelope in envelopes],
-        [envelope and envelope.expires_at for envelope in envelopes],
-        [_flaw(raw, envelope) for raw, envelope in zip(raws, envelopes, strict=True)],
-    )
+def facts(names: Sequence[str], raws: Sequence[bytes | None]) -> Facts:
+    """Of the envelopes that the networks of these names showed. None among them has the flaw `GONE`."""
+    networks = {name: network(name) for name in set(names)}
+    rows = [_fact(networks[name], raw) for name, raw in zip(names, raws, strict=True)]
+    return Facts(*map(list, zip(*rows, strict=True))) if rows else Facts([], [], [], [], [])
 
 
 def fetched(root: str | None, raws: Iterable[bytes | None], locations: Iterable[str | None]) -> Iterator[bytes | None]:
@@ -90,17 +88,14 @@ def fetched(root: str | None, raws: Iterable[bytes | None], locations: Iterable[
         yield _read(root, location) if root and location and raw is None else raw
 
 
-def _decoded(name: str, raw: bytes | None) -> Envelope | None:
+def _fact(shown_by: Network, raw: bytes | None) -> _Fact:
+    if raw is None:
+        return None, None, (), None, GONE
     try:
-        return None if raw is None else network(name).decode(raw)
+        envelope = shown_by.decode(raw)
     except Malformed:
-        return None
-
-
-def _flaw(raw: bytes | None, envelope: Envelope | None) -> str | None:
-    if envelope is None:
-        return GONE if raw is None else EnvelopeDecision.MALFORMED
-    return network(envelope.network).verify(envelope)
+        return None, None, (), None, EnvelopeDecision.MALFORMED
+    return envelope.id, envelope.sender, envelope.keys, envelope.expires_at, shown_by.verify(envelope)
 
 
 def _verify_files(

@@ -55,6 +55,8 @@ class ApiSettings(Settings):
     networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
     apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches."""
+    push_services: Json[tuple[str, ...]] = ()
+    """Further hosts of browsers' push services, as `DispatchSettings.push_services`."""
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)

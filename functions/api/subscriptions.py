@@ -9,6 +9,7 @@ from uuid import UUID
 from api.problems import Problem, ProblemKind
 from api.worker import ApiRequest
 from clarion import subscriptions
+from clarion.addresses import may_be_pushed_to
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import network
@@ -22,7 +23,7 @@ UUID_BYTES, REVISION_BYTES = 16, 8
 def register(request: ApiRequest, registration: Registration) -> str:
     """The new subscription's id. A token belongs to one subscription; its owner learns which one if it has one already."""
     worker = request.worker
-    _check_app(request, registration)
+    _check_reachable(request, registration)
     now = worker.now()
     made = subscriptions.holder(registration) or _made(request, registration, now)
     if isinstance(made, TokenTaken):
@@ -120,10 +121,13 @@ def _listed(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> List
             return ListedSubscription(row, dict(islice(rules.items(), limit)), more=len(rules) > limit)
 
 
-def _check_app(request: ApiRequest, registration: Registration) -> None:
+def _check_reachable(request: ApiRequest, registration: Registration) -> None:
     app, channel = registration.app, registration.channel
     if app is not None and app not in request.worker.settings.apps[channel]:
         errors = [{"field": "app", "rule": f"must be an app that this deployment reaches by {channel}"}]
+        raise Problem(ProblemKind.INVALID, more={"errors": errors})
+    if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):
+        errors = [{"field": "token", "rule": "must have an endpoint at a push service that this deployment sends to"}]
         raise Problem(ProblemKind.INVALID, more={"errors": errors})
 
 

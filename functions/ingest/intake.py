@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import uuid4
 
 from clarion.decisions import EnvelopeDecision
@@ -39,6 +40,14 @@ LARGE_BYTES = 48 * 1024
 """In base64 it takes 64 KiB, beyond which SQS bills a message more than once."""
 VERIFIED_SHARE = 0.02
 """Of the candidates that nothing else has verified: enough to find a source that forges them within a second of a flood."""
+
+
+class _Showing(NamedTuple):
+    """What envelopes that are shown together have in common: `replay` is what they are a part of, None if they are live."""
+
+    feed: Feed
+    observed_at: int
+    replay: Replay | None
 
 
 class Intake:
@@ -81,12 +90,12 @@ class Intake:
         `replay` is what these envelopes are a part of; None if they are live. `unreadable` counts what was shown beside
         them and isn't even bytes.
         """
-        observed_at = self._clock()
+        showing = _Showing(feed, self._clock(), replay)
         self._counts[Metric.ENVELOPES_RECEIVED] += len(raws) + unreadable
         if unreadable:
             self._count_malformed(feed, unreadable)
         for raw in raws:
-            self._take_one(raw, observed_at, feed, replay)
+            self._take_one(raw, showing)
             await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
             self._forward_genuine(arrival)
@@ -131,18 +140,27 @@ class Intake:
             await turn.give_way()
             await self._outbox.wait_for_space(source)
 
-    def _take_one(self, raw: bytes, observed_at: int, feed: Feed, replay: Replay | None) -> None:
+    def _take_one(self, raw: bytes, showing: _Showing) -> None:
+        feed = showing.feed
         feed.count()
-        if feed.identify and self._skip(of_envelope(feed.identify(raw)), raw, observed_at, feed, replay):
+        fingerprint = of_envelope(feed.identify(raw)) if feed.identify else None
+        if fingerprint is not None and self._seen.refresh(fingerprint):
+            self._skip(fingerprint, raw, showing)
             return
         try:
             envelope = network(feed.network).decode(raw)
         except Malformed:
             self._count_malformed(feed, 1)
             return
-        fingerprint = of_envelope(envelope.id)
-        if not feed.identify and self._skip(fingerprint, raw, observed_at, feed, replay):
-            return
+        if fingerprint is not None:
+            self._take_new(envelope, fingerprint, raw, showing)
+        elif self._seen.refresh(fingerprint := of_envelope(envelope.id)):
+            self._skip(fingerprint, raw, showing)
+        else:
+            self._take_new(envelope, fingerprint, raw, showing)
+
+    def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
+        feed, observed_at, replay = showing
         if replay and replay.record_and_check(fingerprint):
             self._counts[Metric.ENVELOPES_REPLAYED] += 1
         elif feed.screen and (refusal := feed.screen(envelope)):
@@ -223,14 +241,12 @@ class Intake:
         for look in second_looks(outgoing, names[MOST_NAMED:]):
             self._outbox.add(look)
 
-    def _skip(self, fingerprint: Fingerprint, raw: bytes, observed_at: int, feed: Feed, replay: Replay | None) -> bool:
-        """Whether it is known. It is forwarded again if it proves to be younger than its message said."""
-        if not self._seen.refresh(fingerprint):
-            return False
+    def _skip(self, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
+        """It is known. Forward it again if it proves to be younger than its message said."""
+        feed, observed_at, replay = showing
         self._counts[Metric.ENVELOPES_SKIPPED] += 1
         if observation := self._replayed.show_again(fingerprint, replay.since if replay else None, observed_at):
             self._repeat(fingerprint, raw, observation, feed)
-        return True
 
     def _repeat(self, fingerprint: Fingerprint, raw: bytes, observation: Observation, feed: Feed) -> None:
         """Forward it as the same observation, with the time since which it is known now."""

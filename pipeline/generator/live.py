@@ -1,7 +1,6 @@
 """The live system's part, played naively: what was decided for whom, and how the pushes went."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -58,6 +57,11 @@ def deaths(wanted: DataFrame) -> DataFrame:
 
 def notifications(wanted: DataFrame, limit: Limit) -> DataFrame:
     """The wants that were decided on, with `decision` and `order`."""
+
+    # Spark reads the hints of what it calls, which a `partial` has none of.
+    def limited(asked: pd.DataFrame) -> pd.DataFrame:
+        return _limited(asked, limit)
+
     pair = Window.partitionBy("author", "client")
     same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
     counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("place", F.row_number().over(same))
@@ -70,7 +74,7 @@ def notifications(wanted: DataFrame, limit: Limit) -> DataFrame:
     )
     loud = counted.where(F.col("of_pair") > limit.count)
     asked = loud.select("author", "client", "m", "copy", "sub", "observed_at", "decided_at")
-    decided = asked.groupBy("author", "client").applyInPandas(partial(_limited, limit=limit), _DECIDED)
+    decided = asked.groupBy("author", "client").applyInPandas(limited, _DECIDED)
     rest = loud.join(decided, on=["author", "client", "m", "copy", "sub"], how="inner")
     columns = [*wanted.columns, "decision", "order", "counted"]
     return quiet.select(columns).unionByName(rest.select(columns))

@@ -33,7 +33,7 @@ SECRET = "a secret shared with the existing solution, long enough for HS512"
 LOGIN_SECRET = "a secret that only the standalone login knows"
 BUNDLE = "io.pcf.polkadotapp"
 DOMAIN = "push.example.org"
-APPS = {"apns": ["first", "tablet"], "voip": ["first", "tablet"], "fcm": ["first", "robot"]}
+APPS = {"apns": ["first", "tablet"], "voip": ["first", "tablet"], "fcm": ["first", "robot"], "webpush": ["first"]}
 
 
 @dataclass

@@ -1,12 +1,16 @@
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
 from clarion.networks.statements.rules import key_of
+from clarion.providers.credentials import base64url
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32
@@ -63,6 +67,23 @@ def test_a_token_of_firebase_keeps_its_case(client: Any, register: Any) -> None:
     token = "dQ:APA91bH_" + uuid4().hex.upper()
     register(client, platform="fcm", token=token)
     assert client("GET", "/v1/subscriptions").json[0]["token"] == token
+
+
+def test_a_browser_registers_its_subscription_as_json(client: Any, register: Any) -> None:
+    point = ec.generate_private_key(ec.SECP256R1()).public_key()
+    raw = point.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    keys = {"p256dh": base64url(raw).decode(), "auth": base64url(bytes(16)).decode()}
+    address = {"endpoint": f"https://fcm.googleapis.com/fcm/send/{uuid4().hex}", **keys}
+    sid = register(client, platform="webpush", token=json.dumps(address, indent=2))
+    [listed] = client("GET", "/v1/subscriptions").json
+    assert (listed["notificationType"], json.loads(listed["token"])) == ("webpush", address)
+    turned = json.dumps(dict(reversed(address.items())))
+    again = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": turned})
+    assert (again.status, again.json["subscription_id"]) == (409, sid)
+    for wrong in (uuid4().hex * 2, json.dumps(address | {"auth": "secret-of-mine"})):
+        refused = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": wrong})
+        assert (refused.status, refused.json["errors"][0]["field"]) == (422, "token")
+        assert "secret-of-mine" not in refused.text
 
 
 def test_a_token_is_free_again_once_its_subscription_is_removed(client: Any, register: Any) -> None:

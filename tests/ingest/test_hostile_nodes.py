@@ -200,7 +200,7 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback(
     async with running(make_settings(node)) as task:
         await node.subscribed()
         with monkeypatch.context() as broken:
-            broken.setattr("ingest.intake.of_key", fail)
+            broken.setattr("ingest.intake.of_envelope", fail)
             node.show(make_statement(1))
             while not task.counts[Metric.INTERNAL_ERRORS]:
                 await asyncio.sleep(0.01)

@@ -1,5 +1,6 @@
 """What the deployment's limits were, and that all judge by them."""
 
+import json
 import re
 from hashlib import sha256
 from pathlib import Path
@@ -16,11 +17,12 @@ from clarion.networks import STATEMENTS, network
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline import replay
+from pipeline import arguments, replay
+from pipeline.cli import JOBS
 from pipeline.findings import Difference
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, Period, hour_columns
+from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, Period, hour_columns, instant_text
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
 from pipeline.reconcile import Terms, reconcile, with_caps
 from pipeline.schemas import SCHEMAS, EventKind
@@ -70,10 +72,10 @@ def test_a_network_of_which_the_lake_has_no_limits_has_its_own(lake: EventLake) 
 LONG = Limit(3, 60_000, 600_000)
 
 
-@pytest.fixture
-def refused(spark: SparkSession, tmp_path: Path) -> EventLake:
+@pytest.fixture(scope="module")
+def refused(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """Under a limit of three, and ten minutes' cooldown: four at once, and one more after five minutes, refused too."""
-    lake = EventLake(spark, str(tmp_path / "lake"))
+    lake = EventLake(spark, str(tmp_path_factory.mktemp("lake")))
     times = [*range(START, START + 4), START + 300_000]
     words = ["queued"] * 3 + ["rate_limited"] * 2
     statements = [sign(Statement(0xFFFFFFFF << 32 | number, (TOPIC,), b"hi"), KEYS) for number in range(5)]
@@ -92,8 +94,13 @@ def refused(spark: SparkSession, tmp_path: Path) -> EventLake:
         for at, who, one, word in shown if word == "queued"
     ])  # fmt: skip
     write(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
-    write(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, None)])])
     return lake
+
+
+def given(lake: EventLake, limit: Limit | None, condition_digest: bytes | None = None) -> None:
+    """In place of what was given before."""
+    write(lake, EventKind.LIMITS, [loaded(START - DAY_MS, limit)])
+    write(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, condition_digest)])])
 
 
 @pytest.mark.parametrize(
@@ -104,19 +111,22 @@ def refused(spark: SparkSession, tmp_path: Path) -> EventLake:
 def test_a_refusal_is_lawful_by_the_limit_that_the_deployment_has(
     refused: EventLake, limit: Limit | None, wrongly_dropped: int
 ) -> None:
-    write(refused, EventKind.LIMITS, [loaded(START - DAY_MS, limit)])
+    given(refused, limit)
     found = reconcile(refused, PERIOD, NOW, Terms()).differences.persist()
     assert [row["difference"] for row in found.collect()] == [Difference.WRONGLY_DROPPED] * wrongly_dropped
     planned = replay.plan(refused, found, PERIOD, NOW, dry_run=True)
     assert (planned.notifications, planned.expired) == (wrongly_dropped, 0)
 
 
-def test_a_rule_known_by_a_digest_makes_its_notifications_unjudged(refused: EventLake) -> None:
-    """None of the five can be judged, not even the two that no limit bears out."""
-    write(refused, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, b"d" * 32)])])
-    findings = reconcile(refused, PERIOD, NOW, Terms())
-    assert findings.differences.count() == 0
-    assert findings.unjudged.distinct().count() == 5
+def test_what_a_secret_condition_decides_is_counted_and_fails_nothing(
+    refused: EventLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even the two that no limit bears out are differences: nobody knows whether they were wanted."""
+    given(refused, DEFAULT, condition_digest=b"d" * 32)
+    period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
+    asked = arguments.parse(["reconcile", "--strict", "--lake", refused.root, *period])
+    assert JOBS["reconcile"](refused, asked) == 0
+    assert json.loads(capsys.readouterr().out) == {"unjudged": 5}
 
 
 def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:

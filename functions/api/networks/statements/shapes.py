@@ -3,7 +3,6 @@
 A rule is a sender and a topic. Its `notify_type`, if there is one, is the rule's condition, in the same letters.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import UUID
@@ -22,15 +21,13 @@ from pydantic_core import CoreSchema
 
 from api.bodies import Key, RequestBody, at_most
 from api.settings import MOST_RULES
+from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
 from clarion.rulesets import RuleSet
 from clarion.tables import Subscription
 
-APNS_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})")
-"""Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
-FCM_TOKEN = re.compile(r"[0-9a-zA-Z_:.+/=-]{16,1024}")
 APP = "^[A-Za-z0-9._-]{1,64}$"
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
@@ -54,13 +51,17 @@ def _registration_schema(schema: dict[str, Any]) -> None:
     """What a token looks like depends on its kind, and the kind's field has two spellings."""
     fields, title = schema["properties"], schema["title"]
     optional = {name: fields[name] for name in ("app", "environment")}
-    kinds = (([Channel.APNS.value, Channel.VOIP.value], APNS_TOKEN), ([Channel.FCM.value], FCM_TOKEN))
+    kinds = (
+        ([Channel.APNS.value, Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}),
+        ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}),
+        ([Channel.WEBPUSH.value], {"description": "a browser's PushSubscription as JSON text"}),
+    )
     shapes = [
         {
             "type": "object",
             "properties": {
                 name: {"type": "string", "enum": kind},
-                "token": fields["token"] | {"pattern": f"^{token.pattern}$"},
+                "token": fields["token"] | token,
                 **optional,
             },
             "required": [name, "token"],
@@ -93,7 +94,7 @@ class NewSubscription(RequestBody):
     spellings = (("notificationType", "platform"),)
 
     notify_type: Channel = Field(validation_alias=AliasChoices("notificationType", "platform"))
-    token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm")
+    token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
     app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
     environment: Environment | None = Field(
         default=None, description="where Apple made the token: sandbox for builds of developers"
@@ -102,13 +103,9 @@ class NewSubscription(RequestBody):
     @field_validator("token")
     @classmethod
     def _of_its_kind(cls, token: str, info: ValidationInfo) -> str:
-        """Hex becomes lower case without `0x`; a token of Firebase stays as it is."""
+        """Hex becomes lower case without `0x`; a token of Firebase stays as it is; a browser's JSON has one spelling."""
         notify_type = info.data.get("notify_type")
-        pattern = FCM_TOKEN if notify_type is Channel.FCM else APNS_TOKEN
-        found = pattern.fullmatch(token)
-        if notify_type and not found:
-            raise ValueError(f"must be a token of {notify_type}")
-        return found[1].lower() if found and pattern is APNS_TOKEN else token
+        return canonical(notify_type, token) if notify_type else token
 
 
 class NewRule(RequestBody):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Annotated, Self
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from clarion.providers.credentials import base64url
 
@@ -78,9 +78,18 @@ class WebPushAddress(BaseModel):
     p256dh: Annotated[bytes, AfterValidator(_point), BeforeValidator(_base64url_of(P256DH_BYTES))] = Field(repr=False)
     auth: Annotated[bytes, BeforeValidator(_base64url_of(AUTH_BYTES))] = Field(repr=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_browsers_write_it(cls, given: object) -> object:
+        """A browser's own JSON has the keys in an object of their own, and a time of expiry that none sets."""
+        match given:
+            case {"endpoint": endpoint, "keys": {"p256dh": p256dh, "auth": auth}}:
+                return {"endpoint": endpoint, "p256dh": p256dh, "auth": auth}
+        return given
+
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of the JSON object of the three fields, in any order.
+        """Of the JSON object of the three fields, in any order, or as `PushSubscription.toJSON` gives it.
 
         Raise `ValueError`, which names the fields at fault and shows nothing of them.
         """

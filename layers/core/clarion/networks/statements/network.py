@@ -24,12 +24,13 @@ class Statements:
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)
         sender = statement.signer
-        keys = [] if sender is None else [rules.key_of(sender, topic) for topic in dict.fromkeys(statement.topics)]
+        keys = [] if sender is None else rules.keys_of(sender, statement.topics)
         return Envelope(STATEMENTS, statement.hash, keys, sender, statement.expires_at, statement)
 
     def verify(self, envelope: Envelope) -> EnvelopeDecision | None:
         statement = _statement(envelope)
-        if statement.proof is None or statement.proof.kind is not ProofKind.SR25519:
+        proof = statement.proof
+        if proof is None or proof.kind is not ProofKind.SR25519:
             return EnvelopeDecision.UNSUPPORTED_PROOF
         return None if verify(statement) else EnvelopeDecision.BAD_SIGNATURE
 

@@ -1,5 +1,7 @@
 """Rules of the statement store: a key is a sender and a topic, a condition says whether the phone shall ring."""
 
+from collections.abc import Sequence
+
 from clarion.decisions import Wanted
 from clarion.networks import Rule
 
@@ -12,6 +14,12 @@ ALERT, CALL = b"alert", b"voip"
 def key_of(sender: bytes, topic: bytes) -> bytes:
     """65 bytes: the network's number, the sender's public key, the topic."""
     return NUMBER + sender + topic
+
+
+def keys_of(sender: bytes, topics: Sequence[bytes]) -> list[bytes]:
+    """The key of each topic, once, in their order."""
+    begin = NUMBER + sender
+    return [begin + topic for topic in dict.fromkeys(topics)]
 
 
 def split_key(key: bytes) -> tuple[bytes, bytes]:

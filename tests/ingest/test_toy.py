@@ -1,0 +1,169 @@
+"""Ingest knows envelopes, keys and commands of any network: here of one that is nothing like statements."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clarion.messages import CommandMessage, EnvelopeMessage
+from clarion.metrics import Metric
+from clarion.networks import Command
+from clarion.tables import Rule, rule_key
+from ingest.sources import SOURCES
+from ingest.wiring import AwsClients, NoCommandQueueError, wire
+from tests.ingest import toy_source
+from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.toy import TOY, Saying, key_of, say
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
+
+pytestmark = pytest.mark.usefixtures("toy_sources")
+
+type Commands = Callable[[], list[CommandMessage]]
+
+
+@pytest.fixture
+def toy_sources(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOURCES, toy, "tests.ingest.toy_source")
+
+
+@pytest.fixture
+def toy_queue(aws: None, sdk: AwsClients) -> str:
+    return sdk.sqs.create_queue(QueueName="toy-commands")["QueueUrl"]
+
+
+@pytest.fixture
+def commands(toy_queue: str, sdk: AwsClients) -> Commands:
+    def read() -> list[CommandMessage]:
+        found = sdk.sqs.receive_message(QueueUrl=toy_queue, MaxNumberOfMessages=10).get("Messages", [])
+        return [CommandMessage.model_validate_json(one["Body"]) for one in found]
+
+    return read
+
+
+@pytest.fixture
+def toy_settings(make_settings: MakeSettings, toy_queue: str) -> MakeSettings:
+    def make(*nodes: "FakeNode", **others: object) -> object:
+        networks = ("statements", TOY)
+        return make_settings(*nodes, networks=networks, command_queues={TOY: toy_queue}, **others)
+
+    return make  # type: ignore[return-value] # what `make_settings` makes
+
+
+def write_rule(room: str) -> None:
+    Rule("s", rule_key(1, key_of(room)), key=key_of(room)).save()
+
+
+async def test_envelopes_of_two_networks_share_a_queue_and_each_is_forwarded_once(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    rule: None,
+) -> None:
+    write_rule("hall")
+    shown = [Saying(rooms=("attic", "hall"), text="hello", shown_at=at).to_raw() for at in (1, 2)]
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(*shown, say("nobody asks for this", "cellar"))
+        node.show(make_statement(1))
+        await received.holds(2)
+        while task.counts["envelope_unmatched"] < 1:
+            await asyncio.sleep(0.01)
+        assert task.counts[Metric.ENVELOPES_SKIPPED] == 1
+    assert all(isinstance(message, EnvelopeMessage) for message in received.read())
+    assert {message.network: message.raw for message in received.read()} == {
+        "statements": make_statement(1),
+        TOY: shown[0],
+    }
+
+
+async def test_a_rule_written_just_after_its_envelope_counts_in_any_network(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", toy_settings: MakeSettings, rule: None
+) -> None:
+    async with running(toy_settings(node, rule_lag_seconds=5)):
+        await node.subscribed()
+        toy_source.OPENED[-1].show(say("early", "hall"))
+        write_rule("hall")
+        [message] = await received.holds(1)
+    assert message.raw == say("early", "hall")
+
+
+async def test_a_source_that_shows_garbage_alone_is_at_fault(
+    node: "FakeNode", running: "Run", toy_settings: MakeSettings, rule: None
+) -> None:
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(*(b"garbage",) * 101)
+        while not task.counts[Metric.NODE_FAULTS]:
+            await asyncio.sleep(0.01)
+        assert task.counts["envelope_malformed"] == 101
+
+
+async def test_a_command_goes_to_the_queue_of_its_network(
+    node: "FakeNode", running: "Run", received: "ReceivedQueue", toy_settings: MakeSettings, commands: Commands
+) -> None:
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(Command(TOY, b"\xff end"), Command(TOY, b"another"))
+        found: list[CommandMessage] = []
+        while len(found) < 2:
+            found += await asyncio.to_thread(commands)
+        while task.status()["held"]:
+            await asyncio.sleep(0.01)
+    assert {(one.network, one.content) for one in found} == {(TOY, b"\xff end"), (TOY, b"another")}
+    assert received.read() == []
+
+
+async def test_sigterm_waits_for_commands_to_be_taken(
+    node: "FakeNode", running: "Run", toy_settings: MakeSettings, commands: Commands
+) -> None:
+    async with running(toy_settings(node)) as task:
+        while not task.status()["leading"]:
+            await asyncio.sleep(0.01)
+        toy_source.OPENED[-1].show(*(Command(TOY, bytes([number])) for number in range(5)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert len(commands()) == 5
+
+
+async def test_a_source_without_replays_is_waited_for_by_nobody(
+    node: "FakeNode",
+    running: "Run",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    rule: None,
+) -> None:
+    node.standing = [make_statement(number) for number in range(10)]
+    settings = toy_settings(node, watch_seconds=0.05, renew_seconds=0.1, forget_seconds=0.01)
+    async with running(settings) as task:
+        while task.status()["seen"] != 10:
+            await asyncio.sleep(0.01)
+        del node.standing[5:]
+        while task.status()["seen"] != 5:
+            await asyncio.sleep(0.01)
+
+
+def test_a_network_with_commands_but_without_their_queue_stops_the_start(
+    node: "FakeNode", make_settings: MakeSettings, clients: AwsClients
+) -> None:
+    with pytest.raises(NoCommandQueueError, match=TOY):
+        wire(make_settings(node, networks=(TOY,)), clients)
+
+
+def test_only_the_sources_of_enabled_networks_are_imported() -> None:
+    program = """if True:
+        import sys
+        import ingest.wiring
+        assert not [name for name in sys.modules if name.startswith(("ingest.sources.statements", "clarion.networks.s"))]
+        from ingest.sources import following
+        following("statements")
+        assert "ingest.sources.statements.source" in sys.modules
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
