@@ -21,6 +21,7 @@ class ApiFunction(ComponentFunction):
             **foundation.settings,
             **api.allowance.as_settings(),
             **_login(foundation),
+            **_addresses(foundation.environment.providers, direct=False),
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(_apps(foundation)),
@@ -88,7 +89,7 @@ def _direct_push(foundation: Foundation) -> dict[str, str]:
     environment = foundation.environment
     first = environment.apps[0]
     settings = {
-        **_addresses(environment.providers),
+        **_addresses(environment.providers, direct=True),
         **_direct_push_bounds(environment.api),
         **given(bundle_id=first.bundle_id),
         "alert_title": first.alert_title,
@@ -104,10 +105,10 @@ def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
     return {provider: secrets.providers[provider][first] for provider, row in PROVIDERS.items() if row.direct}
 
 
-def _addresses(stubs: Stubs) -> dict[str, str]:
-    """Without those of providers that direct pushes don't go to."""
+def _addresses(stubs: Stubs, *, direct: bool) -> dict[str, str]:
+    """Of the providers that direct pushes go to; or of the others, at which clients may have addresses."""
     others = {name for row in PROVIDERS.values() if not row.direct for name in row.addresses}
-    return {name: value for name, value in stubs.as_settings().items() if name not in others}
+    return {name: value for name, value in stubs.as_settings().items() if (name not in others) == direct}
 
 
 def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:

@@ -49,7 +49,7 @@ class Matching(Config):
     fan_out_page: PositiveInt | None = None
 
 
-class Following(Config):
+class FollowingConfig(Config):
     """How ingest follows its nodes, as `IngestSettings` has it.
 
     Two tasks share the five readings a second that a shard of the rules' stream allows.
@@ -80,7 +80,7 @@ class Ingest(Config):
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
-    following: Following = Following()
+    following: FollowingConfig = FollowingConfig()
 
     @model_validator(mode="after")
     def _nodes_ask_for_no_key(self) -> "Ingest":

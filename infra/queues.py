@@ -20,7 +20,7 @@ KEPT = Duration.days(14)
 
 
 @dataclass(frozen=True)
-class Pair:
+class QueuePair:
     """A queue and where the messages go that could not be handled; `held` is where they wait for an app to be fixed."""
 
     queue: sqs.Queue
@@ -66,13 +66,13 @@ class Queues(Construct):
         return {name: pair.queue.queue_url for name, pair in self.commands.items()}
 
     @property
-    def _named_commands(self) -> dict[str, Pair]:
+    def _named_commands(self) -> dict[str, QueuePair]:
         return {commands_queue(name): pair for name, pair in self.commands.items()}
 
-    def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> Pair:
+    def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> QueuePair:
         dead = self._queue(f"{name}-dead")
         queue = self._consumed(name, consumer, dead, delay)
-        return Pair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
+        return QueuePair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
 
     def _consumed(self, name: str, consumer: Consumer, dead: sqs.Queue, delay: Duration | None = None) -> sqs.Queue:
         return self._queue(

@@ -10,7 +10,7 @@ from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
 from infra.lake import LARGE
 from infra.permissions import allow, allow_index, allow_key
-from infra.queues import Pair
+from infra.queues import QueuePair
 from infra.secrets import ProviderSecrets
 from infra.tables import BY_KEY
 
@@ -94,7 +94,7 @@ class DispatchFunction(ComponentFunction):
         self._allow_writing(pair)
         self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
 
-    def _allow_writing(self, pair: Pair) -> None:
+    def _allow_writing(self, pair: QueuePair) -> None:
         """Where a push may end, and what a dead token ends: all of its holders' subscriptions."""
         tables, queues = self.foundation.tables, self.foundation.queues
         commands = (each.queue for each in queues.commands.values())

@@ -333,7 +333,7 @@ class Worker:
             cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
             clock=clock,
-            max_receives=PROD.apns.receives,
+            max_receives=PROD.dispatch.receives,
             transactions=1,  # moto loses its head when there are several
         )
 

@@ -471,7 +471,7 @@ def test_what_waits_for_a_wrong_key_is_never_in_flight_and_is_a_dead_letter_afte
     work_until_empty(worker, queue, clock)
 
     assert len(queue.dead) == 3
-    assert len(queue.delays) == 3 * (PROD.apns.receives - 1)
+    assert len(queue.delays) == 3 * (PROD.dispatch.receives - 1)
     assert max(queue.delays) <= LONGEST_DELAY
     assert 16 * 3600 < clock() - NOW < 30 * 3600
 

@@ -13,7 +13,7 @@ from dispatch.attempts import CAP_SECONDS, MAX_TOKEN_FAULTS, delay, hold
 from infra.environments import PROD
 
 DOCS = Path(__file__).parents[2] / "docs"
-ATTEMPTS = PROD.fcm.receives
+ATTEMPTS = PROD.dispatch.receives
 RUNS = 200
 
 

@@ -14,7 +14,7 @@ from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.environments import PROD
-from infra.options import Allowance, Config, Following, Matching, stub_names
+from infra.options import Allowance, Config, FollowingConfig, Matching, stub_names
 from ingest.settings import IngestSettings
 from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
@@ -31,7 +31,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
 OPTIONS: Mapping[type[Config], type[BaseModel]] = {
     Allowance: ApiSettings,
     Matching: MatchSettings,
-    Following: IngestSettings,
+    FollowingConfig: IngestSettings,
 }
 """The configuration that is handed on to a component as it is."""
 
@@ -78,7 +78,7 @@ FOLLOWING = {
     "seen_limit": 1_000_000,
     "outbox_bytes": 1_000_000,
     "second_look_bytes": 2_000_000,
-    **{name: 7.5 for name in Following.model_fields if name.endswith("_seconds")},
+    **{name: 7.5 for name in FollowingConfig.model_fields if name.endswith("_seconds")},
 }
 INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
 STUBS = {
@@ -105,7 +105,7 @@ EVERYTHING: dict[str, Any] = {
         "issuers": [JWKS],
     },
 }
-FIXED = IngestSettings.model_fields.keys() - Following.model_fields.keys()
+FIXED = IngestSettings.model_fields.keys() - FollowingConfig.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
     **{channel: {"command_queues"} for channel in CHANNELS},
     "voip": {"held_url", "command_queues"},
@@ -179,9 +179,9 @@ def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) ->
     [
         (Matching, {"limits": {"statements": {"count": 0, "window_seconds": 1, "cooldown_seconds": 0}}}),
         (Matching, {"subscription_cap": 0}),
-        (Following, {"stream_poll_seconds": 0.1}),
-        (Following, {"first_replay": "forget"}),
-        (Following, {"lease_seconds": 0}),
+        (FollowingConfig, {"stream_poll_seconds": 0.1}),
+        (FollowingConfig, {"first_replay": "forget"}),
+        (FollowingConfig, {"lease_seconds": 0}),
     ],
 )
 def test_what_a_component_could_not_work_with_stops_synthesis(option: type[Config], value: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ def test_what_a_client_may_do_is_configured(template_with: Callable[..., Templat
     [
         ("api", Allowance.model_fields),
         ("match", Matching.model_fields),
-        ("ingest", Following.model_fields),
+        ("ingest", FollowingConfig.model_fields),
         ("apns", stub_names()),
     ],
 )

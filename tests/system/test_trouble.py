@@ -13,7 +13,7 @@ import pytest
 
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
-from infra.alarms import watches
+from infra.alarms import alarm_specs
 from infra.environments import EMULATOR
 from local.apns_trouble import troubled_token
 from local.device import Device, topic_of
@@ -87,7 +87,7 @@ class Alarm:
     """One that the stack defines, put up in the emulator, with somebody who hears it."""
 
     def __init__(self, system: System, name: str) -> None:
-        (self._watch,) = (watch for watch in watches(EMULATOR, system.deployment.outputs.api_id) if watch.name == name)
+        (self._watch,) = (spec for spec in alarm_specs(EMULATOR, system.deployment.outputs.api_id) if spec.name == name)
         config = self._watch.metric.to_metric_config().metric_stat
         assert config
         self.dimensions = {each.name: str(each.value) for each in config.dimensions or []}
@@ -211,7 +211,7 @@ async def test_a_broken_release_rings_and_what_it_gave_up_is_pushed_after_the_ro
     async with without(system, "match", "CLARION_EVENTS_STREAM"), Queue(system, "envelopes").hurried(receives=3):
         await system.store.inject(raw)
         await Queue(system, "statements-dead").until_visible()
-        for _ in range(EMULATOR.limits.function_errors):
+        for _ in range(EMULATOR.thresholds.function_errors):
             await fail(system, "match")
         assert await asyncio.to_thread(alarm.heard) == "clarion-local-function-failing-match: ALARM"
     await redrive(system, "envelopes")

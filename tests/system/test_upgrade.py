@@ -35,7 +35,7 @@ VISIBILITY_S = 20
 LAKE_S = 10.0
 """As long as the lake may lag behind, when it is asked for what got lost."""
 CHAT = topic_of("a chat that outlasts a version")
-IN_HAND = sum(room.concurrency * room.batch for room in (EMULATOR.match, EMULATOR.apns))
+IN_HAND = sum(room.concurrency * room.batch for room in (EMULATOR.match, EMULATOR.dispatch))
 """So many messages match and a channel's dispatch can be at when the deployment ends them: no more come again."""
 
 
