@@ -119,7 +119,7 @@ class Delivery:
     def drop(self, delivered_through: int, kept_ms: int) -> None:
         """What the leader has passed on is kept for a while, as long as there is space: a full one stops the reading."""
         for outgoing in _drop(self.envelopes, delivered_through, kept_ms):
-            if self._listener:
+            if self._listener is not None:
                 self._listener.dropped(outgoing)
         for outbox in self.commands.values():
             for _ in _drop(outbox, delivered_through, kept_ms):
@@ -157,11 +157,11 @@ class Delivery:
         elif not outgoing.repeat_id:
             self._counts[Metric.ENVELOPES_FORWARDED] += 1
             self.unrecorded.add(outgoing)
-        if self._listener:
+        if self._listener is not None:
             self._listener.sent(outgoing)
 
     def _recorded(self, outgoing: Outgoing) -> None:
-        if self._listener:
+        if self._listener is not None:
             self._listener.recorded(outgoing)
 
 
