@@ -11,7 +11,7 @@ from pynamodb.connection import Connection
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import EnvelopeMessage, MatchMessage, PushMessage
+from clarion.messages import EnvelopeMessage, MatchMessage, PushMessage, SecondLookMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
@@ -86,7 +86,12 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: AwsClients, lak
 
 
 def named(message: MatchMessage) -> tuple[str, ...]:
-    return message.changed if isinstance(message, EnvelopeMessage) else ()
+    match message:
+        case EnvelopeMessage():
+            return message.changed
+        case SecondLookMessage():
+            return message.subscription_ids
+    return ()
 
 
 def subscribe(sender: Sender, topic: bytes) -> Subscription:
