@@ -14,7 +14,7 @@ from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
 from ingest.clock import now_ms
 from ingest.counts import Counts, report, report_forever
-from ingest.delivery.delivery import Delivery
+from ingest.delivery.deliveries import Deliveries
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
 from ingest.health import serve_health
@@ -52,7 +52,7 @@ class Task:
     second_looks: SecondLooks
     record: Record
     intake: Intake
-    delivery: Delivery
+    delivery: Deliveries
     leadership: Leadership
     progress: DeliveryProgress
     sources: FollowedSources

@@ -20,8 +20,8 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
 from ingest.sources.statements.node import Node
-from ingest.sources.statements.session import Timeouts
-from ingest.sources.statements.source import FOLLOWING
+from ingest.sources.statements.session import NodeTimeouts
+from ingest.sources.statements.source import SOURCE_SPEC
 from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Followed:
             rule_lag_ms=0,
         )
         downstream = Downstream(
-            feed=Feed(1, STATEMENTS, FOLLOWING),
+            feed=Feed(1, STATEMENTS, SOURCE_SPEC),
             progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
             counts=counts,
             intake=intake,
@@ -77,7 +77,7 @@ class Followed:
             live_through=0,
             is_crowded=lambda: False,
         )
-        self.node = Node(url=shown_by.url, downstream=downstream, timeouts=Timeouts())
+        self.node = Node(url=shown_by.url, downstream=downstream, timeouts=NodeTimeouts())
 
     def believed(self) -> bool:
         return not self.node.replays.owed

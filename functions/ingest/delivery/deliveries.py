@@ -6,10 +6,9 @@ from typing import Protocol
 
 from clarion.metrics import Metric
 from ingest.counts import Counts
-from ingest.delivery.lake import LakeStream
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox, send_forever
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
-from ingest.delivery.queue import CommandQueues, EnvelopeQueue
 
 QUEUE_IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
@@ -35,7 +34,7 @@ class Listener(Protocol):
         """The leader has passed it on."""
 
 
-class Delivery:
+class Deliveries:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
     Those to queues are open while the task leads. `len` and `oldest` are of all that is here.
