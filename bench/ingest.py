@@ -28,7 +28,7 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
 from ingest.sources.statements.protocol import Shown, read
-from ingest.sources.statements.source import FOLLOWING
+from ingest.sources.statements.source import SOURCE_SPEC
 
 RULES = int(os.environ.get("RULES", "10_000_000"))
 SEEN = int(os.environ.get("SEEN", "4_000_000"))
@@ -101,7 +101,7 @@ def measure_intake(candidates: CandidateFilter) -> str:
         counts=Counter(),
         rule_lag_ms=0,
     )
-    feed = Feed(1, STATEMENTS, FOLLOWING)
+    feed = Feed(1, STATEMENTS, SOURCE_SPEC)
 
     async def take_all(frames: Sequence[bytes]) -> None:
         for each in frames:

@@ -29,8 +29,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
-from clarion.messages import EnvelopeMessage
+from clarion.messages import ObservedMessage
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
@@ -81,8 +82,9 @@ class Aws:
         return self._session.client("dynamodb", endpoint_url=self._endpoint)
 
     def write_rule(self, sender: bytes, topic: bytes) -> None:
-        item: dict[str, Any] = {"subscription_id": {"S": "soak"}, "rule_key": {"B": rule_key(1, sender, topic)}}
-        self.dynamodb().put_item(TableName="soak-rules", Item=item | {"sender_topic": {"B": sender + topic}})
+        key = key_of(sender, topic)
+        item: dict[str, Any] = {"subscription_id": {"S": "soak"}, "rule_key": {"B": rule_key(1, key)}}
+        self.dynamodb().put_item(TableName="soak-rules", Item=item | {"key": {"B": key}})
 
     def _make_tables(self, dynamodb: "DynamoDBClient") -> None:
         dynamodb.create_table(
@@ -147,7 +149,7 @@ class IngestTask:
         with self._log.open("ab") as log:
             command = (sys.executable, "-m", "ingest")
             self.url = f"{self._outlets.queue_url}/{uuid4()}"
-            environment = self._environment | {"CLARION_STATEMENTS_QUEUE_URL": self.url}
+            environment = self._environment | {"CLARION_ENVELOPES_QUEUE_URL": self.url}
             self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
 
     @property
@@ -311,9 +313,9 @@ async def leader_killed(aws: Aws, folder: Path) -> str:
         codes = [await task.end(signal.SIGTERM) for task in tasks]
     lost = sum(make_statement(number) not in queue.received for number in range(sent))
     strange = len(queue.received) - (sent - lost)
-    untold = len(queue.received.keys() - outlets.stream.told)
+    untold = len(queue.received.keys() - outlets.stream.recorded)
     duplicates = len(queue.messages) - len(queue.received)
-    twice = handled_twice([message for message in queue.messages if queue.received[message.statement or b""] > 1])
+    twice = handled_twice([message for message in queue.messages if queue.received[message.raw or b""] > 1])
     take_over = max(troubles.take_overs, default=0.0)
     latencies = sorted(queue.latencies)
     figures = (
@@ -330,7 +332,7 @@ async def leader_killed(aws: Aws, folder: Path) -> str:
     return figures
 
 
-def handled_twice(messages: Sequence[EnvelopeMessage]) -> int:
+def handled_twice(messages: Sequence[ObservedMessage]) -> int:
     """How often match would push what it has pushed, for a subscription that wants all: by what gets through its claim.
 
     What came only once need not be among `messages`.
@@ -351,18 +353,16 @@ def handled_twice(messages: Sequence[EnvelopeMessage]) -> int:
         )
         claims = Claims(dynamodb)
         passed = sum(claims.take(claim(message)) is not Claim.TAKEN for message in messages)
-    return passed - len({message.statement for message in messages})
+    return passed - len({message.raw for message in messages})
 
 
-def claim(message: EnvelopeMessage) -> PushRecord:
-    statement = decode(message.statement or b"")
+def claim(message: ObservedMessage) -> PushRecord:
+    statement = decode(message.raw or b"")
     now = time.time_ns() // 1_000_000
     return PushRecord(
         "soak",
         statement.hash,
         receipt=str(message.receipt),
-        sender_pubkey=statement.signer,
-        topic=statement.topics[0],
         claimed_at=now,
         ttl=lasts_until(statement.expires_at, now // 1000),
     )

@@ -14,7 +14,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 from clarion.events import EnvelopeObserved
-from clarion.messages import EnvelopeMessage
+from clarion.messages import MatchMessage, read_match_message
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -63,7 +63,7 @@ class Queue:
     """SQS's SendMessageBatch. Senders are told apart by the URL that they know their queue by."""
 
     def __init__(self) -> None:
-        self.messages: list[EnvelopeMessage] = []
+        self.messages: list[MatchMessage] = []
         """In the order in which they came, repeated ones too."""
         self.received: Counter[bytes] = Counter()
         self.latencies: list[int] = []
@@ -91,15 +91,15 @@ class Queue:
             return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
         taken, failed = entries[:count], entries[count:]
         for entry in taken:
-            self._keep(request["QueueUrl"], EnvelopeMessage.model_validate_json(entry["MessageBody"]))
+            self._keep(request["QueueUrl"], read_match_message(entry["MessageBody"]))
         answer = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": _md5(entry)} for entry in taken]
         return "200 OK", {
             "Successful": answer,
             "Failed": [{"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in failed],
         }
 
-    def _keep(self, sender: str, message: EnvelopeMessage) -> None:
-        statement = message.statement or b""
+    def _keep(self, sender: str, message: MatchMessage) -> None:
+        statement = message.raw or b""
         self.messages.append(message)
         self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
         if not self.received[statement]:
@@ -114,7 +114,7 @@ class Stream:
     """Firehose's PutRecordBatch."""
 
     def __init__(self) -> None:
-        self.told: set[bytes] = set()
+        self.recorded: set[bytes] = set()
         """The statements of all lines that were taken."""
         self._moods = _Moods()
 
@@ -129,7 +129,7 @@ class Stream:
         if count is None:
             return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
         for line in b"".join(records[:count]).splitlines():
-            self.told.add(EnvelopeObserved.model_validate_json(line).statement or b"")
+            self.recorded.add(EnvelopeObserved.model_validate_json(line).raw or b"")
         refused = {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down."}
         return "200 OK", {
             "FailedPutCount": len(records) - count,

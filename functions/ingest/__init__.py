@@ -1,1 +1,1 @@
-"""Statement store to statements queue: an ECS task that streams, tells replay from live, and forwards."""
+"""From the networks' sources to the queue of envelopes: an ECS task that follows them, and forwards what a rule may want."""

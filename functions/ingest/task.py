@@ -14,7 +14,7 @@ from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
 from ingest.clock import now_ms
 from ingest.counts import Counts, report, report_forever
-from ingest.delivery.delivery import Delivery
+from ingest.delivery.deliveries import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Deliveries
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
 from ingest.health import serve_health
@@ -31,7 +31,7 @@ from ingest.sources import FollowedSources
 
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
-THREADS = 18
+THREADS = QUEUE_IN_FLIGHT + LAKE_IN_FLIGHT + 8
 """For what blocks on AWS: the batches in flight, the readers of the rules, and what is saved."""
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Task:
     second_looks: SecondLooks
     record: Record
     intake: Intake
-    delivery: Delivery
+    delivery: Deliveries
     leadership: Leadership
     progress: DeliveryProgress
     sources: FollowedSources

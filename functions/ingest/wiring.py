@@ -20,10 +20,9 @@ from clarion.metrics import metrics_of
 from clarion.networks import network
 from clarion.tables import Rule, bind, table_name
 from ingest.counts import SERVICE, Counts
-from ingest.delivery.delivery import QUEUE_IN_FLIGHT, Delivery
-from ingest.delivery.lake import LakeStream
+from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outgoing import Outgoing
-from ingest.delivery.queue import CommandQueues, EnvelopeQueue
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed, StreamsClient
@@ -36,7 +35,7 @@ from ingest.memory.record import Archive, Record
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.settings import IngestSettings
-from ingest.sources import FollowedSources, Following, following
+from ingest.sources import FollowedSources, SourceSpec, source_spec
 from ingest.sources.feed import Feed
 from ingest.task import THREADS, Task
 
@@ -91,11 +90,11 @@ class _Wiring:
     def __init__(self, settings: IngestSettings, clients: AwsClients) -> None:
         self._settings = settings
         self._clients = clients
-        self._followings = {name: following(name) for name in settings.networks}
+        self._specs = {name: source_spec(name) for name in settings.networks}
         self._counts: Counts = Counter()
         self._sources = FollowedSources()
         self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
-        self._feeds = _feeds(settings, self._followings)
+        self._feeds = _feeds(settings, self._specs)
         count = len(self._feeds)
         self._candidates = CandidateFilter()
         self._seen = SeenEnvelopes(settings.seen_limit, count)
@@ -140,9 +139,9 @@ class _Wiring:
             open_sources=self._open_sources,
         )
 
-    def _make_delivery(self, sources: int) -> Delivery:
+    def _make_delivery(self, sources: int) -> Deliveries:
         settings, clients = self._settings, self._clients
-        return Delivery(
+        return Deliveries(
             queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
             lake=LakeStream(EventStream(clients.firehose, settings.events_stream)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
@@ -181,7 +180,7 @@ class _Wiring:
         self._sources.open(
             [
                 one.open(self._settings, [downstream for downstream in downstreams if downstream.feed.network == name])
-                for name, one in self._followings.items()
+                for name, one in self._specs.items()
             ]
         )
 
@@ -200,9 +199,9 @@ class _Wiring:
         )
 
 
-def _feeds(settings: IngestSettings, followings: dict[str, Following]) -> list[Feed]:
+def _feeds(settings: IngestSettings, specs: dict[str, SourceSpec]) -> list[Feed]:
     """One for each source, numbered over all networks."""
-    each = [(name, one) for name, one in followings.items() for _ in range(one.count(settings))]
+    each = [(name, one) for name, one in specs.items() for _ in range(one.count(settings))]
     return [Feed(number, name, one) for number, (name, one) in enumerate(each, 1)]
 
 

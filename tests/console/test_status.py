@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clarion.metrics import NAMESPACE, dimensions
 from clarion.tables import Lease
 from console.status import LEASE, look
-from ingest.leadership import LEASE as HELD_BY_INGEST
+from ingest.lease.leadership import LEASE as HELD_BY_INGEST
 from tests.console.account import Account, Clarion
 
 if TYPE_CHECKING:

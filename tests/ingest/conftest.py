@@ -26,8 +26,8 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.tables import Lease, Rule, rule_key
 from ingest.counts import Counts
+from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import Outgoing
-from ingest.delivery.queue import EnvelopeQueue
 from ingest.filter.rule_feed import StreamsClient
 from ingest.settings import IngestSettings
 from ingest.task import Task

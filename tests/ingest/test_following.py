@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from clarion.messages import SecondLookMessage
 from clarion.networks.statements.codec import MAX_SIZE
 from ingest.wiring import AwsClients
-from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -189,3 +190,23 @@ def test_a_missing_setting_stops_the_start_and_is_named() -> None:
     )
     assert started.returncode == 1
     assert "envelopes_queue_url" in started.stderr
+
+
+async def test_a_rule_written_after_its_statement_was_sent_gets_it_a_second_look_before_it_is_handled(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
+) -> None:
+    async with running(make_settings(node, rule_lag_seconds=1.0)) as task:
+        await node.subscribed()
+        node.show(make_statement(1))
+        [first] = await received.holds(1)
+        write_rule(generation=2)
+        [_, look] = await received.holds(2)
+        while task.status()["forwarded_lately"]:
+            await asyncio.sleep(0.01)
+    assert isinstance(look, SecondLookMessage)
+    assert (look.receipt, look.raw, look.subscription_ids) == (first.receipt, first.raw, ("s",))

@@ -20,7 +20,7 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
-from ingest.sources.statements.source import FOLLOWING
+from ingest.sources.statements.source import SOURCE_SPEC
 from tests.ingest.conftest import SENDER, MakeStatement
 
 TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
@@ -37,7 +37,7 @@ class IntakeScene:
     ) -> None:
         self.now = NOW
         self.random = 1.0
-        self.honest, self.hostile = Feed(1, STATEMENTS, FOLLOWING), Feed(2, STATEMENTS, FOLLOWING)
+        self.honest, self.hostile = Feed(1, STATEMENTS, SOURCE_SPEC), Feed(2, STATEMENTS, SOURCE_SPEC)
         self.handled: list[int] = []
         self.seen = SeenEnvelopes(seen_limit, sources=2)
         self.candidates = CandidateFilter()

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from clarion.events import RECORD_BYTES, EnvelopeObserved, EventStream
 from clarion.networks.statements.codec import MAX_SIZE
-from ingest.delivery.delivery import LAKE_SHARE
-from ingest.delivery.lake import LakeStream
+from ingest.delivery.deliveries import LAKE_SHARE
+from ingest.delivery.destinations import LakeStream
 from ingest.delivery.outgoing import MOST_BYTES
 from ingest.wiring import AwsClients, wire
 from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing

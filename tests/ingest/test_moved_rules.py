@@ -11,16 +11,17 @@ from pynamodb.connection import Connection
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.messages import EnvelopeMessage, PushMessage
+from clarion.messages import EnvelopeMessage, MatchMessage, PushMessage, SecondLookMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
 from clarion.rulesets import RuleSets
 from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
-from match.room import Clients as MatchClients
-from match.room import Room
+from ingest.wiring import AwsClients
 from match.settings import MatchSettings
+from match.worker import MatchClients, Worker
 from tests.ingest.conftest import MakeSettings
-from tests.match.scene import InTurn, Queues, Sender
+from tests.match.scene import NOT_SHOWN_YET, InTurn, Queues, Sender
 from tests.match.scene import received as as_received
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ ONE, OTHER = b"\x01" * 32, b"\x02" * 32
 
 
 @pytest.fixture
-def tables(aws: None, sdk: Clients) -> Iterator[Connection]:
+def tables(aws: None, sdk: AwsClients) -> Iterator[Connection]:
     """All of them, and the stream of the rules."""
     connection = bind("test-")
     for model in MODELS:
@@ -44,12 +45,12 @@ def tables(aws: None, sdk: Clients) -> Iterator[Connection]:
 
 @dataclass
 class Matching:
-    room: Room
+    worker: Worker
     clients: MatchClients
     queues: Queues
 
-    def take(self, message: EnvelopeMessage) -> None:
-        assert self.room.take([as_received("0", message.to_json())]) == []
+    def take(self, message: MatchMessage) -> None:
+        assert self.worker.handle([as_received("0", message.to_json())]) == []
 
     def before_second_query(self, change: Callable[[], None]) -> None:
         queries = 0
@@ -62,13 +63,13 @@ class Matching:
 
         self.clients.dynamodb.meta.events.register_first("before-call.dynamodb.Query", count)
 
-    def told(self) -> list[str]:
+    def pushed_to(self) -> list[str]:
         pushes = [PushMessage.model_validate_json(body) for body in self.queues.drain(Channel.APNS)]
         return sorted(str(push.subscription_id) for push in pushes)
 
 
 @pytest.fixture
-def matching(tables: Connection, received: "ReceivedQueue", sdk: Clients, lake: "ReadLake") -> Matching:
+def matching(tables: Connection, received: "ReceivedQueue", sdk: AwsClients, lake: "ReadLake") -> Matching:
     urls = {f"{name}_queue_url": sdk.sqs.create_queue(QueueName=name)["QueueUrl"] for name in Channel}
     settings = MatchSettings.model_validate(
         {
@@ -81,7 +82,16 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: Clients, lake: 
     )
     made = MatchClients.make("test-")
     clients = MatchClients(made.dynamodb, made.sqs, made.firehose, made.s3, InTurn())
-    return Matching(Room.open(settings, clients), clients, Queues.of(settings))
+    return Matching(Worker.open(settings, clients), clients, Queues.of(settings))
+
+
+def named(message: MatchMessage) -> tuple[str, ...]:
+    match message:
+        case EnvelopeMessage():
+            return message.changed
+        case SecondLookMessage():
+            return message.subscription_ids
+    return ()
 
 
 def subscribe(sender: Sender, topic: bytes) -> Subscription:
@@ -89,7 +99,8 @@ def subscribe(sender: Sender, topic: bytes) -> Subscription:
     subscription = Subscription(
         str(uuid4()),
         client_id=uuid4().bytes * 2,
-        notify_type=Channel.APNS.value,
+        network=STATEMENTS,
+        channel=Channel.APNS.value,
         token="a-token",
         status=SubscriptionStatus.ACTIVE.value,
         generation=1,
@@ -98,7 +109,8 @@ def subscribe(sender: Sender, topic: bytes) -> Subscription:
         updated_at=now,
     )
     subscription.save()
-    Rule(subscription.subscription_id, rule_key(1, key_of(sender.key, topic)), sender_topic=sender.key + topic).save()
+    key = key_of(sender.key, topic)
+    Rule(subscription.subscription_id, rule_key(1, key), key=key).save()
     return subscription
 
 
@@ -116,7 +128,7 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
 
     def put() -> None:
         rules = RuleSets(tables, limit=10, request_cleanup=lambda *_: None)
-        rules.replace(moving.subscription_id, moving.client_id, {sender.key + OTHER: None}, now=1)
+        rules.replace(moving.subscription_id, moving.client_id, {key_of(sender.key, OTHER): b""}, now=1)
 
     async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()
@@ -124,10 +136,10 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
         [first] = await received.holds(1)
         matching.before_second_query(put)
         matching.take(first)
-        assert matching.told() == [steady.subscription_id]
+        assert matching.pushed_to() == [steady.subscription_id]
         [_, second] = await received.holds(2)
         matching.take(second)
-        assert matching.told() == [moving.subscription_id]
+        assert matching.pushed_to() == [moving.subscription_id]
         matching.take(first)
         matching.take(second)
         await asyncio.sleep(0.6)
@@ -147,12 +159,10 @@ async def test_a_fresh_rule_that_the_index_does_not_show_yet_counts_where_others
     async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()
         fresh = subscribe(sender, ONE)
-        Rule(fresh.subscription_id, rule_key(1, key_of(sender.key, ONE))).update(
-            actions=[Rule.sender_topic.set(bytes(64))]
-        )
+        Rule(fresh.subscription_id, rule_key(1, key_of(sender.key, ONE))).update(actions=[Rule.key.set(NOT_SHOWN_YET)])
         node.show(encode(sender.states(ONE)))
-        while not any(fresh.subscription_id in message.changed for message in received.read()):
+        while not any(fresh.subscription_id in named(message) for message in received.read()):
             await asyncio.sleep(0.01)
     for message in received.messages:
         matching.take(message)
-    assert matching.told() == sorted([steady.subscription_id, fresh.subscription_id])
+    assert matching.pushed_to() == sorted([steady.subscription_id, fresh.subscription_id])

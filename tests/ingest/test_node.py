@@ -19,9 +19,9 @@ from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
-from ingest.sources.statements.node import Node
-from ingest.sources.statements.session import Timeouts
-from ingest.sources.statements.source import FOLLOWING
+from ingest.sources.statements.node import Node, State
+from ingest.sources.statements.session import NodeTimeouts
+from ingest.sources.statements.source import SOURCE_SPEC
 from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Followed:
             rule_lag_ms=0,
         )
         downstream = Downstream(
-            feed=Feed(1, STATEMENTS, FOLLOWING),
+            feed=Feed(1, STATEMENTS, SOURCE_SPEC),
             progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
             counts=counts,
             intake=intake,
@@ -77,7 +77,7 @@ class Followed:
             live_through=0,
             is_crowded=lambda: False,
         )
-        self.node = Node(url=shown_by.url, downstream=downstream, timeouts=Timeouts())
+        self.node = Node(url=shown_by.url, downstream=downstream, timeouts=NodeTimeouts())
 
     def believed(self) -> bool:
         return not self.node.replays.owed
@@ -137,3 +137,22 @@ async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_los
             await followed.replayed()
             assert not followed.believed()
         following.cancel()
+
+
+async def test_a_node_is_away_until_it_is_subscribed_then_replays_and_is_live(
+    node: "FakeNode", counts: Counts, make_statement: MakeStatement, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.standing = [make_statement(number) for number in range(100)]
+    node.batch = 1
+    followed = Followed(node, counts, caplog)
+    states = [followed.node.state]
+    async with asyncio.timeout(20):
+        following = asyncio.create_task(followed.node.follow())
+        while len(states) < 5:
+            if followed.node.state is not states[-1]:
+                states.append(followed.node.state)
+                if states[-1] is State.LIVE:
+                    await node.hang_up()
+            await asyncio.sleep(0)
+    following.cancel()
+    assert states == [State.AWAY, State.REPLAYING, State.LIVE, State.AWAY, State.REPLAYING]

@@ -3,8 +3,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clarion.networks.statements.codec import MAX_SIZE
+from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import MOST_BYTES, OVERHEAD_BYTES
-from ingest.delivery.queue import EnvelopeQueue
 from ingest.wiring import AwsClients
 from tests.ingest.conftest import make_outgoing
 

@@ -7,13 +7,13 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from ingest.clock import now_ms
 from ingest.sources import SourceFault
-from ingest.sources.statements.session import Session, Timeouts, subscribe
+from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
 from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode
 
-PATIENCE = Timeouts(asking=0.02)
+PATIENCE = NodeTimeouts(asking=0.02)
 
 
 async def replayed(session: Session) -> None:
@@ -68,7 +68,7 @@ async def test_a_node_that_refuses_the_question_has_answered_it() -> None:
             told = {"result": "s"} if asked["method"] == "statement_subscribeStatement" else {"error": {"code": -32601}}
             await socket.send(json.dumps({"id": asked["id"], **told}))
 
-    patience = Timeouts(asking=0.02, replay=0.05)
+    patience = NodeTimeouts(asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         async with subscribe(f"ws://127.0.0.1:{port}", patience) as session:
@@ -85,7 +85,7 @@ async def test_a_node_that_no_longer_answers_is_left() -> None:
             await socket.send(json.dumps({"id": asked["id"], "result": result}))
         await socket.wait_closed()
 
-    patience = Timeouts(answer=0.1, asking=0.02, replay=0.05)
+    patience = NodeTimeouts(answer=0.1, asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         async with subscribe(f"ws://127.0.0.1:{port}", patience) as session:

@@ -161,8 +161,8 @@ def test_only_the_sources_of_enabled_networks_are_imported() -> None:
         import sys
         import ingest.wiring
         assert not [name for name in sys.modules if name.startswith(("ingest.sources.statements", "clarion.networks.s"))]
-        from ingest.sources import following
-        following("statements")
+        from ingest.sources import source_spec
+        source_spec("statements")
         assert "ingest.sources.statements.source" in sys.modules
     """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)

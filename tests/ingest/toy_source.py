@@ -7,7 +7,7 @@ from clarion.metrics import Metric
 from clarion.networks import Command
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import Following, SourceFault
+from ingest.sources import SourceFault, SourceSpec
 from tests.toy import TOY
 
 
@@ -61,4 +61,4 @@ def open_toys(_: IngestSettings, downstreams: Sequence[Downstream]) -> ToySource
     return ToySources(OPENED[-1], downstream)
 
 
-FOLLOWING = Following(count=lambda _: 1, open=open_toys)
+SOURCE_SPEC = SourceSpec(count=lambda _: 1, open=open_toys)

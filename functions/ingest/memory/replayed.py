@@ -1,4 +1,4 @@
-"""What replays have brought lately, as far as it may yet prove to be younger than they could tell.
+"""What replays have brought lately, as far as it may yet prove to be younger than they could show.
 
     brought by a replay ──▶ forwarded, as old as the time since that source was last live
         ├─ shown live, or by a replay that makes it young enough to ring ─▶ forwarded again, with the same receipt

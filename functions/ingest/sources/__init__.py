@@ -5,7 +5,7 @@
              Downstream ┘                             └──▶ queue of envelopes, lake; queue of the network's commands
 
 A source shows raw envelopes and commands. It knows its protocol; what an envelope means is read by its network. To add
-one: a package here with a `FOLLOWING`, and its line in `SOURCES`. Only the sources of the networks that
+one: a package here with a `SOURCE_SPEC`, and its line in `SOURCES`. Only the sources of the networks that
 a deployment enables are imported.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SOURCES = {
     STATEMENTS: "ingest.sources.statements.source",
 }
-"""By a network's name, the module whose `FOLLOWING` says how its sources are followed."""
+"""By a network's name, the module whose `SOURCE_SPEC` says how its sources are followed."""
 
 
 class SourceFault(Exception):  # noqa: N818 - what a source did, which is expected and survived
@@ -66,7 +66,7 @@ class SourceGroup(Protocol):
         """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug."""
 
 
-class Following(NamedTuple):
+class SourceSpec(NamedTuple):
     """How a network's sources are followed."""
 
     count: "Callable[[IngestSettings], int]"
@@ -80,9 +80,9 @@ class Following(NamedTuple):
     """Why an envelope can be let go without the cost of its signature; None if that must be verified."""
 
 
-def following(network: str) -> Following:
+def source_spec(network: str) -> SourceSpec:
     """Raises `LookupError` for a network without sources."""
-    found: Following = import_module(SOURCES[network]).FOLLOWING
+    found: SourceSpec = import_module(SOURCES[network]).SOURCE_SPEC
     return found
 
 

@@ -1,7 +1,7 @@
 """A source as the intake knows it: its number, what it has shown so far, and its turn on the event loop."""
 
 from ingest.clock import Turn
-from ingest.sources import Following, SourceFault
+from ingest.sources import SourceFault, SourceSpec
 
 _TOLERATED = 100
 """Malformed envelopes, below which no source is judged by their share."""
@@ -12,10 +12,10 @@ _TOLERATED_SHARE = 0.1
 class Feed:
     """`number` is from 1 on, over the sources of all networks: by it, what they share is divided among them."""
 
-    def __init__(self, number: int, network: str, following: Following) -> None:
+    def __init__(self, number: int, network: str, spec: SourceSpec) -> None:
         self.number = number
         self.network = network
-        self.identify, self.screen = following.identify, following.screen
+        self.identify, self.screen = spec.identify, spec.screen
         self.turn = Turn()
         self._shown = self._malformed = 0
 

@@ -7,7 +7,7 @@
        │  └───────────────────┴────────────────────────────────┤
        └── lost: after 0.5 s to 60 s; a fault: 10 s to 60 s ───┘
 
-- AWAY: there is no `Subscription`. Whoever lost one keeps the leader's time from going on, see `ingest.lease.progress`.
+- AWAY: there is no `NodeSubscription`. Whoever lost one keeps the leader's time from going on, see `ingest.lease.progress`.
 - REPLAYING: what it shows is as old as the time since it was last live, unless it says itself that it is live.
 - LIVE: what it shows is new. It is asked every few seconds how far it has shown: `Session`.
 """
@@ -26,7 +26,7 @@ from ingest.memory.initial_replay import Replay
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.replays import Replays
 from ingest.sources.statements.protocol import Origin, Shown
-from ingest.sources.statements.session import Session, Timeouts, subscribe
+from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _FAULTY_PAUSE = 10.0
@@ -42,7 +42,7 @@ class State(Enum):
     LIVE = "live"
 
 
-class Subscription:
+class NodeSubscription:
     """One connection's, from its beginning to its end; times are those of `time.monotonic`."""
 
     def __init__(self, session: Session, replay: Replay) -> None:
@@ -58,12 +58,12 @@ class Subscription:
 
 
 class Node:
-    def __init__(self, *, url: str, downstream: Downstream, timeouts: Timeouts) -> None:
+    def __init__(self, *, url: str, downstream: Downstream, timeouts: NodeTimeouts) -> None:
         self._url = url
         self._downstream = downstream
         self._timeouts = timeouts
         self.name = _without_secrets(url)
-        self.subscription: Subscription | None = None
+        self.subscription: NodeSubscription | None = None
         self.replays = Replays(downstream.expected)
         self._live_through = downstream.live_through
         """UNIX milliseconds. By then it had shown all that was new; 0 if that is unknown. No other node's word counts."""
@@ -122,7 +122,7 @@ class Node:
         # Once it has shown all that it held at the start, what it replays has come since it was last live.
         replay = self._downstream.begin(initial=not self.replays.any_ended, since=self._live_through)
         async with subscribe(self._url, self._timeouts, self._downstream.progress.answered) as session:
-            self.subscription = subscription = Subscription(session, replay)
+            self.subscription = subscription = NodeSubscription(session, replay)
             log.info("node subscribed", extra={"node": self.name})
             try:
                 async with subscription.limit:
@@ -134,7 +134,7 @@ class Node:
             finally:
                 self._leave(subscription)
 
-    async def _take(self, subscription: Subscription, shown: Shown) -> None:
+    async def _take(self, subscription: NodeSubscription, shown: Shown) -> None:
         subscription.last_shown_at = time.monotonic()
         caught_up = not (subscription.session.replaying or shown.replay_done)
         live = caught_up or shown.origin is Origin.LIVE
@@ -148,7 +148,7 @@ class Node:
         if shown.replay_done:
             self._end_replay(subscription, announced=shown.origin is Origin.REPLAY)
 
-    def _end_replay(self, subscription: Subscription, *, announced: bool) -> None:
+    def _end_replay(self, subscription: NodeSubscription, *, announced: bool) -> None:
         """REPLAYING → LIVE."""
         count = subscription.session.replayed
         self._downstream.progress.replayed()
@@ -157,7 +157,7 @@ class Node:
         self._downstream.end(subscription.replay)
         self.replays.ended(count, subscribed_at=subscription.began, announced=announced)
 
-    def _leave(self, subscription: Subscription) -> None:
+    def _leave(self, subscription: NodeSubscription) -> None:
         """REPLAYING or LIVE → AWAY."""
         if not subscription.may_have_missed:
             self._live_through = max(self._live_through, subscription.session.shown_through or 0)

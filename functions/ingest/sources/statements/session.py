@@ -33,7 +33,7 @@ _FIRST_QUESTION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class NodeTimeouts:
     """How long to wait for a node, in seconds.
 
     `answer`: to a request. `asking`: between two questions how far it has shown. `replay`: between two events of a
@@ -56,7 +56,7 @@ class Session:
     """
 
     def __init__(
-        self, socket: BoundedConnection, timeouts: Timeouts, early: list[Shown], answered: Callable[[int], None]
+        self, socket: BoundedConnection, timeouts: NodeTimeouts, early: list[Shown], answered: Callable[[int], None]
     ) -> None:
         """`answered` is called with each new `shown_through`."""
         self._socket = socket
@@ -161,7 +161,7 @@ class Session:
 
 @asynccontextmanager
 async def subscribe(
-    url: str, timeouts: Timeouts, answered: Callable[[int], None] = lambda _: None
+    url: str, timeouts: NodeTimeouts, answered: Callable[[int], None] = lambda _: None
 ) -> AsyncIterator[Session]:
     """Subscribe to everything; for `answered` see `Session`. Raise `SourceFault`, or what is raised inside."""
     with blaming_the_node():

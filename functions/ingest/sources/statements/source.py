@@ -8,9 +8,9 @@ from clarion.networks import Envelope
 from clarion.networks.statements.codec import ProofKind, Statement, digest
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import Following
+from ingest.sources import SourceSpec
 from ingest.sources.statements.node import Node
-from ingest.sources.statements.session import Timeouts
+from ingest.sources.statements.session import NodeTimeouts
 from ingest.sources.statements.watch import SubscriptionWatch
 
 
@@ -29,7 +29,7 @@ class StatementSources:
 
 
 def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> StatementSources:
-    timeouts = Timeouts(
+    timeouts = NodeTimeouts(
         answer=settings.answer_seconds, replay=settings.replay_seconds, whole_replay=settings.whole_replay_seconds
     )
     nodes = [
@@ -54,4 +54,6 @@ def screen(envelope: Envelope) -> EnvelopeDecision | None:
     return None
 
 
-FOLLOWING = Following(count=lambda settings: len(settings.node_urls), open=open_nodes, identify=digest, screen=screen)
+SOURCE_SPEC = SourceSpec(
+    count=lambda settings: len(settings.node_urls), open=open_nodes, identify=digest, screen=screen
+)

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from ingest.sources.statements.node import Node, State, Subscription
+from ingest.sources.statements.node import Node, NodeSubscription, State
 
 FEWEST = 20
 """Live statements in a window below which no node is judged by another."""
@@ -14,7 +14,7 @@ SLOW_SECONDS = 3.0
 """If reading is so far behind, it may have overrun the 128 events that a node keeps for a subscriber."""
 
 CROWDED_SECONDS = 600.0
-"""The age at which a subscription is renewed while too many statements are remembered: a replay tells which to forget."""
+"""The age at which a subscription is renewed while too many statements are remembered: a replay shows which to forget."""
 
 
 class SubscriptionWatch:
@@ -44,7 +44,7 @@ class SubscriptionWatch:
         self._respite = dict.fromkeys(nodes, window)
         self._doubted_at = dict.fromkeys(nodes, float("-inf"))
         self._clock = clock
-        self._before: dict[Node, tuple[Subscription, int]] = {}
+        self._before: dict[Node, tuple[NodeSubscription, int]] = {}
 
     async def forever(self) -> None:
         while True:
@@ -74,7 +74,9 @@ class SubscriptionWatch:
             if node.subscription is subscription
         }
 
-    def _is_doubtful(self, node: Node, subscription: Subscription, now: float, best: int, shown: int | None) -> bool:
+    def _is_doubtful(
+        self, node: Node, subscription: NodeSubscription, now: float, best: int, shown: int | None
+    ) -> bool:
         """Renew it if so."""
         behind = shown is not None and best >= FEWEST and shown * 2 < best
         slow = subscription.session.longest_wait > SLOW_SECONDS

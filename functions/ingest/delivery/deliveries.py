@@ -6,10 +6,9 @@ from typing import Protocol
 
 from clarion.metrics import Metric
 from ingest.counts import Counts
-from ingest.delivery.lake import LakeStream
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox, send_forever
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
-from ingest.delivery.queue import CommandQueues, EnvelopeQueue
 
 QUEUE_IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
@@ -35,7 +34,7 @@ class Listener(Protocol):
         """The leader has passed it on."""
 
 
-class Delivery:
+class Deliveries:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
     Those to queues are open while the task leads. `len` and `oldest` are of all that is here.
@@ -119,7 +118,7 @@ class Delivery:
     def drop(self, delivered_through: int, kept_ms: int) -> None:
         """What the leader has passed on is kept for a while, as long as there is space: a full one stops the reading."""
         for outgoing in _drop(self.envelopes, delivered_through, kept_ms):
-            if self._listener:
+            if self._listener is not None:
                 self._listener.dropped(outgoing)
         for outbox in self.commands.values():
             for _ in _drop(outbox, delivered_through, kept_ms):
@@ -157,11 +156,11 @@ class Delivery:
         elif not outgoing.repeat_id:
             self._counts[Metric.ENVELOPES_FORWARDED] += 1
             self.unrecorded.add(outgoing)
-        if self._listener:
+        if self._listener is not None:
             self._listener.sent(outgoing)
 
     def _recorded(self, outgoing: Outgoing) -> None:
-        if self._listener:
+        if self._listener is not None:
             self._listener.recorded(outgoing)
 
 

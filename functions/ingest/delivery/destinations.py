@@ -1,4 +1,7 @@
-"""The queue of envelopes, with S3 for what is too large for a message, and the queues of commands."""
+"""Where things go: the queue of envelopes, with S3 for what is too large for it; the queues of commands; the lake.
+
+All block while they talk to AWS, and return what was not taken.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from clarion import sqs
+from clarion.events import EnvelopeObserved, EventStream, calls
 from clarion.faults import AWS_ERRORS, describe
 from clarion.sqs import SqsMessage
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
@@ -18,8 +22,6 @@ log = logging.getLogger(__name__)
 
 
 class EnvelopeQueue:
-    """Blocks while it talks to AWS, and returns what was not taken."""
-
     def __init__(self, client: "SQSClient", queue_url: str, s3: "S3Client", oversize_bucket: str) -> None:
         self._client = client
         self._url = queue_url
@@ -54,6 +56,22 @@ class CommandQueues:
     def send(self, batch: Sequence[OutgoingCommand]) -> list[OutgoingCommand]:
         """As `EnvelopeQueue.send`; the commands of one batch are of one network."""
         return _send(self._client, self._urls[batch[0].command.network], batch)
+
+
+class LakeStream:
+    """What was forwarded, as lines that share a record and a call."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+
+    def put(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
+        """Return those whose lines Firehose did not take. Raise what the SDK raises; then none may count as taken."""
+        by_line = {_line(outgoing): outgoing for outgoing in batch}
+        return [by_line[line] for packs in calls(by_line) for line in self._stream.put(packs)]
+
+
+def _line(outgoing: Outgoing) -> bytes:
+    return EnvelopeObserved.of(outgoing.message, outgoing.observed_at).to_line()
 
 
 def _send[Entry: (Outgoing, OutgoingCommand)](client: "SQSClient", url: str, batch: Sequence[Entry]) -> list[Entry]:
