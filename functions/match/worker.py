@@ -158,8 +158,9 @@ class Worker:
         given_up: Mapping[str, str],
     ) -> None:
         at = self.matcher.clock()
+        for network in {message.network for message in messages.values()}:
+            self.log.limits(network, self.settings.limit(network), self.settings.cap, at)
         for name, message in messages.items():
-            self.log.limits(message.network, self.settings.limit(message.network), self.settings.cap, at)
             end = ended[name]
             if isinstance(end, Handled):
                 self.log.handled(end, at)

@@ -22,7 +22,7 @@ SQS_BYTES = 64 * 1024
 
 @dataclass
 class Bill:
-    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `told` is Firehose's bytes.
+    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `streamed` is Firehose's bytes.
 
     `fetched` counts the objects that were got from S3.
     """
@@ -31,14 +31,14 @@ class Bill:
     writes: float = 0
     sent: int = 0
     fetched: int = 0
-    told: int = 0
+    streamed: int = 0
     requests: Counter[str] = field(default_factory=Counter)
 
     @property
     def dollars(self) -> float:
         """For a million times what is billed here."""
         tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
-        return tables + self.sent * SQS_REQUEST + self.fetched * S3_GET + self.told * FIREHOSE_BYTE
+        return tables + self.sent * SQS_REQUEST + self.fetched * S3_GET + self.streamed * FIREHOSE_BYTE
 
 
 class Meter:
@@ -51,7 +51,7 @@ class Meter:
             "PutItem": _put,
             "SendMessageBatch": _send,
             "GetObject": _fetch,
-            "PutRecordBatch": _tell,
+            "PutRecordBatch": _stream,
             # What the tests do as consumers, which docs/cost.md leaves to the Lambda's own account.
             "ReceiveMessage": _nothing,
             "DeleteMessage": _nothing,
@@ -104,8 +104,8 @@ def _fetch(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
     bill.fetched += 1
 
 
-def _tell(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
-    bill.told += sum(
+def _stream(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
+    bill.streamed += sum(
         ceil(len(record["Data"]) / FIREHOSE_RECORD_BYTES) * FIREHOSE_RECORD_BYTES for record in params["Records"]
     )
 

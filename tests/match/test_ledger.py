@@ -10,23 +10,23 @@ from tests.match.ledger import Path as CostPath
 from tests.match.meter import meter
 from tests.match.scene import Scene
 
-PAGE_TOLD = Path(__file__).parents[2] / "docs" / "cost.md"
+COST_PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Cost]:
-    return read_table(PAGE_TOLD.read_text())
+def documented() -> dict[str, Cost]:
+    return read_table(COST_PAGE.read_text())
 
 
-def test_the_page_tells_every_path(told: dict[str, Cost]) -> None:
-    assert list(told) == [path.name for path in PATHS]
+def test_the_page_has_every_path(documented: dict[str, Cost]) -> None:
+    assert list(documented) == [path.name for path in PATHS]
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if not path.long], ids=lambda path: path.name)
-def test_no_path_costs_more_than_the_page_says(scene: Scene, told: dict[str, Cost], path: CostPath) -> None:
+def test_no_path_costs_more_than_the_page_says(scene: Scene, documented: dict[str, Cost], path: CostPath) -> None:
     scene.settings = scene.settings.model_copy(update={"fan_out_page": PAGE})
     measured = path.cost(scene.elsewhere())
-    for figure, limit in zip(measured, told[path.name], strict=True):
+    for figure, limit in zip(measured, documented[path.name], strict=True):
         assert figure <= limit + 0.005
 
 
