@@ -30,9 +30,9 @@ from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
 from clarion.messages import ObservedMessage
-from clarion.networks.statements.codec import Proof, ProofKind, Statement, decode, encode
+from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
-from clarion.networks.statements.signature import sign
+from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.store import StatementStore
@@ -60,11 +60,9 @@ def free_port() -> int:
 
 
 @cache
-def make_statement(number: int, *, sender: bytes = SENDER, topic: bytes = TOPIC) -> bytes:
-    """The same bytes each time, though signing is random. Whoever is not `SENDER` has not signed."""
-    statement = Statement(NEVER, (topic,), number.to_bytes(8) + bytes(398))
-    forged = statement._replace(proof=Proof(ProofKind.SR25519, b"\x51" * 64, sender))
-    return encode(sign(statement, KEYPAIR) if sender == SENDER else forged)
+def make_statement(number: int, *, keypair: Keypair = KEYPAIR, topic: bytes = TOPIC) -> bytes:
+    """The same bytes each time, though signing is random."""
+    return encode(sign(Statement(NEVER, (topic,), number.to_bytes(8) + bytes(398)), keypair))
 
 
 class Aws:
@@ -439,9 +437,9 @@ async def rules_added(aws: Aws, folder: Path) -> str:
     wanted: list[bytes] = []
 
     async def write_and_publish(number: int) -> None:
-        sender = blake2b(number.to_bytes(8), digest_size=32).digest()
-        await asyncio.to_thread(aws.write_rule, sender, TOPIC)
-        wanted.append(make_statement(number, sender=sender))
+        keypair = sr25519.pair_from_seed(blake2b(number.to_bytes(8), digest_size=32).digest())
+        await asyncio.to_thread(aws.write_rule, keypair[0], TOPIC)
+        wanted.append(make_statement(number, keypair=keypair))
         await network.publish(wanted[-1])
 
     async with network.running() as urls, Outlets().running() as outlets:
