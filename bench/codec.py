@@ -30,7 +30,11 @@ def main() -> None:
     for name, statement in EXAMPLES.items():
         compare(name, sign(statement, sr25519.pair_from_seed(b"a made-up sender".ljust(32))))
     push = PushMessage.model_validate(EXAMPLE_PUSH)
-    builders = {"apns": partial(payload.apns, title=TITLE), "voip": payload.voip, "fcm": payload.fcm}
+    builders: dict[str, Callable[[PushMessage], object]] = {
+        "apns": partial(payload.apns, title=TITLE),
+        "voip": payload.voip,
+        "fcm": payload.fcm,
+    }
     taken = microseconds(*(partial(build, push) for build in builders.values()))
     print("payloads: " + ", ".join(f"{name} {min(times):.2f} µs" for name, times in zip(builders, taken, strict=True)))
 

@@ -8,6 +8,8 @@ from uuid import UUID, uuid4
 from bench.senders.task import TOPIC, given, measure
 from clarion.channels import Channel
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
 from clarion.providers.credentials import ApnsCredential, ApnsKey
 from clarion.providers.sender import send
@@ -33,15 +35,14 @@ class OneSecret:
 
 def message() -> PushMessage:
     return PushMessage(
+        network=STATEMENTS,
         receipt=UUID(int=1),
         observed_at=int(NOW * 1000),
         envelope_id=uuid4().bytes + uuid4().bytes,
         subscription_id=uuid4(),
         client_id=bytes(32),
         channel=Channel.APNS,
-        sender_pubkey=bytes(range(32)),
-        topic=bytes(range(32, 64)),
-        data=bytes(250),
+        body=StatementBody(sender=bytes(range(32)), topic=bytes(range(32, 64)), data=bytes(250)),
         expires_at=int(NOW) + 3600,
     )
 

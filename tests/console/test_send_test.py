@@ -13,8 +13,9 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from clarion.events import PushTried
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
 from clarion.tables import Subscription, Token
-from clarion.tokens import declare_dead, token_hash
+from clarion.tokens import Death, declare_dead, token_hash
 from console import send_test
 from dispatch.pushes import obstacle
 from tests.console.account import Account, Clarion
@@ -44,6 +45,7 @@ class Dispatch:
 
 def _tried(message: PushMessage, decision: PushDecision, attempt: int) -> PushTried:
     return PushTried(
+        network=message.network,
         at=message.observed_at + 70,
         receipt=message.receipt,
         envelope_id=message.envelope_id,
@@ -130,15 +132,15 @@ def test_the_token_comes_from_standard_input_for_a_dash(
 
 def test_a_dead_token_costs_its_real_owner_nothing_more(account: Account) -> None:
     """What dispatch does when the provider declares the token dead, done to the test's subscription."""
-    Token(token_hash(Channel.FCM, TOKEN), subscription_id="the owner's", client_id=b"o" * 32).save()
+    Token(token_hash(Channel.FCM, TOKEN), STATEMENTS, subscription_id="the owner's", client_id=b"o" * 32).save()
     device = send_test.Device(TOKEN, Channel.FCM, None, Environment.PRODUCTION)
     connection = tables.bind(account.here.prefix)
 
     with send_test._subscribed(device, datetime.now(UTC)) as name:
         row = Subscription.get(str(name))
-        died = declare_dead(connection, row, reason="Unregistered", gone_since=None, now=1)
+        died = declare_dead(connection, row, Death("Unregistered", at=1))
 
-    assert died is None
+    assert died == []
     assert [row.subscription_id for row in Token.scan()] == ["the owner's"]
 
 

@@ -160,7 +160,7 @@ def register(aws: None) -> Callable[..., Subscription]:
 
     def register(channel: Channel, token: str, **changes: Any) -> Subscription:
         made_at = 1_700_000_000_000
-        attributes = {
+        attributes: dict[str, Any] = {
             "client_id": b"c" * 32,
             "network": STATEMENTS,
             "channel": channel.value,

@@ -10,7 +10,7 @@ import pytest
 from clarion.channels import Channel
 from clarion.messages import PushMessage
 from clarion.tables import Subscription
-from dispatch import handler as room
+from dispatch import handler as lambda_module
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
@@ -56,7 +56,7 @@ def invoke(
     secrets.create_secret(Name="fcm", SecretString=account.as_json(fcm.token_uri))
 
     def invoke(channel: Channel, message: PushMessage) -> dict[str, Any]:
-        room._room.cache_clear()
+        lambda_module._worker.cache_clear()
         settings = {
             "stage": "blue",
             "table_prefix": "",
@@ -80,11 +80,11 @@ def invoke(
             "body": received["Body"],
             "attributes": {"ApproximateReceiveCount": "1"},
         }
-        answer: dict[str, Any] = room.handler({"Records": [record]}, None)
+        answer: dict[str, Any] = lambda_module.handler({"Records": [record]}, None)
         return answer
 
     yield invoke
-    room._room.cache_clear()
+    lambda_module._worker.cache_clear()
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     token = troubled_token(Trouble("TopicDisallowed"))
     invoke(Channel.APNS, message(register(Channel.APNS, token)))
 
-    dispatcher, _ = room._room()
+    dispatcher, _ = lambda_module._worker()
     logged = "".join(str(vars(line)) for line in caplog.records)
     written = "".join(capsys.readouterr()) + logged + repr(dispatcher)
     assert "push_misconfigured" in written

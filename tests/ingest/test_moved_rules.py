@@ -15,7 +15,7 @@ from clarion.messages import EnvelopeMessage, MatchMessage, PushMessage, SecondL
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
-from clarion.rulesets import RuleSets
+from clarion.rulesets import Owner, RequestContext, RuleSets
 from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
 from ingest.wiring import AwsClients
 from match.settings import MatchSettings
@@ -128,7 +128,8 @@ async def test_a_rule_that_moves_between_the_two_readings_of_the_index_loses_no_
 
     def put() -> None:
         rules = RuleSets(tables, limit=10, request_cleanup=lambda *_: None)
-        rules.replace(moving.subscription_id, moving.client_id, {key_of(sender.key, OTHER): b""}, now=1)
+        owner = Owner(STATEMENTS, moving.client_id)
+        rules.replace(moving.subscription_id, owner, {key_of(sender.key, OTHER): b""}, RequestContext(now=1))
 
     async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()

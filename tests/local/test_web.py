@@ -19,8 +19,8 @@ from tests.local.chromium import BINARY, DevTools, Target, headless
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SERVER = ApplicationServer()
-STATEMENT = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
-FULL = {"title": "Polkadot App", "statement": STATEMENT}
+STATEMENT: dict[str, str | None] = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
+FULL: dict[str, object] = {"title": "Polkadot App", "statement": STATEMENT}
 
 
 def payload(**changes: str | None) -> dict[str, object]:

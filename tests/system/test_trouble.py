@@ -194,7 +194,7 @@ async def test_a_statement_of_a_later_version_waits_among_the_dead_letters_until
     later = json.dumps({**json.loads(today.to_json()), "version": 2})
 
     await Queue(system, "envelopes").put(later)
-    letter = await Queue(system, "statements-dead").take()
+    letter = await Queue(system, "envelopes-dead").take()
 
     assert letter["Body"] == later
     assert letter["MessageAttributes"]["reason"]["StringValue"] == "version: Input should be 1"
@@ -210,7 +210,7 @@ async def test_a_broken_release_rings_and_what_it_gave_up_is_pushed_after_the_ro
 
     async with without(system, "match", "CLARION_EVENTS_STREAM"), Queue(system, "envelopes").hurried(receives=3):
         await system.store.inject(raw)
-        await Queue(system, "statements-dead").until_visible()
+        await Queue(system, "envelopes-dead").until_visible()
         for _ in range(EMULATOR.thresholds.function_errors):
             await fail(system, "match")
         assert await asyncio.to_thread(alarm.heard) == "clarion-local-function-failing-match: ALARM"

@@ -11,25 +11,46 @@ from hypothesis import strategies as st
 from clarion.channels import Channel
 from clarion.decisions import Wanted
 from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS, FcmMessage, Payload
 from clarion.networks.statements import payload
-from clarion.networks.statements.payload import APNS_LIMIT, FCM_LIMIT, MAX_DATA_SIZE, VOIP_LIMIT, apns, fcm, voip
+from clarion.networks.statements.payload import (
+    APNS_LIMIT,
+    FCM_LIMIT,
+    MAX_DATA_SIZE,
+    VOIP_LIMIT,
+    WEBPUSH_LIMIT,
+    StatementBody,
+    fcm,
+    voip,
+)
+from clarion.settings import TITLE
 
 SENDER, TOPIC = bytes.fromhex("ab12cd34" * 8), bytes.fromhex("e5f6a7b8" * 8)
 HASH = bytes.fromhex("c0ffee00" * 8)
 SENDER_HEX, TOPIC_HEX, HASH_HEX = SENDER.hex(), TOPIC.hex(), HASH.hex()
 
-push = partial(
-    PushMessage,
-    receipt=UUID(int=1),
-    observed_at=1_700_000_000_000,
-    envelope_id=HASH,
-    subscription_id=UUID(int=2),
-    client_id=bytes(32),
-    notify_type=Channel.APNS,
-    sender_pubkey=SENDER,
-    topic=TOPIC,
-    expires_at=1_800_000_000,
-)
+
+def push(data: bytes | None = None, *, truncated: bool = False, wanted: Wanted = Wanted.ALERT) -> PushMessage:
+    return PushMessage(
+        network=STATEMENTS,
+        receipt=UUID(int=1),
+        observed_at=1_700_000_000_000,
+        envelope_id=HASH,
+        subscription_id=UUID(int=2),
+        client_id=bytes(32),
+        channel=Channel.APNS,
+        wanted=wanted,
+        expires_at=1_800_000_000,
+        body=StatementBody(sender=SENDER, topic=TOPIC, data=data, truncated=truncated),
+    )
+
+
+def apns(message: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
+    return payload.apns(message, title=title)
+
+
+def webpush(message: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
+    return payload.webpush(message, title=title)
 
 
 def test_an_alert_is_as_the_product_document_shows() -> None:
@@ -48,6 +69,14 @@ def test_a_truncated_alert_is_as_the_product_document_shows() -> None:
         "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1, "content-available": 1},
         "statement": {"data": None, "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX, "hash": HASH_HEX},
     }
+
+
+def test_a_push_to_a_browser_has_a_title_and_the_statement() -> None:
+    statement = {"topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
+    whole = json.loads(webpush(push(data=b"\xca\xfe")).body)
+    assert whole == {"title": "Polkadot App", "statement": {"data": "cafe", **statement}}
+    truncated = json.loads(webpush(push(truncated=True)).body)
+    assert truncated == {"title": "Polkadot App", "statement": {"data": None, **statement, "hash": HASH_HEX}}
 
 
 def test_a_call_is_as_the_product_document_shows() -> None:
@@ -84,7 +113,7 @@ def test_a_truncated_android_message_lacks_the_data() -> None:
 
 
 def test_an_android_call_says_so() -> None:
-    assert fcm(push(data=b"", push_type=Wanted.CALL)).body["data"]["notify_type"] == "voip"
+    assert fcm(push(data=b"", wanted=Wanted.CALL)).body["data"]["notify_type"] == "voip"
 
 
 def test_a_statement_without_data_is_nothing_to_fetch() -> None:
@@ -104,14 +133,15 @@ def test_apple_bodies_are_compact_json() -> None:
 @pytest.mark.parametrize("title", ['Say "hi"\\', "Приложение 📣", ""])
 def test_any_title_is_carried_unchanged(title: str) -> None:
     for message in (push(data=b"x"), push(truncated=True)):
+        assert json.loads(webpush(message, title=title).body)["title"] == title
         assert json.loads(apns(message, title=title).body)["aps"]["alert"]["title"] == title
 
 
-def apple_size(body: bytes) -> int:
+def byte_size(body: bytes) -> int:
     return len(body)
 
 
-def fcm_size(body: payload.FcmMessage) -> int:
+def fcm_size(body: FcmMessage) -> int:
     return sum(len(text.encode()) for item in body["data"].items() for text in item)
 
 
@@ -119,28 +149,33 @@ def fcm_size(body: payload.FcmMessage) -> int:
 # The parts of a VoIP payload are all even, so its nearest sizes are two bytes away.
 CALL = Wanted.CALL
 LIMITS = [
-    pytest.param(partial(apns, title="Polkadot Ap"), apple_size, push(data=bytes(1926)), 4095, id="apns-below"),
-    pytest.param(partial(apns, title="Polkadot App"), apple_size, push(data=bytes(1926)), 4096, id="apns-at"),
-    pytest.param(partial(apns, title="Polkadot Apps"), apple_size, push(data=bytes(1926)), None, id="apns-above"),
-    pytest.param(voip, apple_size, push(data=bytes(2463)), 5118, id="voip-below"),
-    pytest.param(voip, apple_size, push(data=bytes(2464)), 5120, id="voip-at"),
-    pytest.param(voip, apple_size, push(data=bytes(2465)), None, id="voip-above"),
-    pytest.param(fcm, fcm_size, push(data=bytes(1955), push_type=CALL), 4095, id="fcm-below"),
+    pytest.param(partial(apns, title="Polkadot Ap"), byte_size, push(data=bytes(1926)), 4095, id="apns-below"),
+    pytest.param(partial(apns, title="Polkadot App"), byte_size, push(data=bytes(1926)), 4096, id="apns-at"),
+    pytest.param(partial(apns, title="Polkadot Apps"), byte_size, push(data=bytes(1926)), None, id="apns-above"),
+    pytest.param(voip, byte_size, push(data=bytes(2463)), 5118, id="voip-below"),
+    pytest.param(voip, byte_size, push(data=bytes(2464)), 5120, id="voip-at"),
+    pytest.param(voip, byte_size, push(data=bytes(2465)), None, id="voip-above"),
+    pytest.param(partial(webpush, title="Polkadot App"), byte_size, push(data=bytes(1893)), 3992, id="webpush-below"),
+    pytest.param(partial(webpush, title="Polkadot Apps"), byte_size, push(data=bytes(1893)), 3993, id="webpush-at"),
+    pytest.param(partial(webpush, title="Polkadot App"), byte_size, push(data=bytes(1894)), None, id="webpush-above"),
+    pytest.param(fcm, fcm_size, push(data=bytes(1955), wanted=CALL), 4095, id="fcm-below"),
     pytest.param(fcm, fcm_size, push(data=bytes(1955)), 4096, id="fcm-at"),
-    pytest.param(fcm, fcm_size, push(data=bytes(1956), push_type=CALL), None, id="fcm-above"),
+    pytest.param(fcm, fcm_size, push(data=bytes(1956), wanted=CALL), None, id="fcm-above"),
 ]
 
 
 @pytest.mark.parametrize(("build", "size_of", "message", "size"), LIMITS)
 def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
-    build: Callable[[PushMessage], payload.Payload[Any]],
+    build: Callable[[PushMessage], Payload[Any]],
     size_of: Callable[[Any], int],
     message: PushMessage,
     size: int | None,
 ) -> None:
     body, truncated = build(message)
     if size is None:
-        assert (body, truncated) == build(message.model_copy(update={"data": None, "truncated": True}))
+        assert (body, truncated) == build(
+            message.model_copy(update={"body": StatementBody(sender=SENDER, topic=TOPIC, truncated=True)})
+        )
         assert size_of(body) < 400
     else:
         assert (size_of(body), truncated) == (size, False)
@@ -156,6 +191,7 @@ def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: byte
     for (body, truncated), whole, limit in (
         (apns(message, title=title), alert, APNS_LIMIT),
         (voip(message), {"aps": {}, "statement": statement}, VOIP_LIMIT),
+        (webpush(message, title=title), {"title": title, "statement": statement}, WEBPUSH_LIMIT),
     ):
         expected = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
         assert truncated == (len(expected) > limit)
@@ -168,4 +204,4 @@ def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: byte
 
 def test_data_beyond_the_largest_size_fits_no_channel() -> None:
     message = push(data=bytes(MAX_DATA_SIZE + 1))
-    assert all((apns(message).truncated, voip(message).truncated, fcm(message).truncated))
+    assert all(build(message).truncated for build in (apns, voip, fcm, webpush))
