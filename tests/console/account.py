@@ -18,6 +18,7 @@ from moto.sqs.exceptions import SQSException
 from moto.sqs.responses import SQSResponse
 
 from clarion import tables
+from clarion.channels import Channel
 from clarion.events import Event
 from clarion.tables import Lease, Rule, Subscription, Token
 from console import deployment
@@ -25,7 +26,7 @@ from console.deployment import Deployment
 from console.depths import depth
 
 ACCOUNT, REGION, PREFIX, LAKE = "123456789012", "us-east-1", "clarion-prod-", "clarion-prod-lake"
-QUEUES = ("envelopes", "apns", "voip", "fcm", "cleanup")
+QUEUES = ("envelopes", *Channel, "cleanup")
 
 
 class CloudFormation(ThreadingHTTPServer):
