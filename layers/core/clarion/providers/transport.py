@@ -78,6 +78,8 @@ class Answer(NamedTuple):
         return f"Answer(status={self.status}, retry_after={self.retry_after})"
 
 
+_HTTP2_STREAM = 92
+"""CURLE_HTTP2_STREAM, which pycurl has no name for."""
 FAULTS = {
     pycurl.E_COULDNT_RESOLVE_HOST: "host not resolved",
     pycurl.E_COULDNT_CONNECT: "not connected",
@@ -88,7 +90,7 @@ FAULTS = {
     pycurl.E_RECV_ERROR: "connection lost",
     pycurl.E_GOT_NOTHING: "connection lost",
     pycurl.E_HTTP2: "HTTP/2 error",
-    pycurl.E_HTTP2_STREAM: "HTTP/2 stream reset",
+    _HTTP2_STREAM: "HTTP/2 stream reset",
 }
 
 
