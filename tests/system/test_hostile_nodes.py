@@ -48,7 +48,7 @@ class Crowd:
             "a frame has too many values": after_subscribing("[" + "[]," * 5_000_000 + "[]]"),
             "a frame has too many values, for an id": names_itself("[" * 10_000 + "]" * 10_000),
             "too many small frames": floods(b"\x89\0" * 100_000),
-            "too much of what it shows is no statement": after_subscribing(
+            "too much of what it shows is malformed": after_subscribing(
                 *(
                     showing(*(number.to_bytes(4) for number in range(start, start + 900)))
                     for start in range(0, 90_000, 900)
