@@ -20,7 +20,7 @@ MADE = secretsmanager.SecretStringGenerator(
 )
 """A secret that nobody outside has to know, in the form that the API reads."""
 WHY_MADE_HERE = "Another value at once ends what was begun with the old one: sign-ins, or the way through CloudFront"
-WHY_MADE_ELSEWHERE = "Apple, Google or the tokens' issuer make it: an operator puts another one here by hand"
+WHY_MADE_ELSEWHERE = "Apple, Google, the tokens' issuer or an operator makes it, who puts another one here by hand"
 
 
 @dataclass(frozen=True)
