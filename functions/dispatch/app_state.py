@@ -104,7 +104,7 @@ class Trust:
             case TokenOrApp(status=status, reason=reason):
                 self._score = max(self._score - 1, -MOST_TRUST)
                 if self._score >= 0:
-                    return TokenGone(status=status, reason=reason)
+                    return TokenGone(status=status, reason=reason, certain=False)
                 return Misconfigured(status=status, reason=reason, whole_app=False)
             case Misconfigured(whole_app=True) if refuted:
                 return replace(answer, whole_app=False)

@@ -2,10 +2,11 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from aws_lambda_powertools import Logger
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
@@ -14,10 +15,10 @@ from clarion.decisions import PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
-from clarion.networks import network
+from clarion.networks import Command, network
 from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
-from clarion.providers.sender import send_and_probe
+from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import Death, declare_dead
@@ -25,6 +26,8 @@ from dispatch.app_state import Answer, Gate, Trust
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
 from dispatch.pushes import build, obstacle
 from dispatch.queue import Delivery, PushQueue
+
+logger = Logger(service="dispatch")
 
 
 @dataclass(slots=True)
@@ -61,9 +64,17 @@ class Dispatcher:
         report = BatchReport()
         attempts = self._attempts(deliveries)
         self._send(self._sendable(attempts))
-        self._end_subscriptions([attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)])
+        # Before a subscription ends: when its message comes again, the answer of the provider is known no more.
+        without_command = self._send_commands(attempts)
+        self._end_subscriptions(
+            [
+                attempt
+                for attempt in attempts
+                if isinstance(attempt.verdict, TokenGone) and attempt.delivery.message_id not in without_command
+            ]
+        )
         self._conclude(attempts, report)
-        report.unfinished = self._unfinished(attempts, deliveries)
+        report.unfinished = [*without_command, *self._unfinished(attempts, deliveries, without_command)]
         return report
 
     def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
@@ -80,30 +91,31 @@ class Dispatcher:
         self.queue.retry_later(postponed)
         return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
 
-    def _unfinished(self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
-        """Send every message on its way; returns the ids of those that stay in the queue they came from."""
-        without_command = self._send_commands(attempts)
+    def _unfinished(
+        self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery], without_command: Collection[str]
+    ) -> list[str]:
+        """Send every other message on its way; returns the ids of those that stay in the queue they came from."""
         refused = [
             (one.delivery, one.verdict.reason)
             for one in attempts
             if isinstance(one.verdict, Refused) and one.delivery.message_id not in without_command
         ]
         unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
-        return [*without_command, *self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
+        return [*self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
 
     def _send_commands(self, attempts: Iterable[Attempt]) -> list[str]:
         """What final outcomes change in networks' own state; returns the ids of messages to be tried again for it."""
         by_network: dict[str, list[tuple[Delivery, str]]] = defaultdict(list)
         for attempt in attempts:
-            if attempt.delay is None and attempt.delivery.message:
-                command = network(attempt.message.network).on_outcome(attempt.message, attempt.verdict.decision)
-                if command:
-                    body = CommandMessage(network=command.network, content=command.content).to_json()
-                    by_network[command.network].append((attempt.delivery, body))
+            if isinstance(attempt.verdict, RetryLater | Misconfigured):
+                continue
+            if command := _command(attempt):
+                body = CommandMessage(network=command.network, content=command.content).to_json()
+                by_network[command.network].append((attempt.delivery, body))
         return [
             unsent
             for name, commands in by_network.items()
-            for unsent in self.queue.send_commands(self.command_queues[name], commands)
+            for unsent in self.queue.send_commands(self.command_queues.get(name), commands)
         ]
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
@@ -157,8 +169,9 @@ class Dispatcher:
 
     def _answers(self, sendables: Sequence[Sendable]) -> list[Answer]:
         now = self.clock()
-        pushes = [build(one.attempt.message, one.row.token, one.app, now=now) for one in sendables]
-        return send_and_probe(self.transport, pushes)
+        built = [_built(one, now) for one in sendables]
+        answers = iter(send_and_probe(self.transport, [one for one in built if not isinstance(one, Refused)]))
+        return [one if isinstance(one, Refused) else next(answers) for one in built]
 
     def _state(self, app: App) -> tuple[Gate, Trust]:
         if app not in self.states:
@@ -179,10 +192,10 @@ class Dispatcher:
         gone, row = attempt.verdict, attempt.row
         if row is None or not isinstance(gone, TokenGone):
             return []
-        death = Death(gone.reason, at=self._milliseconds(), since=gone.since)
+        death = Death(gone.reason, at=self._milliseconds(), since=gone.since, certain=gone.certain)
         try:
             return declare_dead(self.connection, row, death, request_cleanup=self.cleanup.send)
-        except AWS_ERRORS:
+        except (*AWS_ERRORS, ValueError, TypeError, LookupError):
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
             return []
 
@@ -201,6 +214,24 @@ class Dispatcher:
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)
+
+
+def _built(sendable: Sendable, now: float) -> Push | Refused:
+    """A network's payload is made of what strangers wrote: whatever goes wrong there must not fail the batch."""
+    try:
+        return build(sendable.attempt.message, sendable.row.token, sendable.app, now=now)
+    except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
+        return Refused(status=None, reason=f"no payload: {type(error).__name__}")
+
+
+def _command(attempt: Attempt) -> Command | None:
+    try:
+        return network(attempt.message.network).on_outcome(attempt.message, attempt.verdict.decision)
+    except Exception as error:  # noqa: BLE001 - as above; the push itself has been sent
+        # Without the error's text, which may quote what a stranger wrote.
+        reason = {"network": attempt.message.network, "reason": type(error).__name__}
+        logger.error("no command", extra=reason)  # noqa: TRY400 - as said
+        return None
 
 
 def _hold(sendables: Iterable[Sendable], fault: Misconfigured) -> None:

@@ -94,7 +94,7 @@ class PushQueue:
         messages = [sqs.dead_letter(delivery.body, reason) for delivery, reason in refused]
         return self._move(self._dead_letter_url, [delivery for delivery, _ in refused], messages)
 
-    def send_commands(self, url: str, commands: Sequence[tuple[Delivery, str]]) -> list[str]:
+    def send_commands(self, url: str | None, commands: Sequence[tuple[Delivery, str]]) -> list[str]:
         """Send the bodies of `CommandMessage`s; returns the ids of the deliveries whose command was not sent."""
         return self._move(url, [delivery for delivery, _ in commands], [SqsMessage(body) for _, body in commands])
 

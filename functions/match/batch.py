@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import NotificationDecision
-from clarion.messages import MatchMessage, PageMessage, PushMessage
+from clarion.messages import MatchMessage, PageMessage
 from clarion.sqs import SqsMessage, send_to_queues
 from match import fan_out
 from match.admission import Admission, AdmissionResult, Notification
 from match.claims import Claims
-from match.failures import Failure, Pool
+from match.failures import Failure, Pool, attempt, split_failures
 from match.item import AdmittedItem, Handled, Item, MatchedItem
 from match.recipients import find_recipients
 from match.settings import MatchSettings
@@ -116,20 +116,21 @@ class Matcher:
 
     def _send_pushes(self, items: Mapping[str, AdmittedItem]) -> dict[str, AdmittedItem | Failure]:
         """If a queue takes only some of an item's pushes, the others are left to a message of their own."""
-        letters = {
-            name: {str(push.subscription_id): self._push(push) for push in item.pushes()}
-            for name, item in items.items()
-        }
+        letters, failed = split_failures({name: attempt(self._pushes, item) for name, item in items.items()})
         refused = self._post(letter for mine in letters.values() for letter in mine.values())
-        sent: dict[str, AdmittedItem | Failure] = {}
+        sent: dict[str, AdmittedItem | Failure] = {**failed}
         for name, mine in letters.items():
             unsent = {subscription: refused[letter] for subscription, letter in mine.items() if letter in refused}
             is_failed = unsent and len(unsent) == len(mine)
             sent[name] = next(iter(unsent.values())) if is_failed else items[name].without(unsent)
         return sent
 
-    def _push(self, push: PushMessage) -> Letter:
-        return Letter(self.settings.push_queues[push.channel], push.to_json())
+    def _pushes(self, item: AdmittedItem) -> dict[str, Letter]:
+        """By subscription. A network makes their bodies of what strangers wrote."""
+        return {
+            str(push.subscription_id): Letter(self.settings.push_queues[push.channel], push.to_json())
+            for push in item.pushes()
+        }
 
     def _continuation(self, message: MatchMessage) -> Letter:
         return Letter(self.settings.envelopes_queue_url, message.to_json())

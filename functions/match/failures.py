@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 from clarion.faults import AWS_ERRORS, describe
 
-UNREADABLE = (ValueError, TypeError, LookupError)
-"""What a row of another shape than its model, or with a word outside its vocabulary, makes of its reader."""
-
 
 class Failure(NamedTuple):
     """AWS refused or didn't answer, after the SDK's own retries, or a row can't be read.
@@ -50,18 +47,28 @@ class Pool:
 
 
 def attempt[Task, Result](work: Callable[[Task], Result], task: Task) -> Result | Failure:
+    """What `work` makes of a task. A failure may pass, unless it is one of reading."""
     try:
-        return read_row(work, task)
+        return work(task)
     except AWS_ERRORS as error:
         return Failure(describe(error))
+    except Exception as error:  # noqa: BLE001 - rows and networks' content are read, which may raise anything
+        return _unreadable(error)
 
 
 def read_row[Row, Result](read: Callable[[Row], Result], row: Row) -> Result | Unreadable:
+    """What `read` makes of a row; AWS's errors pass through."""
     try:
         return read(row)
-    except UNREADABLE as error:
-        # Without the error's text, which may quote what was read.
-        return Unreadable(f"{type(error).__name__} at {_place(error)}")
+    except AWS_ERRORS:
+        raise
+    except Exception as error:  # noqa: BLE001 - a network reads its own conditions, and may raise anything
+        return _unreadable(error)
+
+
+def _unreadable(error: Exception) -> Unreadable:
+    """Without the error's text, which may quote what was read."""
+    return Unreadable(f"{type(error).__name__} at {_place(error)}")
 
 
 def _place(error: Exception) -> str:

@@ -104,8 +104,10 @@ class AdmittedItem:
 
     @classmethod
     def of(cls, matched: MatchedItem, results: Results) -> "AdmittedItem":
-        """A second look says nothing of what an earlier look has decided."""
+        """A second look, or a repetition, says nothing of what has been decided before."""
         decision = matched.decision
+        if matched.item.look_id or matched.item.repeat_id:
+            results = [one for one in results if one[0].match.wanted.pushes]
         if matched.item.look_id:
             results = [one for one in results if one[1].decision is not NotificationDecision.DUPLICATE]
             decision = EnvelopeDecision.MATCHED if results else None

@@ -90,7 +90,8 @@ def _matched(item: Item, found: FromIndex, from_tables: Mapping[str, Match | Fai
     closer, unreadable = split_failures(from_tables)
     matches = [*found.matches.values(), *closer.values()]
     successors = fan_out.successors(item.message, found.page) if isinstance(item.message, FannedOut) else []
-    left_out = {name: one.reason for name, one in {**found.unreadable, **unreadable}.items()}
+    matched = {match.subscriber.subscription_id for match in matches}
+    left_out = {name: one.reason for name, one in {**found.unreadable, **unreadable}.items() if name not in matched}
     return MatchedItem(item, _decision(item, wanted=bool(matches or successors)), matches, successors, left_out)
 
 

@@ -63,7 +63,11 @@ class DecisionLog:
             self._logger.info("envelope decided", extra={"receipt": receipt, **words})
 
     def close(self) -> None:
-        self._counts[Metric.EVENTS_LOST] += self._events.flush()
+        lost = self._events.flush()
+        if lost:
+            # The limits may be among them: record them again.
+            self._networks.clear()
+        self._counts[Metric.EVENTS_LOST] += lost
         for name, count in self._counts.items():
             self._metrics.add_metric(name, MetricUnit.Count, count)
         self._counts.clear()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import ObservedMessage
-from clarion.networks import Envelope, Malformed, network
+from clarion.networks import Envelope, Malformed, exceeds_bounds, network
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -29,6 +29,8 @@ def judge(name: str, raw: bytes, now: int) -> Envelope | Rejected:
         envelope = its_network.decode(raw)
     except Malformed as flaw:
         return Rejected(EnvelopeDecision.MALFORMED, str(flaw))
+    if exceeds_bounds(envelope):
+        return Rejected(EnvelopeDecision.MALFORMED, "more than the tables can hold")
     if envelope.expires_at * 1000 <= now:
         return Rejected(EnvelopeDecision.EXPIRED, envelope=envelope)
     flawed = its_network.verify(envelope)

@@ -1,13 +1,26 @@
 """Loaded by schemathesis: rules go to a subscription and registrations to an app that are there, to get past refusals."""
 
+import json
 import os
 import re
 from typing import Any
 from uuid import UUID
 
 import schemathesis
+from hypothesis import strategies as st
 
 from api.networks.statements.shapes import APP
+
+P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+"""The browser's key in RFC 8291's example."""
+
+
+def _push_subscription(path: int) -> str:
+    keys = {"p256dh": P256DH, "auth": "AAAAAAAAAAAAAAAAAAAAAA"}
+    return json.dumps({"endpoint": f"https://fcm.googleapis.com/fcm/send/{path}", "keys": keys})
+
+
+schemathesis.openapi.format("push-subscription", st.integers(min_value=0).map(_push_subscription))
 
 
 @schemathesis.hook

@@ -18,6 +18,7 @@ from moto.sqs.exceptions import SQSException
 from moto.sqs.responses import SQSResponse
 
 from clarion import tables
+from clarion.channels import CHANNELS, Channel
 from clarion.events import Event
 from clarion.tables import Lease, Rule, Subscription, Token
 from console import deployment
@@ -25,7 +26,8 @@ from console.deployment import Deployment
 from console.depths import depth
 
 ACCOUNT, REGION, PREFIX, LAKE = "123456789012", "us-east-1", "clarion-prod-", "clarion-prod-lake"
-QUEUES = ("envelopes", "apns", "voip", "fcm", "cleanup")
+QUEUES = ("envelopes", *Channel, "cleanup")
+HELD = tuple(f"{channel}-held" for channel, row in CHANNELS.items() if row.holds)
 
 
 class CloudFormation(ThreadingHTTPServer):
@@ -136,7 +138,7 @@ class Account:
         self.lambda_ = boto3.client("lambda")
         self.cloudwatch = boto3.client("cloudwatch")
         self.urls = {name: self._queue(name) for queue in QUEUES for name in (queue, f"{queue}-dead")}
-        self.urls |= {name: self._queue(name) for name in ("apns-held", "fcm-held")}
+        self.urls |= {name: self._queue(name) for name in HELD}
         self.s3.create_bucket(Bucket=LAKE)
         self._sources()
         tables.bind(PREFIX)
@@ -163,7 +165,7 @@ class Account:
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
             archive.writestr("any.py", "")
-        for name in ("match", "apns", "voip", "fcm", "cleanup"):
+        for name in ("match", *Channel, "cleanup"):
             function = f"{PREFIX}{name}"
             self.lambda_.create_function(
                 FunctionName=function,
@@ -172,7 +174,7 @@ class Account:
                 Handler="any.any",
                 Code={"ZipFile": code.getvalue()},
             )
-            for queue in ("elsewhere", "elsewhere-held") if name in {"apns", "fcm"} else ("elsewhere",):
+            for queue in ("elsewhere", "elsewhere-held") if f"{name}-held" in HELD else ("elsewhere",):
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
                 self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=function)
 

@@ -85,7 +85,7 @@ def test_a_task_that_is_seen_and_counted_late_is_done_whatever_its_count(
     counted: int,
 ) -> None:
     monkeypatch.setattr(redrive, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(redrive, "SETTLING_SECONDS", settling)
+    monkeypatch.setattr(redrive, "COUNTING_SECONDS", settling)
     monkeypatch.setattr(redrive, "depth", lambda *_: Depth(23, 0, 0))
     account.move_tasks.unseen = 2
 

@@ -115,7 +115,7 @@ def test_no_word_in_time_says_how_to_ask_later(clarion: Clarion, account: Accoun
     ended = clarion("send-test", TOKEN, "--channel", "voip", "--yes", "--wait", "1")
 
     assert ended.code == 1
-    assert "nothing was heard of it in time" in ended.out
+    assert "the lake recorded nothing of it in time" in ended.out
     assert "clarion why --envelope 0x" in ended.out
     assert list(Subscription.scan()) == []
 

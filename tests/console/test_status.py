@@ -74,6 +74,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
         ("apns", 0, 2, 0, True),
         ("voip", 0, None, 0, False),
         ("fcm", 0, 0, 1, False),
+        ("webpush", 0, 0, 0, False),
         ("cleanup", 0, None, 0, False),
     ]
     assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
@@ -135,7 +136,7 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
 
     told = json.loads(ended.out)
     assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
-    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0]
+    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0, 0]
     assert told["troubles"] == ["1 dead letters", "ingest has no leader"]
 
 

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
 
 
 TOKEN = "a1" * 32
+OTHER = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
 def subscribe(name: str, network: str = STATEMENTS, *, created_at: int = CREATED_AT) -> Subscription:
@@ -133,25 +135,69 @@ def test_a_death_is_one_query_for_other_holders_and_one_transaction(
 
 
 def test_a_dead_token_ends_the_subscriptions_of_all_its_holders(connection: Connection, tried: Subscription) -> None:
-    other = subscribe("of-another-network", "another-network")
+    other = subscribe(OTHER, "another-network")
     requested: list[list[str]] = []
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW), request_cleanup=requested.append)
 
     assert [(row.subscription_id, row.status) for row in ended] == [
-        ("of-another-network", "invalid"),
+        (OTHER, "invalid"),
         ("a-subscription", "invalid"),
     ]
-    assert requested == [["of-another-network", "a-subscription"]]
+    assert requested == [[OTHER, "a-subscription"]]
     assert Token.count(token_hash(Channel.APNS, TOKEN)) == 0
     other.refresh()
     assert other.status_reason == "Unregistered"
 
 
+@pytest.mark.parametrize("changes", [{"app": "second"}, {"environment": "sandbox"}])
+def test_an_answer_about_another_app_or_environment_ends_no_other_holders_subscription(
+    connection: Connection, tried: Subscription, changes: dict[str, str]
+) -> None:
+    other = subscribe(OTHER, "another-network")
+    other.update([getattr(Subscription, name).set(value) for name, value in changes.items()])
+
+    assert [row.subscription_id for row in declare_dead(connection, tried, Death("Unregistered", NOW))] == [
+        "a-subscription"
+    ]
+
+
+def test_an_answer_that_may_be_the_apps_fault_ends_no_other_holders_subscription(
+    connection: Connection, tried: Subscription
+) -> None:
+    subscribe(OTHER, "another-network")
+
+    ended = declare_dead(connection, tried, Death("BadDeviceToken", NOW, certain=False))
+
+    assert [row.subscription_id for row in ended] == ["a-subscription"]
+
+
+def test_a_subscription_that_does_not_hold_its_token_ends_no_other(connection: Connection, tried: Subscription) -> None:
+    subscribe(OTHER, "another-network")
+    Token(token_hash(Channel.APNS, TOKEN), STATEMENTS).delete()
+
+    ended = declare_dead(connection, tried, Death("Unregistered", NOW))
+
+    assert OTHER not in [row.subscription_id for row in ended]
+
+
+def test_a_holders_row_that_cannot_be_read_keeps_nobody_alive(connection: Connection, tried: Subscription) -> None:
+    subscribe("no-uuid", "another-network")
+
+    ended = declare_dead(connection, tried, Death("Unregistered", NOW))
+
+    assert [row.subscription_id for row in ended] == ["a-subscription"]
+
+
+def test_a_browser_is_one_token_whatever_its_keys() -> None:
+    first, other = (json.dumps({"endpoint": "https://a.example/x", "p256dh": key, "auth": key}) for key in "ab")
+    assert token_hash(Channel.WEBPUSH, first) == token_hash(Channel.WEBPUSH, other)
+
+
 def test_another_holder_that_registered_after_the_providers_timestamp_lives(
     connection: Connection, tried: Subscription
 ) -> None:
-    later = subscribe("made-later", "another-network", created_at=CREATED_AT + 10)
+    later = subscribe(OTHER, "another-network", created_at=CREATED_AT + 10)
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW, since=CREATED_AT))
 

@@ -17,7 +17,7 @@ from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment
 from clarion.events import EventLog
-from clarion.messages import CleanupMessage, PushMessage
+from clarion.messages import CleanupMessage, CommandMessage, PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
@@ -236,7 +236,8 @@ class Queue:
     def __init__(self, clock: Clock) -> None:
         self.dead: list[str] = []
         self.delays: list[int] = []
-        self.takes_held = True
+        self.takes_held = self.takes_commands = True
+        self.commands: list[CommandMessage] = []
         self.cleanups: list[CleanupMessage] = []
         self._clock = clock
         self._held: dict[str, dict[str, Any]] = {}
@@ -290,9 +291,13 @@ class Queue:
     def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         if QueueUrl == "held" and not self.takes_held:
             raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
+        if QueueUrl == "commands" and not self.takes_commands:
+            raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
         for entry in Entries:
             if QueueUrl == "held":
                 self._hold(entry)
+            elif QueueUrl == "commands":
+                self.commands.append(CommandMessage.model_validate_json(entry["MessageBody"]))
             else:
                 self.dead.append(entry["MessageBody"])
         return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
@@ -332,6 +337,7 @@ class Worker:
             queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters", "held"),
             cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
+            command_queues={"toy": "commands"},
             clock=clock,
             max_receives=PROD.dispatch.receives,
             transactions=1,  # moto loses its head when there are several

@@ -22,7 +22,8 @@ CHROME = "https://fcm.googleapis.com/fcm/send/c1KrmpTuRm4:APA91bG_x-9"
 ENDPOINTS = {
     CHROME: "fcm.googleapis.com",
     "https://updates.push.services.mozilla.com/wpush/v2/gAAAAABl-x_Z=": "updates.push.services.mozilla.com",
-    "https://web.push.apple.com/QGuQyavXutnMH8qzDBkQ": "web.push.apple.com",
+    "https://web.push.apple.com/QGuQyavXutnMH8qzDBkQ": "*.push.apple.com",
+    "https://jmt17.google.com/fcm/send/c2FtcGxl": "jmt17.google.com",
     "https://wns2-par02p.notify.windows.com/w/?token=BQYAAAC%2fx%2b": "*.notify.windows.com",
 }
 # The RFC's own example: https://www.rfc-editor.org/rfc/rfc8291#section-5
@@ -244,7 +245,7 @@ def test_a_deployment_may_have_a_push_service_of_its_own() -> None:
     assert service_of(parse(endpoint="https://push.example.com/x"), services) == "push.example.com"
     assert service_of(parse(endpoint="https://localhost:8444/x"), services) is None
     assert service_of(parse(endpoint="https://localhost/x"), services) is None
-    assert [is_own(service) for service in services] == [False] * 4 + [True, False]
+    assert [is_own(service) for service in services] == [False] * len(PUSH_SERVICES) + [True, False]
 
 
 @pytest.mark.parametrize("name", [*PUSH_SERVICES, "127.0.0.1:8443", "localhost:8443", "push.example.com"])

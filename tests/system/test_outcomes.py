@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import digest
@@ -24,6 +25,7 @@ from local.device import Device, topic_of
 from local.http2 import Misbehaviour
 from local.provider import Trouble
 from local.system import QUEUES, System
+from local.webpush import NO_TROUBLE
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -69,14 +71,26 @@ class Case:
     def name(self) -> str:
         return f"Bob, {self}"
 
-    def token(self, number: int) -> str:
+    def token(self, number: int, system: System) -> str:
         """Of the `number`-th phone. What is to succeed later meets its trouble once."""
         times = 1 if self.fate is DELIVERED_LATER else None
         if self.channel is Channel.FCM:
             words = (self.answer, self.retry_after and f"AFTER{self.retry_after}", times and f"TIMES{times}")
             return "-".join([word for word in words if isinstance(word, str)] + [f"phone{number:04}" + "F" * 120])
+        if self.channel is Channel.WEBPUSH:
+            return self._browser(number, system, times)
         trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
         return troubled_token(trouble, device=0xFA7E0000 + number)
+
+    def _browser(self, number: int, system: System, times: int | None) -> str:
+        trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
+        browser = system.webpush.subscribe(
+            system.application_server_key, NO_TROUBLE if self.answer is NOWHERE else trouble
+        )
+        subscription = browser.as_json()
+        if self.answer is NOWHERE:
+            subscription["endpoint"] = f"https://nowhere{number}.notify.windows.com/w/"
+        return canonical(Channel.WEBPUSH, json.dumps(subscription))
 
 
 def of_apns() -> Iterator[Case]:
@@ -113,7 +127,18 @@ OF_FCM = (
     Case(Channel.FCM, "UNAVAILABLE", DELIVERED_LATER, retry_after=1),
     Case(Channel.FCM, "INTERNAL", DELIVERED_LATER, retry_after=1),
 )
-CASES = (*of_apns(), *OF_VOIP, *OF_FCM)
+NOWHERE = "a host that is not there"
+OF_WEBPUSH = (
+    Case(Channel.WEBPUSH, None, DELIVERED),
+    Case(Channel.WEBPUSH, "ExpiredSubscription", TOKEN_DEAD),
+    Case(Channel.WEBPUSH, "UnknownSubscription", TOKEN_DEAD),
+    Case(Channel.WEBPUSH, "KeyMismatch", TOKEN_DEAD),
+    Case(Channel.WEBPUSH, "TooManyRequests", DELIVERED_LATER, retry_after=1),
+    Case(Channel.WEBPUSH, "ServiceUnavailable", DELIVERED_LATER, retry_after=1),
+    Case(Channel.WEBPUSH, "BodyTooLarge", DEAD_LETTER),
+    Case(Channel.WEBPUSH, NOWHERE, HELD),
+)
+CASES = (*of_apns(), *OF_VOIP, *OF_FCM, *OF_WEBPUSH)
 
 
 @dataclass(frozen=True)
@@ -129,7 +154,7 @@ class Seen:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def seen(system: System) -> AsyncIterator[Mapping[Case, Seen]]:
     alice = Device("Alice, of whom many want to know")
-    tokens = {case: case.token(number) for number, case in enumerate(CASES)}
+    tokens = {case: case.token(number, system) for number, case in enumerate(CASES)}
     ids = {case: await registered(system, case, token, alice) for case, token in tokens.items()}
     await warm_up(system, [case for case in CASES if case.answer is None], alice)
     raw = alice.statement(TOPIC, data=b"to all")

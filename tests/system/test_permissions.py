@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 from aws_cdk.assertions import Template
 
+from clarion.channels import CHANNELS
 from clarion.messages import CleanupMessage, EnvelopeMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
@@ -75,7 +76,8 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         Call(
             channel, "sqs:ChangeMessageVisibility", f"{PROD.prefix}{channel}-held"
         ): "CDK grants it to whatever a queue feeds; what is held is sent again with its delay"
-        for channel in ("apns", "fcm")
+        for channel, row in CHANNELS.items()
+        if row.holds
     },
 }
 """The same, of one resource."""

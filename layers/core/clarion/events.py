@@ -27,7 +27,7 @@ RECORD_BYTES = 900_000
 RECORDS_PER_CALL = 4
 
 
-RULES_PER_EVENT = 2_000
+RULE_BYTES_PER_EVENT = 400_000
 """Keeps a line well below `RECORD_BYTES`; a larger rule set takes several events."""
 
 
@@ -166,6 +166,11 @@ class RuleRef(BaseModel):
     condition: HexBytes | None = None
     condition_digest: HexBytes | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of its JSON, or a few more."""
+        return 100 + 2 * sum(len(part) for part in (self.key, self.condition, self.condition_digest) if part)
+
     @classmethod
     def of(cls, rule: Rule, *, secret: bool) -> "RuleRef":
         """The digest is BLAKE2b-256."""
@@ -193,8 +198,16 @@ class RulesChanged(Event):
 
 def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
     """A change of any size, as events that each fit a record."""
-    for some in batched(change.rules, RULES_PER_EVENT, strict=False):
-        yield change.model_copy(update={"rules": some})
+    some: list[RuleRef] = []
+    size = 0
+    for rule in change.rules:
+        if some and size + rule.size > RULE_BYTES_PER_EVENT:
+            yield change.model_copy(update={"rules": tuple(some)})
+            some, size = [], 0
+        some.append(rule)
+        size += rule.size
+    if some:
+        yield change.model_copy(update={"rules": tuple(some)})
 
 
 type Pack = list[bytes]

@@ -115,10 +115,11 @@ def _send(sqs: "SQSClient", queue_url: str, batch: Sequence[SqsMessage]) -> list
         )
     except AWS_ERRORS as error:
         return [describe(error)] * len(batch)
+    sent = {entry["Id"] for entry in answer.get("Successful", ())}
     failed = {failure["Id"]: failure["Code"] for failure in answer.get("Failed", ())}
     return [
-        f"{failed[str(number)]} from SendMessageBatch" if str(number) in failed else None
-        for number in range(len(batch))
+        None if name in sent else f"{failed.get(name, 'no result')} from SendMessageBatch"
+        for name in map(str, range(len(batch)))
     ]
 
 

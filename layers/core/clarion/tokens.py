@@ -1,15 +1,17 @@
 """Push tokens: how the `tokens` table finds one without storing it, and what happens when a provider declares one dead."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from typing import NamedTuple
+from uuid import UUID
 
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
-from clarion.decisions import SubscriptionStatus
+from clarion.decisions import Environment, SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
 
 ATTEMPTS = 3
@@ -18,16 +20,25 @@ DEAD_SECONDS = 30 * 86_400
 
 
 def token_hash(channel: Channel, token: str) -> bytes:
-    """The key of a token's `tokens` row: one token text may exist at more than one provider."""
-    return hashlib.sha256(f"{channel}:{token}".encode()).digest()
+    """The key of a token's `tokens` row: one token text may exist at more than one provider.
+
+    A browser is known by its endpoint alone, or it could be registered again and again with other keys.
+    """
+    known_by = json.loads(token)["endpoint"] if channel is Channel.WEBPUSH else token
+    return hashlib.sha256(f"{channel}:{known_by}".encode()).digest()
 
 
 class Death(NamedTuple):
-    """A provider's answer that a token is dead, since `since` if it says when. Instants are UNIX milliseconds."""
+    """A provider's answer that a token is dead, since `since` if it says when. Instants are UNIX milliseconds.
+
+    An answer that may be about the app that was tried with the token is not `certain`: it says nothing of other
+    subscriptions.
+    """
 
     reason: str
     at: int
     since: int | None = None
+    certain: bool = True
 
 
 def declare_dead(
@@ -39,8 +50,9 @@ def declare_dead(
 ) -> list[Subscription]:
     """Mark all subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
 
-    Those are `tried` and, before it, what other networks' subscriptions the token has. An empty generation of each comes
-    into force: none of its rules counts any more. `request_cleanup` is called with their ids before any is ended.
+    Those are `tried` and, before it, what other networks' subscriptions the token has for the same app and environment,
+    if the death is `certain`. An empty generation of each comes into force: none of its rules counts any more.
+    `request_cleanup` is called with their ids before any is ended.
 
     Nothing of a subscription changes if it has gone, has another token than the one that was tried, is invalid already,
     no longer owns its token, or was made after `death.since`: then the provider means an earlier registration of the
@@ -49,17 +61,35 @@ def declare_dead(
     Costs one query, for other holders, and one transaction: `tried` is taken for current, and read again only if the
     transaction finds that it isn't.
     """
-    rows = [*_of_other_holders(tried), tried]
-    request_cleanup([row.subscription_id for row in rows])
-    ended = [_declare_dead(connection, row, death) for row in rows]
+    others = _of_other_holders(tried) if death.certain else []
+    request_cleanup([row.subscription_id for row in [*others, tried]])
+    ended = [_declare_dead(connection, row, death) for row in [*others, tried]]
     return [row for row in ended if row]
 
 
 def _of_other_holders(tried: Subscription) -> list[Subscription]:
-    holders = Token.query(token_hash(Channel(tried.channel), tried.token))
+    """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
+    holders = list(Token.query(token_hash(Channel(tried.channel), tried.token)))
     ids = [holder.subscription_id for holder in holders if holder.holder != tried.network]
-    rows = Subscription.batch_get(ids, consistent_read=True) if ids else []
-    return [row for row in rows if row.token == tried.token and row.channel == tried.channel]
+    if not ids or all(holder.subscription_id != tried.subscription_id for holder in holders):
+        return []
+    rows = Subscription.batch_get(ids, consistent_read=True)
+    return [row for row in rows if _is_whole(row) and _reached_alike(row, tried)]
+
+
+def _is_whole(row: Subscription) -> bool:
+    """A row that can't be read must not keep the others alive."""
+    try:
+        UUID(row.subscription_id)
+    except ValueError:
+        return False
+    return isinstance(row.revision, int | float) and isinstance(row.created_at, int | float)
+
+
+def _reached_alike(row: Subscription, tried: Subscription) -> bool:
+    if row.token != tried.token or row.channel != tried.channel or row.app != tried.app:
+        return False
+    return (row.environment or Environment.PRODUCTION) == (tried.environment or Environment.PRODUCTION)
 
 
 def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:

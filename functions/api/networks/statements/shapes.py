@@ -54,7 +54,10 @@ def _registration_schema(schema: dict[str, Any]) -> None:
     kinds = (
         ([Channel.APNS.value, Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}),
         ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}),
-        ([Channel.WEBPUSH.value], {"description": "a browser's PushSubscription as JSON text"}),
+        (
+            [Channel.WEBPUSH.value],
+            {"format": "push-subscription", "description": "a browser's PushSubscription as JSON text"},
+        ),
     )
     shapes = [
         {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clarion.messages import PushMessage
     from clarion.networks.needs import Needs
 
+ID_BYTES = 32
 STATEMENTS = "statements"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
@@ -121,6 +122,17 @@ class Network(Protocol):
 
     def describe(self, rule: Rule) -> Mapping[str, str]:
         """What a rule names, for people to read, without what may be secret."""
+
+
+MAX_KEYS, MAX_KEY_BYTES, MAX_SENDER_BYTES = 64, 1_016, 1_024
+"""What DynamoDB's keys have room for, beside what is stored with them; each key of an envelope is a query."""
+
+
+def exceeds_bounds(envelope: Envelope) -> bool:
+    """Whether a network's `decode` let through what the tables can't hold."""
+    if len(envelope.id) != ID_BYTES or len(envelope.keys) > MAX_KEYS:
+        return True
+    return len(envelope.sender or b"") > MAX_SENDER_BYTES or any(len(key) > MAX_KEY_BYTES for key in envelope.keys)
 
 
 @cache

@@ -59,7 +59,7 @@ class FcmApp:
     url: str = PRODUCTION
 
     def push(self, order: Order[FcmMessage]) -> "FcmPush":
-        ttl = min(int(order.useful_until - order.now), MAX_TTL)
+        ttl = max(0, min(int(order.useful_until - order.now), MAX_TTL))
         return FcmPush(app=self, token=order.token, message=order.body, ttl=ttl)
 
     @property

@@ -22,12 +22,16 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGone:
-    """The token is dead, since `since` (UNIX milliseconds) if the provider says so."""
+    """The token is dead, since `since` (UNIX milliseconds) if the provider says so.
+
+    Not `certain` if the provider's answer may be about the app that was tried with the token: see `TokenOrApp`.
+    """
 
     decision: ClassVar = PushDecision.TOKEN_GONE
     status: int
     reason: str
     since: int | None = None
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,22 @@ class Answer(NamedTuple):
         return f"Answer(status={self.status}, retry_after={self.retry_after})"
 
 
+_HTTP2_STREAM = 92
+"""CURLE_HTTP2_STREAM, which pycurl has no name for."""
+FAULTS = {
+    pycurl.E_COULDNT_RESOLVE_HOST: "host not resolved",
+    pycurl.E_COULDNT_CONNECT: "not connected",
+    pycurl.E_OPERATION_TIMEDOUT: "timed out",
+    pycurl.E_SSL_CONNECT_ERROR: "no TLS connection",
+    pycurl.E_PEER_FAILED_VERIFICATION: "certificate not accepted",
+    pycurl.E_SEND_ERROR: "connection lost",
+    pycurl.E_RECV_ERROR: "connection lost",
+    pycurl.E_GOT_NOTHING: "connection lost",
+    pycurl.E_HTTP2: "HTTP/2 error",
+    _HTTP2_STREAM: "HTTP/2 stream reset",
+}
+
+
 class Fault(NamedTuple):
     """No answer came; whether the server acted on the request is unknown. `code` is libcurl's."""
 
@@ -257,10 +273,10 @@ class _Lane:
             for handle in answered:
                 at, body = self._arrived(handle)
                 results[at] = _answer(handle, body)
-            for handle, code, reason in failed:
+            for handle, code, _ in failed:
                 at, _ = self._arrived(handle)
                 # Only a body that is too long is not taken, and the status came before it.
-                results[at] = _answer(handle, b"") if code == pycurl.E_WRITE_ERROR else Fault(code, reason)
+                results[at] = _answer(handle, b"") if code == pycurl.E_WRITE_ERROR else Fault(code, _reason(code))
 
     def _arrived(self, handle: pycurl.Curl) -> tuple[Position, bytes]:
         self.multi.remove_handle(handle)
@@ -268,6 +284,11 @@ class _Lane:
         body = bytes(self._bodies[handle])
         self._bodies[handle].clear()
         return self._travelling.pop(handle), body
+
+
+def _reason(code: int) -> str:
+    """In our words: libcurl's text holds the host, which a client may have chosen, and measured times."""
+    return FAULTS.get(code, f"libcurl error {code}")
 
 
 def _answer(handle: pycurl.Curl, body: bytes) -> Answer:

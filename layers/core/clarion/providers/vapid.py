@@ -36,7 +36,7 @@ class VapidKey(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     private_key: P256Key = Field(repr=False)
-    subject: str = Field(pattern=r"^(mailto:[^@\s<>]+@[^@\s<>.]+(\.[^@\s<>.]+)+|https://[^\s/]+(/\S*)?)$")
+    subject: str = Field(pattern=r"^(mailto:[^@\s<>]+@[^@\s<>.]+(\.[^@\s<>.]+)+|https://[^\s/.]+(\.[^\s/.]+)+(/\S*)?)$")
 
     @property
     def public_key(self) -> str:

@@ -12,10 +12,21 @@ from hashlib import sha256
 from http.client import responses
 from typing import TYPE_CHECKING, ClassVar, override
 
+import pycurl
+
 from clarion.providers.apps import Apps, AppSettings
 from clarion.providers.credentials import Clock, Credential, base64url
 from clarion.providers.order import Order
-from clarion.providers.outcomes import Delivered, FirstAnswer, Refused, RetryLater, TokenGone, TokenOrApp
+from clarion.providers.outcomes import (
+    CredentialRejected,
+    Delivered,
+    FirstAnswer,
+    Misconfigured,
+    Refused,
+    RetryLater,
+    TokenGone,
+    TokenOrApp,
+)
 from clarion.providers.transport import Answer, Request, Result
 from clarion.providers.vapid import VapidCredential, VapidKey
 from clarion.providers.webpush_address import PUSH_SERVICES, ServiceName, WebPushAddress, is_own, service_of
@@ -30,14 +41,18 @@ MAX_TTL = 28 * 24 * 3600
 """Seconds: what push services keep a push for at most."""
 
 GONE = {404, 410}
-TOKEN_OR_APP = {401, 403}
-"""A subscription made with another key than ours, or a key of ours that is wrong for all.
-
-Mozilla answers the first with 401, Google with 403.
+REJECTED = (403, "BadJwtToken")
+"""Apple's answer to a VAPID token that is at fault; it has another for a subscription made with another key."""
+RETRY = {406, 408, 425, 429}
+"""406 is how Windows throttles:
+https://learn.microsoft.com/windows/apps/design/shell/tiles-and-notifications/push-request-response-headers
+"""
+OURS = {413}
+"""Every other refusal may be the endpoint's fault, which a client has chosen, or that of a subscription made with another
+key than ours, which Mozilla answers with 401, Google with 403 and Apple with 400.
 https://mozilla-services.github.io/autopush-rs/errors.html
 """
-ANOTHER_KEY = (400, "VapidPkHashMismatch")
-"""Apple's answer to a subscription made with another key."""
+NOT_REACHED = {pycurl.E_COULDNT_RESOLVE_HOST, pycurl.E_COULDNT_CONNECT}
 _REASON = re.compile(r"[A-Za-z]{1,40}")
 
 
@@ -55,7 +70,8 @@ class WebPushApp:
     """An app at one push service. What one service thinks of our key says nothing of the others.
 
     `presumed_gone`: a subscription was made with another key only if others are accepted with ours.
-    `public`: whether the service is sent to at a public IP address only.
+    `public`: whether the service is sent to at a public IP address only. `any_host`: its endpoints name hosts of their
+    own, below the service's name.
     """
 
     presumed_gone: ClassVar = 0
@@ -65,6 +81,7 @@ class WebPushApp:
     name: str
     title: str = TITLE
     public: bool = True
+    any_host: bool = False
 
     def push(self, order: Order[bytes]) -> "WebPushPush":
         """Raises `ValueError` for a token that is no address, for which `WebPushApps.find` has no app."""
@@ -72,7 +89,8 @@ class WebPushApp:
             app=self,
             address=WebPushAddress.parse(order.token),
             content=order.body,
-            ttl=min(int(order.useful_until - order.now), MAX_TTL),
+            # With a TTL of 0, Windows asks for a header of its own.
+            ttl=max(1, min(int(order.useful_until - order.now), MAX_TTL)),
             urgency=Urgency.NORMAL if order.background else Urgency.HIGH,
             collapse_id=order.collapse_id,
         )
@@ -88,12 +106,15 @@ class WebPushApps(Apps[WebPushApp]):
         services: Collection[ServiceName] = PUSH_SERVICES,
         clock: Clock = time.time,
     ) -> None:
+        keys = {one.name: Secret(secrets, one.secret_id, VapidKey, clock) for one in settings}
+
         def make(one: AppSettings, service: ServiceName) -> WebPushApp:
             return WebPushApp(
-                VapidCredential(Secret(secrets, one.secret_id, VapidKey, clock), clock),
+                VapidCredential(keys[one.name], clock),
                 name=f"{one.name} {service}",
                 title=one.alert_title,
                 public=not is_own(service),
+                any_host=service.startswith("*."),
             )
 
         made = {(one.name, service): make(one, service) for one in settings for service in services}
@@ -146,6 +167,9 @@ class WebPushPush:
     def outcome(self, result: Result) -> FirstAnswer:
         """`Location` is not read: whoever knows it may delete the push, so it could be shown nowhere."""
         if not isinstance(result, Answer):
+            if self.app.any_host and result.code in NOT_REACHED:
+                # The client has made the host up, or its service is down: few attempts have to do.
+                return Misconfigured(status=None, reason=result.reason, whole_app=False)
             return RetryLater(status=None, reason=result.reason)
         if 200 <= result.status < 300:
             return Delivered(status=result.status)
@@ -162,11 +186,13 @@ def refusal(answer: Answer) -> FirstAnswer:
     status, reason = answer.status, _reason(answer)
     if status in GONE:
         return TokenGone(status=status, reason=reason)
-    if status in TOKEN_OR_APP or (status, reason) == ANOTHER_KEY:
-        return TokenOrApp(status=status, reason=reason)
-    if status == 429 or status >= 500:
+    if (status, reason) == REJECTED:
+        return CredentialRejected(status=status, reason=reason)
+    if status in RETRY or status >= 500:
         return RetryLater(status=status, reason=reason, after=answer.retry_after)
-    return Refused(status=status, reason=reason)
+    if status in OURS:
+        return Refused(status=status, reason=reason)
+    return TokenOrApp(status=status, reason=reason)
 
 
 def _reason(answer: Answer) -> str:
@@ -174,6 +200,6 @@ def _reason(answer: Answer) -> str:
     match answer.json():
         case {"reason": str(reason)} if _REASON.fullmatch(reason):
             return reason
-        case {"errno": int(number)} if 0 < number < 1000:
+        case {"errno": int(number)} if number is not True and 0 < number < 1000:
             return f"errno {number}"
     return responses.get(answer.status, "unknown status")

@@ -34,10 +34,14 @@ ServiceName = Annotated[str, Field(pattern=rf"^(\*\.{_LABEL}\.)?{_AUTHORITY}$")]
 PUSH_SERVICES: tuple[ServiceName, ...] = (
     "fcm.googleapis.com",
     "updates.push.services.mozilla.com",
-    "web.push.apple.com",
+    "jmt17.google.com",
+    "*.push.apple.com",
     "*.notify.windows.com",
 )
-"""Those of Chrome, Firefox, Safari and Edge."""
+"""Those of Chrome, Firefox, Chromium as Linux distributions build it, Safari and Edge.
+
+Apple asks to allow any subdomain: https://developer.apple.com/videos/play/wwdc2022/10098/
+"""
 
 
 def _endpoint(text: str) -> str:
