@@ -25,8 +25,8 @@ def register(api: httpx.Client, notification_type: str, token: str) -> str:
 
 
 def whitelist(api: httpx.Client, subscription_id: str, rules: list[tuple[str, str]]) -> None:
-    told = [{"sender_pubkey": sender, "topic": topic} for sender, topic in rules]
-    body = {"subscription_id": subscription_id, "rules": told}
+    wanted = [{"sender_pubkey": sender, "topic": topic} for sender, topic in rules]
+    body = {"subscription_id": subscription_id, "rules": wanted}
     api.put("/v1/subscriptions/rules", json=body).raise_for_status()
 
 

@@ -21,8 +21,8 @@ TITLE = "Clarion"
 VERSION = "1"
 DESCRIPTION = (
     "Push notifications for messengers on decentralised networks. Register a push token, whitelist pairs of sender "
-    "and topic, and the statements that these senders sign wake the phone. Everything that goes wrong is told as "
-    "problem details (RFC 9457)."
+    "and topic, and the statements that these senders sign wake the phone or the browser. Errors are problem "
+    "details (RFC 9457)."
 )
 VALIDATION_ERROR = "HTTPValidationError"
 PATHS = ("/docs", "/openapi.json")

@@ -214,7 +214,7 @@ def test_driver_and_executors_find_the_archives_where_spark_unpacks_them(outputs
 
 
 def test_what_the_page_takes_from_the_outputs_is_there(outputs: Mapping[str, str]) -> None:
-    asked = re.findall(r"\$\(told (\w+)\)", (DOCS / "operations.md").read_text())
+    asked = re.findall(r"\$\(output (\w+)\)", (DOCS / "operations.md").read_text())
     assert set(asked) == outputs.keys()
 
 

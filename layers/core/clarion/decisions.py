@@ -41,7 +41,7 @@ class Purpose(StrEnum):
 
 
 class Environment(StrEnum):
-    """Where Apple made a device token: builds for development get theirs in the sandbox. FCM makes no difference."""
+    """Where Apple made a device token: builds for development get theirs in the sandbox. FCM and Web Push make no difference."""
 
     PRODUCTION = "production"
     SANDBOX = "sandbox"

@@ -49,7 +49,7 @@ class DirectMessage(RequestBody):
 
     device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
     push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
-    platform: Platform | None = Field(default=None, description="told from the token where absent")
+    platform: Platform | None = Field(default=None, description="inferred from the token where absent")
     bundle_id: str | None = Field(
         default=None,
         validation_alias="bundlerId",

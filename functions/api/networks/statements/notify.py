@@ -58,7 +58,7 @@ logger = Logger(service="api")
     ),
 )
 def notify(body: DirectMessage) -> Response[Any]:
-    """What the provider answers is told as it is: a push that it refuses is a 200 with `success` false."""
+    """The provider's answer is returned as it is: a push that it refuses is a 200 with `success` false."""
     request = current()
     settings = request.worker.settings.direct_push
     client_id = request.owner(STATEMENTS).client_id

@@ -66,7 +66,7 @@ OF_RULES = [
     ),
 )
 def register(body: NewSubscription) -> Registered:
-    """A token belongs to one subscription; its owner is told which one if it is registered already."""
+    """A token belongs to one subscription. If you have registered it already, the 409 has its `subscription_id`."""
     request, owner = _asked()
     registration = Registration(*owner, body.notify_type, body.token, body.app, body.environment)
     return Registered(subscription_id=UUID(subscriptions.register(request, registration)))
@@ -156,7 +156,7 @@ def add(body: RulesChange) -> Added:
     responses=answers(HTTPStatus.OK, Removed, OF_RULES),
 )
 def discard(body: RulesRemoval) -> Removed:
-    """All of them at one moment. A rule is told by its sender and topic; those that are not there are passed over."""
+    """All of them at one moment. A rule is identified by its sender and topic; those that are not there are ignored."""
     request, owner = _asked()
     changed = rules.discard(request, owner, str(body.subscription_id), _set(body, request))
     return Removed(removed=len(changed.removed), total_rules=changed.total)

@@ -36,7 +36,7 @@ MOST_SUBSCRIPTIONS = 50
 
 
 class NotifyType(StrEnum):
-    """How the phone is to present a push; a rule of an FCM subscription may ask for `voip`."""
+    """How a push is presented. Only rules of `fcm` subscriptions choose: `apns` and `webpush` get alerts, `voip` gets calls."""
 
     ALERT = ALERT.decode()
     VOIP = CALL.decode()
@@ -100,7 +100,8 @@ class NewSubscription(RequestBody):
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
     app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
     environment: Environment | None = Field(
-        default=None, description="where Apple made the token: sandbox for builds of developers"
+        default=None,
+        description="where Apple made the token: sandbox for builds of developers; no effect on fcm and webpush",
     )
 
     @field_validator("token")
@@ -120,7 +121,7 @@ class NewRule(RequestBody):
     notify_type: NotifyType | None = Field(
         default=None,
         validation_alias=AliasChoices("notify_type", "notifyType"),
-        description="how an Android phone is to present the push; iOS subscriptions pass it over",
+        description="how an Android phone is to present the push; apns, voip and webpush subscriptions ignore it",
     )
 
     @property
