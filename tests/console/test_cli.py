@@ -9,6 +9,7 @@ from uuid import uuid4
 import click
 import pytest
 
+from clarion.networks import STATEMENTS
 from clarion.tables import Subscription
 from console import faults, send_test
 from console.cli import clarion as group
@@ -58,7 +59,9 @@ def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deployment whose every subscription holds a token, and whose dispatch answers nothing."""
     monkeypatch.setattr(send_test, "POLL_SECONDS", 0.1)
     for channel, token in (("apns", APPLE), ("voip", APPLE), ("fcm", GOOGLE)):
-        row = Subscription(str(uuid4()), client_id=b"c" * 32, channel=channel, token=token, status="active")
+        row = Subscription(
+            str(uuid4()), client_id=b"c" * 32, network=STATEMENTS, channel=channel, token=token, status="active"
+        )
         row.generation, row.rule_count, row.created_at, row.updated_at = 0, 0, 1, 1
         row.save()
 

@@ -56,7 +56,7 @@ def test_gauges_are_the_latest(account: Account) -> None:
     found = look(account.here, 5, 0)
 
     assert found.measures.gauges == {"ingest_lag": 1500}
-    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None]
+    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None, None]
 
 
 def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_are_muted(
@@ -74,6 +74,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
         ("apns", 0, 2, 0, True),
         ("voip", 0, None, 0, False),
         ("fcm", 0, 0, 1, False),
+        ("webpush", 0, 0, 0, False),
         ("cleanup", 0, None, 0, False),
     ]
     assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
@@ -135,7 +136,7 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
 
     told = json.loads(ended.out)
     assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
-    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0]
+    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0, 0]
     assert told["troubles"] == ["1 dead letters", "ingest has no leader"]
 
 
@@ -144,3 +145,12 @@ def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> Non
     account.lambda_.delete_event_source_mapping(UUID=source["UUID"])
 
     assert [queue.name for queue in look(account.here, 60, 0).queues if queue.muted] == ["voip"]
+
+
+def test_a_network_s_commands_are_shown_among_the_queues(account: Account, toy: str) -> None:
+    account.send("toy-commands", "an order")
+    account.send("toy-commands-dead", "another")
+
+    (commands,) = [queue for queue in look(account.here, 60, 0).queues if queue.name == f"{toy}-commands"]
+
+    assert (commands.waiting, commands.dead, commands.muted) == (1, 1, False)
