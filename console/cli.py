@@ -157,7 +157,7 @@ def _why(
 
 @clarion.command("redrive")
 @_options(
-    click.argument("queue", type=click.Choice(deployment.QUEUES)),
+    click.argument("queue", metavar="QUEUE"),
     click.option("--per-second", type=click.IntRange(1, 500), help="At most so many; by default as SQS likes."),
     click.option("--dry-run", is_flag=True, help="Only count."),
     _yes,
@@ -171,8 +171,11 @@ def _redrive(
     stage: str | None,
     as_json: bool,
 ) -> Exit:
-    """Move a queue's dead letters back into it. Mend their cause first."""
-    found = redrive.redrive(deployment.find(stage), queue, per_second, dry_run=dry_run, yes=yes)
+    """Move the dead letters of QUEUE, named as `clarion status` names it, back into it. Mend their cause first."""
+    here = deployment.find(stage)
+    if queue not in (names := [one.name for one in here.queues]):
+        raise click.UsageError(f"QUEUE is none of {', '.join(names)}")
+    found = redrive.redrive(here, queue, per_second, dry_run=dry_run, yes=yes)
     show(found, as_json=as_json)
     return Exit.UNWELL if found.left and not found.done else Exit.WELL
 
@@ -205,7 +208,7 @@ def _send_test(
     """
     environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
     try:
-        device = send_test.Device(_read(token), Channel(channel), app, environment)
+        device = send_test.Device.of(_read(token), Channel(channel), app, environment)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)

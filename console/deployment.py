@@ -9,6 +9,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from clarion.channels import CHANNELS, Channel
+from clarion.networks import NETWORKS
 from console.faults import Trouble
 
 if TYPE_CHECKING:
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
 
 STAGE = re.compile(r"[a-z][a-z0-9]{1,11}")
 STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
-PUSH_QUEUES = tuple(map(str, Channel))
-"""The queues of pushes, named as in `clarion.channels`."""
-ENVELOPES = "envelopes"
-QUEUES = (ENVELOPES, *PUSH_QUEUES, "cleanup")
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One of `QUEUES`, its dead-letter queue, that of its held messages, and the function that works it off."""
+    """A queue, its dead-letter queue, that of its held messages, and the function that works it off."""
 
     name: str
     url: str
@@ -55,14 +52,30 @@ class Deployment:
 
     @property
     def queues(self) -> list[Queue]:
-        return [self.queue(name) for name in QUEUES]
+        """Those that this deployment has."""
+        return [self.queue(name) for name in _functions() if _output(name) in self.outputs]
 
     def queue(self, name: str) -> Queue:
-        url = self.outputs[f"{name.title()}QueueUrl"]
-        consumer = "match" if name == ENVELOPES else name
-        holds = name in PUSH_QUEUES and CHANNELS[Channel(name)].holds
-        held_url = f"{url}-held" if holds else None
-        return Queue(name, url, f"{url}-dead", held_url, f"{self.prefix}{consumer}")
+        url = self.outputs[_output(name)]
+        has_held_queue = name in CHANNELS and CHANNELS[Channel(name)].has_held_queue
+        return Queue(
+            name, url, f"{url}-dead", f"{url}-held" if has_held_queue else None, f"{self.prefix}{_functions()[name]}"
+        )
+
+
+def _functions() -> dict[str, str]:
+    """By queue, the function that works it off. A deployment has the queues of its own networks alone."""
+    return {
+        "envelopes": "match",
+        **{str(channel): str(channel) for channel in CHANNELS},
+        **{f"{network}-commands": f"{network}-worker" for network in NETWORKS},
+        "cleanup": "cleanup",
+    }
+
+
+def _output(queue: str) -> str:
+    """The stack's output of the queue's URL, as `infra.stack` names it."""
+    return f"{queue.title().replace('-', '')}QueueUrl"
 
 
 def find(stage: str | None) -> Deployment:

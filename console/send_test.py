@@ -5,12 +5,13 @@ as the test lasts: without rules, of a client that is nobody, and without a clai
 registered it keeps it, whatever the provider says of this push.
 """
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Self
 from uuid import UUID, uuid4
 
 import boto3
@@ -18,12 +19,14 @@ from rich.console import Group
 from rich.text import Text
 
 from clarion import tables
+from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, Purpose, PushDecision, SubscriptionStatus
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
-from clarion.networks.statements import codec
+
+# A push is always one of some network: only statements have bodies that can be made up without a node or a server.
 from clarion.networks.statements.payload import StatementBody
 from clarion.tables import Subscription
 from console.deployment import Deployment
@@ -34,7 +37,6 @@ from console.sources import Source
 from console.tracks import scan
 
 NOBODY = bytes(32)
-APPLE_TOKEN = re.compile(r"[0-9a-fA-F]{64,200}")
 WAIT_SECONDS = 150
 """Firehose gathers for a minute, and takes a while to write."""
 POLL_SECONDS = 3.0
@@ -48,18 +50,17 @@ NOT_FINAL = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
 
 @dataclass(frozen=True)
 class Device:
-    """Whom to push to: the token, and where it is good."""
+    """Whom to push to: the address, as `clarion.addresses` writes it, and where it is good."""
 
     token: str = field(repr=False)
     channel: Channel
     app: str | None
     environment: Environment
 
-    def __post_init__(self) -> None:
-        if not self.token:
-            raise ValueError("the token is empty")
-        if self.channel is not Channel.FCM and not APPLE_TOKEN.fullmatch(self.token):
-            raise ValueError("Apple's tokens are at least 64 hex digits; for Google's give --channel fcm")
+    @classmethod
+    def of(cls, text: str, channel: Channel, app: str | None, environment: Environment) -> Self:
+        """Raises `ValueError`, which shows nothing of `text`, if that is no address of this channel."""
+        return cls(canonical(channel, text), channel, app, environment)
 
     def __str__(self) -> str:
         return f"{f'app {self.app}' if self.app else 'first app'}, {self.environment}"
@@ -157,7 +158,7 @@ def _message(device: Device, subscription_id: UUID, now: datetime, wait: int) ->
         purpose=Purpose.DIRECT,
         receipt=receipt,
         observed_at=int(now.timestamp() * 1000),
-        envelope_id=codec.digest(b"clarion send-test " + receipt.bytes),
+        envelope_id=blake2b(b"clarion send-test " + receipt.bytes, digest_size=32).digest(),
         subscription_id=subscription_id,
         client_id=NOBODY,
         channel=device.channel,

@@ -10,7 +10,7 @@ from clarion.channels import CHANNELS, Calls
 from clarion.decisions import EnvelopeDecision, PushDecision
 from clarion.metrics import Metric, decided
 from clarion.networks import network
-from clarion.networks.needs import Alarm
+from clarion.networks.needs import AlarmNeed
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
@@ -165,7 +165,7 @@ def _of_networks(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
             yield AlarmSpec(alarm_entry(name, alarm), metric, alarm.threshold, meaning=alarm.meaning)
 
 
-def alarm_entry(network_name: str, alarm: Alarm) -> str:
+def alarm_entry(network_name: str, alarm: AlarmNeed) -> str:
     return f"{network_name}-{alarm.metric.replace('_', '-')}"
 
 

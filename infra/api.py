@@ -4,7 +4,7 @@ The API's own routes lead to its function, those that a network needs to the net
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import jsii
 from aws_cdk import Duration
@@ -34,6 +34,9 @@ ROUTES = {
     "/v1/subscriptions/rules": [PUT, POST, DELETE],
     "/v1/notify": [POST],
 }
+PREFLIGHT = "/{proxy+}"
+"""Any path: with OPTIONS, what browsers ask before a page's request."""
+PREFLIGHT_KEPT = Duration.hours(1)
 PAGE = "/docs"
 OPEN_ROUTES = {
     "/v1/auth/challenges": [POST],
@@ -106,13 +109,14 @@ class HttpApi(Construct):
             "Api",
             api_name=f"{environment.prefix}api",
             create_default_stage=False,
+            cors_preflight=self._cors(),
             # CloudFront reaches it under that name, also while a domain of its own is still there.
             disable_execute_api_endpoint=self.domain is not None and environment.api.per_address is None,
         )
         self.stage = self._stage()
         checked = _asked_each_time(authorizer)
         own = self._routes(function, checked)
-        self._throttle([*own, *self._routes_of_networks(routers, checked)])
+        self._throttle({**own, **dict(self._routes_of_networks(routers, checked))})
 
     @property
     def url(self) -> str:
@@ -125,17 +129,17 @@ class HttpApi(Construct):
 
     def _routes(
         self, function: lambda_.IFunction, checked: authorizers.HttpLambdaAuthorizer
-    ) -> list[apigateway.HttpRoute]:
-        """Add the API's own; return those that are reached without a token."""
+    ) -> dict[str, apigateway.HttpRoute]:
+        """Add the API's own; return those that are reached without a token, by what the stage calls them."""
         integration = integrations.HttpLambdaIntegration("Function", function)
         for path, methods in ROUTES.items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
-        return [*self._open_routes(integration), self._elsewhere(integration, checked)]
+        return {**dict(self._open_routes(integration)), "$default": self._elsewhere(integration, checked)}
 
     def _routes_of_networks(
         self, routers: Mapping[str, lambda_.IFunction], checked: authorizers.HttpLambdaAuthorizer
-    ) -> Iterator[apigateway.HttpRoute]:
-        """Add them; return those that are reached without a client's token."""
+    ) -> Iterator[tuple[str, apigateway.HttpRoute]]:
+        """Add them; return those that are reached without a client's token, by what the stage calls them."""
         for name, router in routers.items():
             integration = integrations.HttpLambdaIntegration(f"{name.title()}Router", router)
             for path, method, auth in ((route.path, route.method, route.auth) for route in network(name).needs.routes):
@@ -147,13 +151,17 @@ class HttpApi(Construct):
                 )
                 if auth is not Auth.CLIENT:
                     accept(route, "APIG4", WHY_OPEN[auth])
-                    yield route
+                    yield f"{method} {path}", route
 
-    def _open_routes(self, integration: integrations.HttpLambdaIntegration) -> Iterator[apigateway.HttpRoute]:
-        for path, methods in open_routes(self._environment).items():
-            for route in self.api.add_routes(path=path, methods=methods, integration=integration):
+    def _open_routes(
+        self, integration: integrations.HttpLambdaIntegration
+    ) -> Iterator[tuple[str, apigateway.HttpRoute]]:
+        preflight = {PREFLIGHT: [apigateway.HttpMethod.OPTIONS]} if self._environment.api.origins else {}
+        for path, methods in {**open_routes(self._environment), **preflight}.items():
+            for method in methods:
+                (route,) = self.api.add_routes(path=path, methods=[method], integration=integration)
                 accept(route, "APIG4", "Whoever comes here has no token yet, or only wants to read")
-                yield route
+                yield f"{method.name} {path}", route
 
     def _elsewhere(
         self, integration: integrations.HttpLambdaIntegration, authorizer: authorizers.HttpLambdaAuthorizer
@@ -182,7 +190,27 @@ class HttpApi(Construct):
             domain_mapping=domain,
         )
 
-    def _throttle(self, routes: Sequence[apigateway.HttpRoute]) -> None:
+    def _cors(self) -> apigateway.CorsPreflightOptions | None:
+        """API Gateway adds its headers to every answer, and takes none from the functions.
+
+        Its route for whatever is no route would have preflights, too, which bear no token: so they have a route of their
+        own (`PREFLIGHT`). https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-cors.html
+        """
+        environment = self._environment
+        if not environment.api.origins:
+            return None
+        of_networks = [route.method for name in environment.networks for route in network(name).needs.routes]
+        own = [method.name for methods in (*ROUTES.values(), *OPEN_ROUTES.values()) for method in methods]
+        return apigateway.CorsPreflightOptions(
+            # Browsers write an origin without the slash of a URL.
+            allow_origins=[str(origin).rstrip("/") for origin in environment.api.origins],
+            allow_methods=[apigateway.CorsHttpMethod[name] for name in sorted({*own, *of_networks})],
+            allow_headers=["authorization", "content-type"],
+            expose_headers=["retry-after"],
+            max_age=PREFLIGHT_KEPT,
+        )
+
+    def _throttle(self, routes: Mapping[str, apigateway.HttpRoute]) -> None:
         """Give each of `routes` a share of its own, so that from there nobody uses up the rate of all.
 
         The stage names them, which CloudFormation takes only once they are there.
@@ -194,17 +222,8 @@ class HttpApi(Construct):
             "ThrottlingRateLimit": api.open_rate,
             "ThrottlingBurstLimit": api.open_burst,
         }
-        stage.route_settings = dict.fromkeys(self._open_keys(), share)
-        self.stage.node.add_dependency(*routes)
-
-    def _open_keys(self) -> Iterator[str]:
-        """What the stage calls the routes that are reached without a client's token."""
-        for path, methods in open_routes(self._environment).items():
-            yield from (f"{method.name} {path}" for method in methods)
-        for name in self._environment.networks:
-            routes = network(name).needs.routes
-            yield from (f"{route.method} {route.path}" for route in routes if route.auth is not Auth.CLIENT)
-        yield "$default"
+        stage.route_settings = dict.fromkeys(routes, share)
+        self.stage.node.add_dependency(*routes.values())
 
     def _domain(self) -> apigateway.DomainName | None:
         """None if it is reached under API Gateway's name, or by CloudFront alone, which then has the domain."""

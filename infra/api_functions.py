@@ -16,16 +16,14 @@ class ApiFunction(ComponentFunction):
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         api, secrets = foundation.environment.api, foundation.secrets
         direct_push = _direct_push(foundation) if api.direct_push else None
-        stubs = foundation.environment.providers.as_settings()
         settings = {
             **foundation.settings,
             **api.allowance.as_settings(),
             **_login(foundation),
-            **_addresses(foundation.environment.providers, direct=False),
+            **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(_apps(foundation)),
-            **{name: value for name, value in stubs.items() if name == "push_services"},
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
         }
@@ -89,7 +87,7 @@ def _direct_push(foundation: Foundation) -> dict[str, str]:
     environment = foundation.environment
     first = environment.apps[0]
     settings = {
-        **_addresses(environment.providers, direct=True),
+        **_stand_ins(environment.providers),
         **_direct_push_bounds(environment.api),
         **given(bundle_id=first.bundle_id),
         "alert_title": first.alert_title,
@@ -102,13 +100,15 @@ def _direct_push(foundation: Foundation) -> dict[str, str]:
 def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
     """The first app's at each provider that direct pushes go to."""
     first, secrets = foundation.environment.apps[0], foundation.secrets
-    return {provider: secrets.providers[provider][first] for provider, row in PROVIDERS.items() if row.direct}
+    return {
+        provider: secrets.providers[provider][first] for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes
+    }
 
 
-def _addresses(stubs: Stubs, *, direct: bool) -> dict[str, str]:
-    """Of the providers that direct pushes go to; or of the others, at which clients may have addresses."""
-    others = {name for row in PROVIDERS.values() if not row.direct for name in row.addresses}
-    return {name: value for name, value in stubs.as_settings().items() if (name not in others) == direct}
+def _stand_ins(stubs: Stubs) -> dict[str, str]:
+    """For the providers that direct pushes go to."""
+    others = {name for spec in PROVIDERS.values() if not spec.takes_direct_pushes for name in spec.addresses}
+    return {name: value for name, value in stubs.as_settings().items() if name not in others}
 
 
 def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:

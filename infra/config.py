@@ -1,5 +1,6 @@
 """What may differ between environments, typed: `infra/environments.py` holds the values, synthesis checks them."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -8,6 +9,7 @@ from pydantic import Field, model_validator
 
 from clarion.channels import PROVIDERS, Channel, Provider
 from clarion.networks import NETWORKS, STATEMENTS
+from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
 
@@ -132,7 +134,8 @@ class EnvironmentConfig(Config):
 
     `networks` are those that are deployed, by their names in `clarion.networks.NETWORKS`. `dispatch` works off the pushes
     of each channel that has no consumer of its own in `channels`, and `commands` those of each network that has any.
-    `apps`: the first, which has every provider, is meant by subscriptions that name none.
+    `push_services` are further hosts that browsers' endpoints may have, beside those of the well-known browsers: with a
+    port, one is the deployment's own. `apps`: the first, which has every provider, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
     again what is still in force: with fewer than seven, a run that fails would come too close to that.
@@ -158,6 +161,7 @@ class EnvironmentConfig(Config):
     api: ApiConfig
     ingest: Ingest | None
     pipeline: Pipeline | None = None
+    push_services: tuple[ServiceName, ...] = ()
     providers: Stubs = Stubs()
 
     log_days: LogDays
@@ -201,6 +205,11 @@ class EnvironmentConfig(Config):
     def prefix(self) -> str:
         """What every name of this deployment starts with, so that several fit into one account."""
         return f"clarion-{self.stage}-"
+
+    @property
+    def push_service_settings(self) -> dict[str, str]:
+        """For those that read browsers' endpoints."""
+        return {"push_services": json.dumps(self.push_services)} if self.push_services else {}
 
     def consumer(self, channel: Channel) -> Consumer:
         """Of the channel's pushes."""

@@ -138,7 +138,10 @@ class Edge(Construct):
         return distribution
 
     def _passed_on(self) -> cloudfront.BehaviorOptions:
-        """Without the name by which the client knows the API: API Gateway finds it by another."""
+        """Without the name by which the client knows the API: API Gateway finds it by another.
+
+        Preflights (OPTIONS) and the headers of pages' requests (`Origin`, `Access-Control-…`) pass as all others do.
+        """
         return cloudfront.BehaviorOptions(
             origin=self._origin,
             allowed_methods=cloudfront.AllowedMethods.ALLOW_ALL,
@@ -148,11 +151,16 @@ class Edge(Construct):
         )
 
     def _kept(self) -> cloudfront.BehaviorOptions:
-        """Nothing of the request but its path and encoding is sent on, or tells two answers apart."""
+        """Nothing of the request but its path and encoding is sent on, or tells two answers apart.
+
+        So the API is not told a page's origin here: once any may call the API, CloudFront lets every page read these.
+        """
+        anybody = cloudfront.ResponseHeadersPolicy.CORS_ALLOW_ALL_ORIGINS
         return cloudfront.BehaviorOptions(
             origin=self._origin,
             allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD,
             cache_policy=cloudfront.CachePolicy.CACHING_OPTIMIZED,
+            response_headers_policy=anybody if self._environment.api.origins else None,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
         )
 

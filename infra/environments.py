@@ -1,7 +1,7 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`, `node_urls`, separated by commas, and `alarm_email`.
+`domain` and `certificate_arn`, `node_urls` and `push_services`, each separated by commas, and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -113,6 +113,8 @@ def chosen(node: Node) -> EnvironmentConfig:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
     api = {**dict(environment.api), **_given(node, "domain", "certificate_arn")}
     changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node), **_given(node, "alarm_email")}
+    if services := _listed(node, "push_services"):
+        changes["push_services"] = services
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
         raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")
@@ -120,13 +122,19 @@ def chosen(node: Node) -> EnvironmentConfig:
 
 
 def _ingest(environment: EnvironmentConfig, node: Node) -> Mapping[str, Any] | None:
-    urls = node.try_get_context("node_urls")
     if environment.ingest is None:
         return None
-    named = {"node_urls": urls.split(",") if isinstance(urls, str) else urls} if urls else {}
+    urls = _listed(node, "node_urls")
+    named = {"node_urls": urls} if urls else {}
     if not (named or environment.ingest.node_urls):
         raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context node_urls=wss://…`")
     return {**dict(environment.ingest), **named}
+
+
+def _listed(node: Node, name: str) -> list[str]:
+    """What the context lists: on the command line separated by commas, in `cdk.json` as an array."""
+    listed = node.try_get_context(name) or []
+    return listed.split(",") if isinstance(listed, str) else list(listed)
 
 
 def _given(node: Node, *names: str) -> dict[str, Any]:

@@ -61,12 +61,14 @@ def function_name(network_name: str, function: Function) -> str:
 
 
 def functions_of(network_name: str) -> Iterator[tuple[Function, str]]:
-    """Those that the network has, each with its handler. Raises `ValueError` if one is needed that isn't there."""
+    """Those that the network has, each with its handler. Raises `ValueError` for routes without a router."""
     needs = network(network_name).needs
     if needs.routes:
-        yield Function.ROUTER, _handler(network_name, needs.router, "routes", Function.ROUTER)
-    if needs.commands:
-        yield Function.WORKER, _handler(network_name, needs.worker, "commands", Function.WORKER)
+        if needs.router is None:
+            raise ValueError(f"{network_name} has routes, but no router")
+        yield Function.ROUTER, needs.router
+    if needs.worker is not None:
+        yield Function.WORKER, needs.worker
 
 
 def add_functions(scope: Stack, network_name: str, *, foundation: Foundation) -> Mapping[Function, ComponentFunction]:
@@ -75,12 +77,6 @@ def add_functions(scope: Stack, network_name: str, *, foundation: Foundation) ->
         function: kinds[function](scope, network_name, handler, foundation=foundation)
         for function, handler in functions_of(network_name)
     }
-
-
-def _handler(network_name: str, handler: str | None, what: str, function: Function) -> str:
-    if handler is None:
-        raise ValueError(f"{network_name} has {what}, but no {function}")
-    return handler
 
 
 def _targets(network_name: str, function: Function) -> set[Target]:

@@ -4,10 +4,12 @@ import json
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     AnyUrl,
     BaseModel,
     ConfigDict,
     Field,
+    HttpUrl,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
@@ -131,6 +133,16 @@ class PerAddress(Config):
     around: bool = False
 
 
+def _bare(url: HttpUrl) -> HttpUrl:
+    if url.username or url.password or url.path != "/" or url.query is not None or url.fragment is not None:
+        raise ValueError("an origin is a scheme and a host, with a port if need be")
+    return url
+
+
+WebOrigin = Annotated[HttpUrl, AfterValidator(_bare)]
+"""Where a web page comes from."""
+
+
 class ApiConfig(Config):
     """`rate` and `burst` count requests a second over all clients.
 
@@ -146,7 +158,7 @@ class ApiConfig(Config):
     so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
     docs/operations.md, "What the account needs". `size` is that of the networks' routers, too.
 
-    `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
+    Web pages of `origins` may call the API, as browsers ask it. `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
     for anybody who asks.
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
@@ -161,6 +173,7 @@ class ApiConfig(Config):
     open_burst: Annotated[int, Field(ge=1)]
     reserved: PositiveInt | None = None
     per_address: PerAddress | None = None
+    origins: tuple[WebOrigin, ...] = ()
     serve_docs: bool = True
     allowance: Allowance = Allowance()
     direct_push: bool = True

@@ -36,8 +36,8 @@ class Queues(Construct):
         self._environment = environment
         self.envelopes = self._pair("envelopes", environment.match)
         self.pushes = {
-            channel: self._pair(channel, environment.consumer(channel), held=row.holds)
-            for channel, row in CHANNELS.items()
+            channel: self._pair(channel, environment.consumer(channel), held=spec.has_held_queue)
+            for channel, spec in CHANNELS.items()
         }
         self.commands = {
             name: self._pair(commands_queue(name), environment.commands) for name in commanded(environment)

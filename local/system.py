@@ -19,7 +19,6 @@ from clarion.messages import EnvelopeMessage
 from clarion.networks.statements import codec
 from clarion.settings import PREFIX
 from infra.environments import EMULATOR
-from infra.options import Stubs
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
@@ -36,7 +35,7 @@ BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
-HELD_QUEUES = tuple(f"{channel}-held" for channel, row in CHANNELS.items() if row.holds)
+HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, "cleanup")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
@@ -54,7 +53,8 @@ class System:
     webpush: PushService
     application_server_key: str
     """What browsers subscribe with."""
-    stubs: Stubs
+    stand_ins: Mapping[str, str]
+    """As the context of CDK names them."""
     deployment: Deployment
     lake: Lake
     ingest: ExitStack
@@ -158,17 +158,15 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))
         progress("the AWS emulator, and `cdk deploy` into it")
-        stubs = Stubs.model_validate(
-            {
-                "apns_url": apns.url,
-                "apns_sandbox_url": apns.url,
-                "fcm_url": fcm.url,
-                "push_services": json.dumps([webpush.url.removeprefix("https://")]),
-                "ca_file": str(credentials.localhost.ca_file),
-            }
-        )
+        stand_ins = {
+            "apns_url": apns.url,
+            "apns_sandbox_url": apns.url,
+            "fcm_url": fcm.url,
+            "push_services": webpush.url.removeprefix("https://"),
+            "ca_file": str(credentials.localhost.ca_file),
+        }
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
-        assembly = await asyncio.to_thread(synthesise, emulator, stubs, checkout=checkout)
+        assembly = await asyncio.to_thread(synthesise, emulator, stand_ins, checkout=checkout)
         deployment = await asyncio.to_thread(deploy, emulator, assembly)
         await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri)
         progress("the ingest task, and its subscription to the statement store")
@@ -178,7 +176,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         key = credentials.vapid.application_server_key
         lake = Lake(s3, deployment.outputs.lake_bucket)
-        yield System(store, apns, fcm, webpush, key, stubs, deployment, lake, ingest)
+        yield System(store, apns, fcm, webpush, key, stand_ins, deployment, lake, ingest)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import Command, Envelope, FcmMessage, Malformed, Payload, Receiver, Rule
-from clarion.networks.needs import Alarm, Auth, Grant, Needs, Route, Table
+from clarion.networks.needs import AlarmNeed, Auth, Grant, Needs, Route, Table
 
 TOY = "toy"
 NUMBER = b"\xff"
@@ -91,8 +91,7 @@ class Toy:
             Route("GET", "/v1/toys.json", Auth.PUBLIC),
         ),
         grants=(Grant("toys", ("GetItem", "PutItem")), Grant("toy_parts", ("Query",))),
-        alarms=(Alarm("toys_broken", 3, "A toy is broken."),),
-        commands=True,
+        alarms=(AlarmNeed("toys_broken", 3, "A toy is broken."),),
         router="toy.router.handler",
         worker="toy.worker.handler",
     )

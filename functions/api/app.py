@@ -10,6 +10,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from functools import cache
 from hmac import compare_digest
+from http import HTTPStatus
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -35,6 +36,8 @@ type Unavailable = PynamoDBException | BotoCoreError | ClientError | SecretError
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
+PREFLIGHT = "OPTIONS /{proxy+}"
+"""The route, as `infra.api` has it, of what browsers ask before a page's request: API Gateway adds the words to it."""
 ORIGIN_HEADER = "x-clarion-origin"
 """As `infra.edge` has CloudFront send it."""
 JSON = "application/json"
@@ -53,6 +56,8 @@ def handle(event: Event, context: LambdaContext, worker: Worker) -> dict[str, An
     until = time.monotonic() + REQUEST_SECONDS
     try:
         _check_origin(event, worker.origin)
+        if event.get("routeKey") == PREFLIGHT:
+            return {"statusCode": HTTPStatus.NO_CONTENT}
         client_id = None if event["rawPath"].startswith(OPEN) else _caller(event)
         event = _admissible(event, worker.settings.body_bytes)
         if client_id:

@@ -34,14 +34,14 @@ class SubscriptionGone:
 
 def useful_until(message: PushMessage) -> float:
     """UNIX seconds."""
-    if _is_call(message):
+    if is_call(message.channel, message.wanted):
         return min(_appeared_at(message) / 1000 + CALL_SECONDS, message.expires_at)
     return message.expires_at
 
 
 def obstacle(message: PushMessage, subscription: Subscription | None, now: float) -> Stale | SubscriptionGone | None:
     if now >= useful_until(message):
-        return Stale(reason="call" if _is_call(message) else "expired")
+        return Stale(reason="call" if is_call(message.channel, message.wanted) else "expired")
     if subscription is None:
         return SubscriptionGone(reason="deleted")
     if subscription.status != SubscriptionStatus.ACTIVE:
@@ -59,7 +59,7 @@ def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
         collapse_id=message.envelope_id.hex(),
         useful_until=useful_until(message),
         now=now,
-        call=_is_call(message),
+        call=is_call(message.channel, message.wanted),
         background=message.wanted is Wanted.BACKGROUND,
     )
     return app.push(order)
@@ -74,7 +74,3 @@ def push_id(message: PushMessage) -> str:
 def _appeared_at(message: PushMessage) -> int:
     """UNIX milliseconds: when the envelope appeared, at the earliest."""
     return message.observed_at if message.replayed_since is None else message.replayed_since
-
-
-def _is_call(message: PushMessage) -> bool:
-    return is_call(message.channel, wanted_as_call=message.wanted is Wanted.CALL)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from clarion.channels import is_call
-from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
+from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.messages import (
     MatchMessage,
     PageMessage,
@@ -116,10 +116,10 @@ class AdmittedItem:
     def pushes(self) -> Iterator[PushMessage]:
         """What was queued; of a repetition, which is about the age of calls, the calls alone."""
         for notification, result in self.results:
-            if result.decision is NotificationDecision.QUEUED and not (
-                self.item.repeat_id and not _is_call(notification.match)
-            ):
-                yield self._push(notification.match)
+            match = notification.match
+            of_use = not self.item.repeat_id or is_call(match.subscriber.channel, match.wanted)
+            if of_use and result.decision is NotificationDecision.QUEUED:
+                yield self._push(match)
 
     def without(self, unsent: Collection[str]) -> "AdmittedItem":
         """The same, but the pushes for these subscriptions are left to a message of their own."""
@@ -154,7 +154,3 @@ class Handled:
     reason: str | None = None
     results: Results = ()
     left_out: Mapping[str, str] = MappingProxyType({})
-
-
-def _is_call(match: Match) -> bool:
-    return is_call(match.subscriber.channel, wanted_as_call=match.wanted is Wanted.CALL)

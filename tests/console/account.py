@@ -18,7 +18,6 @@ from moto.sqs.exceptions import SQSException
 from moto.sqs.responses import SQSResponse
 
 from clarion import tables
-from clarion.channels import CHANNELS, Channel
 from clarion.events import Event
 from clarion.tables import Lease, Rule, Subscription, Token
 from console import deployment
@@ -26,8 +25,8 @@ from console.deployment import Deployment
 from console.depths import depth
 
 ACCOUNT, REGION, PREFIX, LAKE = "123456789012", "us-east-1", "clarion-prod-", "clarion-prod-lake"
-QUEUES = ("envelopes", *Channel, "cleanup")
-HELD = tuple(f"{channel}-held" for channel, row in CHANNELS.items() if row.holds)
+QUEUES = ("envelopes", "apns", "voip", "fcm", "webpush", "toy-commands", "cleanup")
+"""`toy-commands` is there for whom the fixture `toy` has the network."""
 
 
 class CloudFormation(ThreadingHTTPServer):
@@ -138,13 +137,13 @@ class Account:
         self.lambda_ = boto3.client("lambda")
         self.cloudwatch = boto3.client("cloudwatch")
         self.urls = {name: self._queue(name) for queue in QUEUES for name in (queue, f"{queue}-dead")}
-        self.urls |= {name: self._queue(name) for name in HELD}
+        self.urls |= {name: self._queue(name) for name in ("apns-held", "fcm-held", "webpush-held")}
         self.s3.create_bucket(Bucket=LAKE)
         self._sources()
         tables.bind(PREFIX)
         for model in (Subscription, Token, Rule, Lease):
             model.create_table(billing_mode="PAY_PER_REQUEST")
-        urls = {f"{name.title()}QueueUrl": self.urls[name] for name in QUEUES}
+        urls = {f"{name.title().replace('-', '')}QueueUrl": self.urls[name] for name in QUEUES}
         cloudformation.stacks = {
             "CDKToolkit": {},
             "clarion-prod-stack": {"TablePrefix": PREFIX, "LakeBucket": LAKE, **urls},
@@ -165,7 +164,7 @@ class Account:
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
             archive.writestr("any.py", "")
-        for name in ("match", *Channel, "cleanup"):
+        for name in ("match", "apns", "voip", "fcm", "webpush", "toy-worker", "cleanup"):
             function = f"{PREFIX}{name}"
             self.lambda_.create_function(
                 FunctionName=function,
@@ -174,7 +173,7 @@ class Account:
                 Handler="any.any",
                 Code={"ZipFile": code.getvalue()},
             )
-            for queue in ("elsewhere", "elsewhere-held") if f"{name}-held" in HELD else ("elsewhere",):
+            for queue in ("elsewhere", "elsewhere-held") if name in {"apns", "fcm", "webpush"} else ("elsewhere",):
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
                 self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=function)
 

@@ -5,9 +5,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from clarion.channels import Channel
-from console.deployment import PUSH_QUEUES, Deployment
-from tests.console.account import Account, Clarion
+from tests.console.account import QUEUES, Account, Clarion
 
 
 def test_the_only_deployment_need_not_be_named(clarion: Clarion, account: Account) -> None:
@@ -80,13 +78,19 @@ def test_what_aws_refuses_is_told_with_what_was_asked(clarion: Clarion, account:
     assert ended.err.startswith("AWS refuses GetQueueAttributes: AWS.SimpleQueueService.NonExistentQueue")
 
 
-def test_the_channels_are_those_of_subscriptions() -> None:
-    assert set(PUSH_QUEUES) == set(Channel)
+def test_a_deployment_has_the_queues_of_commands_of_its_own_networks(account: Account, toy: str) -> None:
+    assert [one.name for one in account.here.queues] == [*QUEUES[:-2], f"{toy}-commands", "cleanup"]
+    del account.cloudformation.stacks["clarion-prod-stack"]["ToyCommandsQueueUrl"]
+    assert [one.name for one in account.here.queues] == [*QUEUES[:-2], "cleanup"]
 
 
-@pytest.mark.parametrize(("queue", "function"), [("envelopes", "match"), ("voip", "voip"), ("apns", "apns")])
+@pytest.mark.parametrize(
+    ("queue", "function"),
+    [("envelopes", "match"), ("voip", "voip"), ("webpush", "webpush"), ("toy-commands", "toy-worker")],
+)
+@pytest.mark.usefixtures("toy")
 def test_a_queue_is_worked_off_by_its_function(account: Account, queue: str, function: str) -> None:
-    here: Deployment = account.here
+    here = account.here
 
     assert here.queue(queue).function == f"clarion-prod-{function}"
     assert here.queue(queue).dead_url == account.urls[f"{queue}-dead"]

@@ -75,17 +75,17 @@ def test_a_task_that_fails_says_why(clarion: Clarion, account: Account) -> None:
     assert "SQS says FAILED after 1 messages: no permission" in ended.err
 
 
-@pytest.mark.parametrize(("settling", "counted"), [(5.0, 23), (0.0, 0)])
+@pytest.mark.parametrize(("counting", "counted"), [(5.0, 23), (0.0, 0)])
 def test_a_task_that_is_seen_and_counted_late_is_done_whatever_its_count(
     clarion: Clarion,
     account: Account,
     letters: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    settling: float,
+    counting: float,
     counted: int,
 ) -> None:
     monkeypatch.setattr(redrive, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(redrive, "COUNTING_SECONDS", settling)
+    monkeypatch.setattr(redrive, "COUNTING_SECONDS", counting)
     monkeypatch.setattr(redrive, "depth", lambda *_: Depth(23, 0, 0))
     account.move_tasks.unseen = 2
 
@@ -125,3 +125,18 @@ def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -
 
     assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again).messages == 1
     assert (told, account.count("apns-dead")) == ([1], 1)
+
+
+def test_a_network_s_commands_come_back_into_their_queue(clarion: Clarion, account: Account, toy: str) -> None:
+    account.send("toy-commands-dead", "an order")
+
+    ended = clarion("redrive", f"{toy}-commands", "--yes")
+
+    assert (ended.code, account.count("toy-commands"), account.count("toy-commands-dead")) == (0, 1, 0)
+
+
+def test_a_queue_that_is_not_there_is_answered_with_those_that_are(clarion: Clarion, account: Account) -> None:
+    ended = clarion("redrive", "statements-commands")
+
+    assert ended.code == 2
+    assert "QUEUE is none of envelopes, apns, voip, fcm, webpush, cleanup" in ended.err

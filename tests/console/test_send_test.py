@@ -7,13 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from clarion import tables
+from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
+from clarion.providers.credentials import base64url
 from clarion.tables import Subscription, Token
 from clarion.tokens import Death, declare_dead, token_hash
 from console import send_test
@@ -21,6 +25,21 @@ from dispatch.pushes import obstacle
 from tests.console.account import Account, Clarion
 
 TOKEN = "c0ffee" * 10 + "c0de"
+PUBLIC_KEY = (
+    ec.generate_private_key(ec.SECP256R1()).public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+)
+BROWSER = {
+    "endpoint": "https://fcm.googleapis.com/fcm/send/a-browser",
+    "expirationTime": None,
+    "keys": {"p256dh": base64url(PUBLIC_KEY).decode(), "auth": base64url(bytes(16)).decode()},
+}
+WRITTEN = {
+    Channel.APNS: TOKEN.upper(),
+    Channel.VOIP: f"0x{TOKEN}",
+    Channel.FCM: "a-phone:APA91b_the-rest",
+    Channel.WEBPUSH: json.dumps(BROWSER),
+}
+"""As somebody may have them at hand."""
 
 
 class Dispatch:
@@ -162,15 +181,31 @@ def test_nothing_is_sent_unconfirmed(clarion: Clarion, account: Account) -> None
 
 @pytest.mark.parametrize("channel", ["apns", "fcm"])
 def test_an_empty_token_is_refused(clarion: Clarion, account: Account, channel: str) -> None:
-    ended = clarion("send-test", "-", "--channel", channel, "--yes", typed="\n")
+    ended = clarion("send-test", "-", "--channel", str(channel), "--yes", typed="\n")
 
     assert (ended.code, account.count(channel)) == (2, 0)
-    assert "the token is empty" in ended.err
+    assert f"must be a token of {channel}" in ended.err
 
 
-@pytest.mark.parametrize("wrong", ["short", "z" * 64])
-def test_what_is_no_token_of_apples_is_refused(clarion: Clarion, account: Account, wrong: str) -> None:
-    ended = clarion("send-test", wrong, "--channel", "apns", "--yes")
+@pytest.mark.parametrize("channel", Channel)
+@pytest.mark.parametrize("wrong", ["c0ffee c0de", "z!" * 40])
+def test_what_is_no_address_of_the_channel_is_refused_and_not_repeated(
+    clarion: Clarion, account: Account, channel: Channel, wrong: str
+) -> None:
+    ended = clarion("send-test", wrong, "--channel", str(channel), "--yes")
 
-    assert ended.code == 2
-    assert wrong not in ended.err
+    assert (ended.code, account.count(channel)) == (2, 0)
+    assert wrong not in ended.out + ended.err
+
+
+@pytest.mark.parametrize("channel", Channel)
+def test_every_channel_s_addresses_are_pushed_to_however_they_are_written(
+    clarion: Clarion, account: Account, dispatching: Dispatching, channel: Channel
+) -> None:
+    dispatch = dispatching(channel, PushDecision.DELIVERED)
+    written = WRITTEN[channel]
+
+    ended = clarion("send-test", "-", "--channel", str(channel), "--yes", typed=f"{written}\n")
+
+    assert (ended.code, [row.token for row in dispatch.rows]) == (0, [canonical(channel, written)])
+    assert written not in ended.out + ended.err

@@ -56,7 +56,7 @@ def test_gauges_are_the_latest(account: Account) -> None:
     found = look(account.here, 5, 0)
 
     assert found.measures.gauges == {"ingest_lag": 1500}
-    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None]
+    assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None, None]
 
 
 def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_are_muted(
@@ -145,3 +145,12 @@ def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> Non
     account.lambda_.delete_event_source_mapping(UUID=source["UUID"])
 
     assert [queue.name for queue in look(account.here, 60, 0).queues if queue.muted] == ["voip"]
+
+
+def test_a_network_s_commands_are_shown_among_the_queues(account: Account, toy: str) -> None:
+    account.send("toy-commands", "an order")
+    account.send("toy-commands-dead", "another")
+
+    (commands,) = [queue for queue in look(account.here, 60, 0).queues if queue.name == f"{toy}-commands"]
+
+    assert (commands.waiting, commands.dead, commands.muted) == (1, 1, False)

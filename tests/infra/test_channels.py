@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from aws_cdk.assertions import Template
 
-from clarion.channels import CHANNELS, PROVIDERS, Calls, Channel, Provider, ProviderRow, Row
+from clarion.channels import CHANNELS, PROVIDERS, Calls, Channel, ChannelSpec, Provider, ProviderSpec
 from infra.environments import PROD
 from tests.grants import permissions
 from tests.infra.templates import named
@@ -28,8 +28,8 @@ PIGEON, LOFT = member(Channel, "pigeon"), member(Provider, "loft")
 def template(template_with: Callable[..., Template]) -> Template:
     """Of a deployment with a fourth channel, by way of a third provider."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PROVIDERS, LOFT, ProviderRow("Where the pigeons live", addresses=("loft_url",)))
-        patch.setitem(CHANNELS, PIGEON, Row(LOFT, 100, Calls.NEVER))
+        patch.setitem(PROVIDERS, LOFT, ProviderSpec("Where the pigeons live", addresses=("loft_url",)))
+        patch.setitem(CHANNELS, PIGEON, ChannelSpec(LOFT, 100, Calls.NEVER))
         return template_with(apps=[FIRST], providers={"loft_url": "https://127.0.0.1:1"})
 
 

@@ -83,6 +83,27 @@ def test_the_emulator_takes_stand_ins_from_the_context() -> None:
     assert environment.providers.as_settings() == {"apns_url": "https://127.0.0.1:2197"}
 
 
+def test_further_push_services_come_from_the_environment_or_the_context() -> None:
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).push_services == ()
+    environment = chosen(node(**given, push_services="push.example.org,127.0.0.1:1"))
+    assert environment.push_services == ("push.example.org", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("service", ["https://push.example.org", "push.example.org/", "*", "Push.example.org"])
+def test_a_push_service_is_named_by_its_host_alone(service: str) -> None:
+    with pytest.raises(ValidationError, match="push_services"):
+        EnvironmentConfig.model_validate({**dict(PROD), "push_services": [service]})
+
+
+@pytest.mark.parametrize(
+    "origin", ["app.example.org", "https://app.example.org/path", "https://app.example.org?", "wss://app.example.org"]
+)
+def test_an_origin_is_a_scheme_and_a_host_alone(origin: str) -> None:
+    with pytest.raises(ValidationError, match="origins"):
+        ApiConfig.model_validate({**API, "origins": [origin]})
+
+
 def test_a_stand_in_for_no_provider_is_refused() -> None:
     with pytest.raises(ValidationError, match="no provider has pigeon_url"):
         Stubs.model_validate({"pigeon_url": "https://127.0.0.1:1"})

@@ -130,7 +130,15 @@ def test_each_route_leads_to_its_router_and_asks_for_what_is_stated(template: Te
         assert routes[key]["AuthorizationType"] == ("CUSTOM" if route.auth is Auth.CLIENT else "NONE")
         assert routes[key]["Target"] != routes["POST /v1/notify"]["Target"]
     (stage,) = properties(template, "AWS::ApiGatewayV2::Stage")
-    assert {key for key, route in own.items() if route.auth is not Auth.CLIENT} <= stage["RouteSettings"].keys()
+    throttled_apart = stage["RouteSettings"].keys()
+    assert throttled_apart & own.keys() == {key for key, route in own.items() if route.auth is not Auth.CLIENT}
+    unchecked = {key for key, route in routes.items() if route["AuthorizationType"] == "NONE"}
+    assert throttled_apart == {*unchecked, "$default"}
+
+
+def test_a_client_s_route_is_checked_by_the_authorizer_of_the_api_s_own(template: Template) -> None:
+    routes = {each["RouteKey"]: each for each in properties(template, "AWS::ApiGatewayV2::Route")}
+    assert routes["POST /v1/toys"]["AuthorizerId"] == routes["POST /v1/subscriptions"]["AuthorizerId"]
 
 
 def test_its_functions_understand_their_environment(template: Template) -> None:
@@ -176,17 +184,8 @@ def test_a_network_that_is_not_enabled_leaves_nothing(template_with: Callable[..
     assert "toy" not in json.dumps(template.to_json()).lower()
 
 
-@pytest.mark.parametrize(
-    ("needs_of_toy", "fault"),
-    [
-        (NEEDS._replace(router=None), "toy has routes, but no router"),
-        (NEEDS._replace(worker=None), "toy has commands, but no worker"),
-    ],
-)
-def test_what_can_not_be_deployed_stops_synthesis(
-    template_with: Callable[..., Template], needs_of_toy: Needs, fault: str
-) -> None:
-    with needing(needs_of_toy), pytest.raises(ValueError, match=fault):
+def test_routes_without_a_router_stop_synthesis(template_with: Callable[..., Template]) -> None:
+    with needing(NEEDS._replace(router=None)), pytest.raises(ValueError, match="toy has routes, but no router"):
         template_with(networks=ENABLED)
 
 

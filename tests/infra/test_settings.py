@@ -86,7 +86,6 @@ STUBS = {
     "apns_sandbox_url": "https://127.0.0.1:2/",
     "fcm_url": "https://127.0.0.1:3/",
     "ca_file": "authorities.pem",
-    "push_services": '["localhost"]',
 }
 
 
@@ -95,6 +94,7 @@ EVERYTHING: dict[str, Any] = {
     "matching": MATCHING,
     "ingest": {**INGEST, "following": FOLLOWING},
     "providers": STUBS,
+    "push_services": ["push.example.org"],
     "api": {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
@@ -107,9 +107,9 @@ EVERYTHING: dict[str, Any] = {
 }
 FIXED = IngestSettings.model_fields.keys() - FollowingConfig.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
-    **{channel: {"command_queues"} for channel in CHANNELS},
-    "voip": {"held_url", "command_queues"},
-    "fcm": {"sandbox_secret_id", "command_queues"},
+    "apns": {"command_queues", "push_services"},
+    "voip": {"held_url", "command_queues", "push_services"},
+    "fcm": {"sandbox_secret_id", "command_queues", "push_services"},
     "webpush": {"sandbox_secret_id", "command_queues"},
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
@@ -157,7 +157,7 @@ def test_configuration_has_the_names_of_what_it_sets(option: type[Config]) -> No
 
 def test_each_stand_in_is_a_setting_of_dispatch_and_of_direct_pushes() -> None:
     assert set(stub_names()) <= DispatchSettings.model_fields.keys()
-    direct = {name for row in PROVIDERS.values() if row.direct for name in row.addresses}
+    direct = {name for spec in PROVIDERS.values() if spec.takes_direct_pushes for name in spec.addresses}
     assert direct <= DirectPushSettings.model_fields.keys()
 
 
@@ -172,6 +172,11 @@ def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) ->
     settings = settings_of(everything, "apns", DispatchSettings)
     assert (settings.apns_url, settings.apns_sandbox_url) == ("https://127.0.0.1:1", "https://127.0.0.1:2")
     assert settings.ca_file == "authorities.pem"
+
+
+def test_a_further_push_service_is_one_to_whoever_reads_browsers_endpoints(everything: Template) -> None:
+    assert settings_of(everything, "webpush", DispatchSettings).push_services == ("push.example.org",)
+    assert settings_of(everything, "api", ApiSettings).push_services == ("push.example.org",)
 
 
 @pytest.mark.parametrize(

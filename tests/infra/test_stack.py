@@ -14,7 +14,7 @@ from clarion.tables import MODELS, table_name
 from infra.environments import PROD
 from tests.infra.templates import properties
 
-HOLDING = [channel for channel, row in CHANNELS.items() if row.holds]
+HOLDING = [channel for channel, spec in CHANNELS.items() if spec.has_held_queue]
 QUEUES = ["envelopes", *CHANNELS, *(f"{channel}-held" for channel in HOLDING), "cleanup"]
 
 

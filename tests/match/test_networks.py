@@ -1,19 +1,16 @@
 """Match knows no network: envelopes of the toy one, which is unlike statements, take the same way through it."""
 
-import ast
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
-import match
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import Metric, decided
-from clarion.networks import NETWORKS, Rule
+from clarion.networks import Rule
 from clarion.settings import LimitSettings
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription, pair_scope
 from tests.match.ledger import look_again
@@ -265,10 +262,3 @@ def test_a_worker_records_the_limits_that_it_decides_by_once_for_each_network(sc
 def test_a_message_of_a_network_that_is_not_registered_is_unreadable(scene: Scene) -> None:
     body = hear(scene, "hello").to_json().replace('"toy"', '"unknown"')
     assert scene.take(body) == {0}
-
-
-def test_match_imports_nothing_of_any_networks_package() -> None:
-    packages = {module.rpartition(".")[0] for module in NETWORKS.values()} - {"tests"}
-    for source in Path(match.__file__ or "").parent.glob("*.py"):
-        imported = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.ImportFrom)]
-        assert not {node.module for node in imported if (node.module or "").startswith(tuple(packages))}, source.name

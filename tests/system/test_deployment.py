@@ -26,7 +26,7 @@ async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters
 
 async def test_a_diff_right_after_the_deployment_is_clean(system: System) -> None:
     emulator = system.deployment.emulator
-    assembly = await asyncio.to_thread(synthesise, emulator, system.stubs, name="cdk-again.out")
+    assembly = await asyncio.to_thread(synthesise, emulator, system.stand_ins, name="cdk-again.out")
     found = await asyncio.to_thread(difference, emulator, assembly)
     assert not found, found
 

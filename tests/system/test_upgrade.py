@@ -139,7 +139,7 @@ async def test_an_upgrade_while_statements_flow_loses_none_and_shows_none_twice(
     async with running("upgrade-test", lambda _: None, checkout=before) as system:
         emulator = system.deployment.emulator
         assembly, *_ = await asyncio.gather(
-            asyncio.to_thread(synthesise, emulator, system.stubs, name="cdk-after.out"),
+            asyncio.to_thread(synthesise, emulator, system.stand_ins, name="cdk-after.out"),
             system.register(Device("Bob"), "apns", "b0b1" * 16, *rules),
             system.register(Device("Carol"), "fcm", "carol-" + "G" * 140, *rules),
             asyncio.to_thread(hasten_deployed, system),

@@ -3,6 +3,8 @@
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+from clarion.decisions import Wanted
+
 CALL_SECONDS = 30
 """A phone that rings later than this rings for a caller who has gone."""
 
@@ -33,7 +35,7 @@ class Calls(Enum):
     """Those that a rule wants as a call: the app presents them by itself."""
 
 
-class Row(NamedTuple):
+class ChannelSpec(NamedTuple):
     """`payload_bytes` is the most that a payload may have."""
 
     provider: Provider
@@ -41,49 +43,48 @@ class Row(NamedTuple):
     calls: Calls
 
     @property
-    def holds(self) -> bool:
+    def has_held_queue(self) -> bool:
         """Whether what waits for an app to be configured has a queue beside. A call is stale before anybody can do so."""
         return self.calls is not Calls.ALWAYS
 
 
-class ProviderRow(NamedTuple):
+class ProviderSpec(NamedTuple):
     """`secret` says what a provider's secret holds for an app, and `sandbox_secret` what a second one for its sandbox.
 
-    `addresses` are dispatch's settings that name where else it is reached. With `direct` direct pushes go there, too, and
+    `addresses` are dispatch's settings that name where it is reached instead. With `takes_direct_pushes` they go there, too, and
     have these settings as well.
     """
 
     secret: str
     sandbox_secret: str | None = None
     addresses: tuple[str, ...] = ()
-    direct: bool = True
+    takes_direct_pushes: bool = True
 
 
 PROVIDERS = {
-    Provider.APNS: ProviderRow(
+    Provider.APNS: ProviderSpec(
         "The key that signs provider tokens for APNs, for alerts and calls",
         sandbox_secret="The same for Apple's sandbox",  # noqa: S106 - it describes one
         addresses=("apns_url", "apns_sandbox_url"),
     ),
-    Provider.FCM: ProviderRow("The service account that sends by FCM", addresses=("fcm_url",)),
-    Provider.WEBPUSH: ProviderRow(
+    Provider.FCM: ProviderSpec("The service account that sends by FCM", addresses=("fcm_url",)),
+    Provider.WEBPUSH: ProviderSpec(
         "The VAPID key that signs for browsers' push services, and whom they may write to",
-        addresses=("push_services",),
-        direct=False,
+        takes_direct_pushes=False,
     ),
 }
 
 CHANNELS = {
     # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
-    Channel.APNS: Row(Provider.APNS, 4096, Calls.NEVER),
-    Channel.VOIP: Row(Provider.APNS, 5120, Calls.ALWAYS),
+    Channel.APNS: ChannelSpec(Provider.APNS, 4096, Calls.NEVER),
+    Channel.VOIP: ChannelSpec(Provider.APNS, 5120, Calls.ALWAYS),
     # The keys and values of its data: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
-    Channel.FCM: Row(Provider.FCM, 4096, Calls.AS_WANTED),
+    Channel.FCM: ChannelSpec(Provider.FCM, 4096, Calls.AS_WANTED),
     # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
-    Channel.WEBPUSH: Row(Provider.WEBPUSH, 3993, Calls.NEVER),
+    Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER),
 }
 
 
-def is_call(channel: Channel, *, wanted_as_call: bool) -> bool:
+def is_call(channel: Channel, wanted: Wanted) -> bool:
     calls = CHANNELS[channel].calls
-    return calls is Calls.ALWAYS or (calls is Calls.AS_WANTED and wanted_as_call)
+    return calls is Calls.ALWAYS or (calls is Calls.AS_WANTED and wanted is Wanted.CALL)

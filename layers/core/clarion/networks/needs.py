@@ -75,7 +75,7 @@ class Send(NamedTuple):
     by: tuple[Function, ...] = BOTH
 
 
-class Alarm(NamedTuple):
+class AlarmNeed(NamedTuple):
     """Raised if `metric` counts at least `threshold` in five minutes.
 
     `service` is the component that counts it, such as `ingest`; if there is none, the network's own functions do.
@@ -90,8 +90,8 @@ class Alarm(NamedTuple):
 class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
-    With `commands` the network has a queue of them and a worker. `router` and `worker` are dotted paths to the handlers,
-    below `functions/`: the first part is the package that is deployed.
+    `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
+    deployed. With a `worker` the network has a queue of commands.
     """
 
     tables: tuple[Table, ...] = ()
@@ -99,7 +99,11 @@ class Needs(NamedTuple):
     routes: tuple[Route, ...] = ()
     grants: tuple[Grant, ...] = ()
     sends: tuple[Send, ...] = ()
-    alarms: tuple[Alarm, ...] = ()
-    commands: bool = False
+    alarms: tuple[AlarmNeed, ...] = ()
     router: str | None = None
     worker: str | None = None
+
+    @property
+    def commands(self) -> bool:
+        """Whether there is a queue of them."""
+        return self.worker is not None

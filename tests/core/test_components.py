@@ -1,0 +1,51 @@
+"""What the components may know of one another, and of the networks."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMPONENTS = sorted(
+    str(path.relative_to(ROOT))
+    for path in (*(ROOT / "functions").iterdir(), ROOT / "pipeline", ROOT / "console", ROOT / "infra")
+    if (path / "__init__.py").exists()
+)
+STATEMENTS = "clarion.networks.statements"
+OWN = (
+    "functions/api/networks/statements/",
+    "functions/ingest/sources/statements/",
+    # It makes up traffic, which is that of the one network that anybody may write to.
+    "pipeline/generator/",
+    "console/send_test.py",
+)
+"""What of the components is made for statements."""
+
+
+def imported(source: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{name.name}" for name in names)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_imports_nothing_of_one_network_but_where_it_is_made_for_it(component: str) -> None:
+    sources = {str(path.relative_to(ROOT)): path for path in (ROOT / component).rglob("*.py")}
+    assert sources
+    knowing = {
+        name
+        for name, path in sources.items()
+        if not name.startswith(OWN) and any(f"{module}.".startswith(f"{STATEMENTS}.") for module in imported(path))
+    }
+    assert knowing == set()
+
+
+@pytest.mark.parametrize("exception", OWN)
+def test_each_exception_is_one(exception: str) -> None:
+    path = ROOT / exception
+    modules = [module for source in ([path] if path.is_file() else path.rglob("*.py")) for module in imported(source)]
+    assert any(module.startswith(STATEMENTS) for module in modules)
