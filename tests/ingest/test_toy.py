@@ -12,6 +12,9 @@ from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks import Command
 from clarion.tables import Rule, rule_key
+from ingest.delivery.destinations import CommandQueues
+from ingest.delivery.outbox import BATCH_BYTES
+from ingest.delivery.outgoing import OVERHEAD_BYTES
 from ingest.sources import SOURCES
 from ingest.wiring import AwsClients, NoCommandQueueError, wire
 from tests.ingest import toy_source
@@ -118,6 +121,23 @@ async def test_a_command_goes_to_the_queue_of_its_network(
             await asyncio.sleep(0.01)
     assert {(one.network, one.content) for one in found} == {(TOY, b"\xff end"), (TOY, b"another")}
     assert received.read() == []
+
+
+async def test_a_command_that_no_message_can_hold_is_a_fault_of_its_source(
+    node: "FakeNode", running: "Run", toy_settings: MakeSettings, commands: Commands
+) -> None:
+    largest = (BATCH_BYTES - OVERHEAD_BYTES) // 4 * 3
+    async with running(toy_settings(node)) as task:
+        toy_source.OPENED[-1].show(Command(TOY, bytes(largest + 1)), Command(TOY, bytes(largest)))
+        found: list[CommandMessage] = []
+        while not found:
+            found += await asyncio.to_thread(commands)
+        assert task.counts[Metric.NODE_FAULTS] == 1
+    assert [len(one.content) for one in found] == [largest]
+
+
+def test_no_commands_at_all_are_sent_without_a_request(sdk: AwsClients) -> None:
+    assert CommandQueues(sdk.sqs, {}).send([]) == []
 
 
 async def test_sigterm_waits_for_commands_to_be_taken(
