@@ -153,7 +153,7 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
 ) -> None:
     monkeypatch.setattr("ingest.delivery.deliveries.COMMANDS_DRAIN_SECONDS", 0.5)
     sdk.sqs.delete_queue(QueueUrl=toy_queue)
-    async with running(toy_settings(node)) as task:
+    async with running(toy_settings(node, answer_seconds=1)) as task:
         await node.subscribed()
         toy_source.OPENED[-1].show(Command(TOY, b"refused"))
         while not task.status()["held"]:
