@@ -38,7 +38,7 @@ class Downstream:
         await self.intake.take(raws, self.feed, replay, unreadable=unreadable)
 
     async def command(self, command: Command) -> None:
-        """The source has an order for its network's function."""
+        """The source has an order for its network's function: see `Intake.command`."""
         await self.intake.command(command, self.feed)
 
     def end(self, replay: Replay) -> None:

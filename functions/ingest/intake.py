@@ -26,7 +26,7 @@ from clarion.metrics import Metric, decided
 from clarion.networks import Command, Envelope, Malformed, network
 from ingest.clock import Turn, now_ms
 from ingest.counts import Counts
-from ingest.delivery.outbox import Outbox
+from ingest.delivery.outbox import BATCH_BYTES, Outbox
 from ingest.delivery.outgoing import MOST_NAMED, Outgoing, OutgoingCommand, second_looks
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.fingerprints import Fingerprint, of_envelope, of_key
@@ -34,6 +34,7 @@ from ingest.memory.initial_replay import Replay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SHARED, SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
+from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
 
 LARGE_BYTES = 48 * 1024
@@ -102,9 +103,12 @@ class Intake:
             await self._give_way(feed.turn, feed.number)
 
     async def command(self, command: Command, feed: Feed) -> None:
-        """Pass it on to its network's function, and wait for space for more."""
+        """Pass it on to its network's function, and wait for space for more. Raise `SourceFault` if it is too large."""
         outbox = self._commands[command.network]
-        outbox.add(OutgoingCommand(command=command, observed_at=self._clock(), source=feed.number))
+        outgoing = OutgoingCommand(command=command, observed_at=self._clock(), source=feed.number)
+        if outgoing.wire_size > BATCH_BYTES:
+            raise SourceFault("a command that no message can hold")
+        outbox.add(outgoing)
         await outbox.wait_for_space(feed.number)
 
     async def look_again(self, source: int) -> None:

@@ -134,7 +134,7 @@ class Task:
     async def _lead_or_follow(self) -> None:
         """Renew the lease or stand by for it, and open or shut the outboxes accordingly. Raise pynamodb's errors."""
         try:
-            useful = bool(self.delivery.unsent or self.sources.connected)
+            useful = bool(self.delivery.envelopes or self.sources.connected)
             renew = partial(self.leadership.renew, self.progress.delivered_through, useful=useful)
             await asyncio.get_running_loop().run_in_executor(self.lease_thread, renew)
         finally:

@@ -188,7 +188,7 @@ class _Wiring:
         self._seen.handled(outgoing.fingerprint)
 
     def _oldest_held(self) -> int | None:
-        return min(filter(None, (self._delivery.oldest, self._unmatched.oldest)), default=None)
+        return min(filter(None, (self._delivery.oldest_envelope, self._unmatched.oldest)), default=None)
 
     def _knows_all(self) -> bool:
         """Whether `seen` holds all that stood at the first start."""

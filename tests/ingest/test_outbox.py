@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clarion.networks.statements.codec import MAX_SIZE
 from ingest.delivery.outbox import BATCH_BYTES, Budget, Outbox, send_forever
-from ingest.delivery.outgoing import Outgoing
+from ingest.delivery.outgoing import NAME_BYTES, Outgoing
 from tests.ingest.conftest import make_outgoing
 
 AMPLE = 1 << 30
@@ -179,6 +179,14 @@ async def test_a_batch_waits_for_company_until_it_is_full(handled: list[int]) ->
         assert not taking.done()
         outbox.add(entry(number))
     assert len(await asyncio.wait_for(taking, 30)) == MOST
+
+
+async def test_what_is_larger_than_a_batch_leaves_alone(handled: list[int]) -> None:
+    outbox = make_outbox(handled)
+    names = ("subscription",) * (BATCH_BYTES // NAME_BYTES)
+    outbox.add(make_outgoing(observed_at=1, fingerprint=1, names=names))
+    outbox.add(entry(2))
+    assert [[one.fingerprint for one in await outbox.take()] for _ in range(2)] == [[1], [2]]
 
 
 async def test_a_batch_that_a_few_large_entries_fill_waits_for_no_more(handled: list[int]) -> None:

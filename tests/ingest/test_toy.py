@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,12 @@ from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks import Command
 from clarion.tables import Rule, rule_key
+from ingest.clock import now_ms
+from ingest.delivery.destinations import CommandQueues
+from ingest.delivery.outbox import BATCH_BYTES
+from ingest.delivery.outgoing import OVERHEAD_BYTES
 from ingest.sources import SOURCES
+from ingest.task import DRAIN_SECONDS
 from ingest.wiring import AwsClients, NoCommandQueueError, wire
 from tests.ingest import toy_source
 from tests.ingest.conftest import MakeSettings, MakeStatement
@@ -118,6 +124,55 @@ async def test_a_command_goes_to_the_queue_of_its_network(
             await asyncio.sleep(0.01)
     assert {(one.network, one.content) for one in found} == {(TOY, b"\xff end"), (TOY, b"another")}
     assert received.read() == []
+
+
+async def test_a_command_that_no_message_can_hold_is_a_fault_of_its_source(
+    node: "FakeNode", running: "Run", toy_settings: MakeSettings, commands: Commands
+) -> None:
+    largest = (BATCH_BYTES - OVERHEAD_BYTES) // 4 * 3
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(Command(TOY, bytes(largest + 1)), Command(TOY, bytes(largest)))
+        found: list[CommandMessage] = []
+        while not found:
+            found += await asyncio.to_thread(commands)
+        assert task.counts[Metric.NODE_FAULTS] == 1
+    assert [len(one.content) for one in found] == [largest]
+
+
+async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handing_over(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    toy_queue: str,
+    make_statement: MakeStatement,
+    sdk: AwsClients,
+    rule: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingest.delivery.deliveries.COMMANDS_DRAIN_SECONDS", 0.5)
+    sdk.sqs.delete_queue(QueueUrl=toy_queue)
+    async with running(toy_settings(node, answer_seconds=1)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(Command(TOY, b"refused"))
+        while not task.status()["held"]:
+            await asyncio.sleep(0.01)
+        refused_at = now_ms()
+        while task.progress.delivered_through <= refused_at:
+            node.show(make_statement(0))
+            toy_source.OPENED[-1].show(say("time goes on", "hall"))
+            await asyncio.sleep(0.05)
+        assert task.status()["lag_ms"]
+        node.show(make_statement(1))
+        await asyncio.sleep(0.1)
+        stopped_at = time.monotonic()
+    assert time.monotonic() - stopped_at < DRAIN_SECONDS / 2
+    assert make_statement(1) in received.statements()
+
+
+def test_no_commands_at_all_are_sent_without_a_request(sdk: AwsClients) -> None:
+    assert CommandQueues(sdk.sqs, {}).send([]) == []
 
 
 async def test_sigterm_waits_for_commands_to_be_taken(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from clarion.metrics import Metric
 from clarion.networks import Command
+from ingest.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
 from ingest.sources import SourceFault, SourceSpec
@@ -39,6 +40,7 @@ class ToySource:
             except SourceFault:
                 downstream.counts[Metric.NODE_FAULTS] += 1
             downstream.progress.shown_live()
+            downstream.progress.answered(now_ms())
 
 
 class ToySources:

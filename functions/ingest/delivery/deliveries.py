@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from clarion.metrics import Metric
@@ -21,6 +22,8 @@ LAKE_SHARE = 3
 """How much more space there is for what the lake has not taken than for what the queue has not."""
 COMMANDS_SHARE = 0.25
 """Of the space for what the queue has not taken: so much more there is for each network's commands."""
+COMMANDS_DRAIN_SECONDS = 3.0
+"""So long a task that ends waits for its commands to be taken: until it hands over, nobody takes in envelopes."""
 
 
 class Listener(Protocol):
@@ -37,7 +40,8 @@ class Listener(Protocol):
 class Deliveries:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
-    Those to queues are open while the task leads. `len` and `oldest` are of all that is here.
+    Those to queues are open while the task leads. `len` and `oldest` are of all that is here. No network's queue of
+    commands delays anything but that network's commands.
     """
 
     def __init__(  # noqa: PLR0913 - each by name
@@ -104,7 +108,12 @@ class Deliveries:
     def oldest(self) -> int | None:
         """When the oldest that is here was observed, in UNIX milliseconds."""
         commands = (outbox.oldest for outbox in self.commands.values())
-        return min(filter(None, (self.unrecorded.oldest, self.envelopes.oldest, *commands)), default=None)
+        return min(filter(None, (self.oldest_envelope, *commands)), default=None)
+
+    @property
+    def oldest_envelope(self) -> int | None:
+        """As `oldest`, without the commands."""
+        return min(filter(None, (self.unrecorded.oldest, self.envelopes.oldest)), default=None)
 
     @property
     def is_open(self) -> bool:
@@ -132,10 +141,18 @@ class Deliveries:
                 tasks.create_task(send_forever(outbox, self._send_commands, _COMMANDS_IN_FLIGHT))
 
     async def drain(self) -> None:
-        """Send what this task may, and record in the lake all that it sent."""
+        """Send what this task may, and record in the lake all that it sent.
+
+        Commands are sent meanwhile, and are waited for no longer than `COMMANDS_DRAIN_SECONDS`.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._drain_envelopes())
+            if self._leads():
+                for outbox in self.commands.values():
+                    tasks.create_task(_drain_commands(outbox))
+
+    async def _drain_envelopes(self) -> None:
         if self._leads():
-            for outbox in self.commands.values():
-                await outbox.drain()
             await self.envelopes.drain()
         await self.unrecorded.drain()
 
@@ -162,6 +179,12 @@ class Deliveries:
     def _recorded(self, outgoing: Outgoing) -> None:
         if self._listener is not None:
             self._listener.recorded(outgoing)
+
+
+async def _drain_commands(outbox: Outbox[OutgoingCommand]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(COMMANDS_DRAIN_SECONDS):
+            await outbox.drain()
 
 
 def _drop[E: (Outgoing, OutgoingCommand)](outbox: Outbox[E], delivered_through: int, kept_ms: int) -> Iterator[E]:

@@ -55,6 +55,8 @@ class CommandQueues:
 
     def send(self, batch: Sequence[OutgoingCommand]) -> list[OutgoingCommand]:
         """As `EnvelopeQueue.send`; the commands of one batch are of one network."""
+        if not batch:
+            return []
         return _send(self._client, self._urls[batch[0].command.network], batch)
 
 

@@ -215,11 +215,12 @@ class Outbox[E: Entry]:
         await self._empty.wait()
 
     def _batch(self) -> list[E]:
+        """At least one entry, if any waits: one that is larger than a batch may be leaves alone."""
         batch: list[E] = []
         free = BATCH_BYTES
         while self._waiting and len(batch) < self._most:
             source, entries = next(iter(self._waiting.items()))
-            if entries[0].wire_size > free:
+            if batch and entries[0].wire_size > free:
                 break
             entry = self._next(source)
             free -= entry.wire_size
