@@ -78,7 +78,7 @@ class Dispatcher:
         )
         postponed = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
         self.queue.retry_later(postponed)
-        return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
+        return [*unheld, *(delivery.received.message_id for delivery, _ in postponed)]
 
     def _unfinished(self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery]) -> list[str]:
         """Send every message on its way; returns the ids of those that stay in the queue they came from."""
@@ -86,7 +86,7 @@ class Dispatcher:
         refused = [
             (one.delivery, one.verdict.reason)
             for one in attempts
-            if isinstance(one.verdict, Refused) and one.delivery.message_id not in without_command
+            if isinstance(one.verdict, Refused) and one.delivery.received.message_id not in without_command
         ]
         unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
         return [*without_command, *self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]

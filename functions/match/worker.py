@@ -118,14 +118,14 @@ class Worker:
 
         `time_left` gives the milliseconds that it may still take.
         """
-        received = [_received(record) for record in records]
+        received = [Received.of(record) for record in records]
         messages, unreadable = _read(received)
         pool = replace(self.matcher.pool, may_begin=lambda: time_left() >= RESERVE)
         ended = replace(self.matcher, pool=pool).handle(messages)
         failed = {name: one.reason for name, one in ended.items() if isinstance(one, Failure)}
         last = {one.message_id for one in received if self._is_last(one)}
-        hopeless = unreadable | {name: reason for name, reason in failed.items() if name in last}
-        dead = self._dead_letter([one for one in received if one.message_id in hopeless], hopeless)
+        undeliverable = unreadable | {name: reason for name, reason in failed.items() if name in last}
+        dead = self._dead_letter([one for one in received if one.message_id in undeliverable], undeliverable)
         unfinished = [one for one in received if one.message_id in (failed | unreadable).keys() - dead]
         self._retry_later(unfinished)
         self._report(messages, ended, unreadable, {name: failed[name] for name in dead & failed.keys()})
@@ -142,8 +142,8 @@ class Worker:
         url = self.settings.dead_letter_url
         if not url:
             return set()
-        letters = [sqs.dead_letter(one.body, reasons[one.message_id]) for one in messages]
-        refusals = sqs.send(self.clients.sqs, url, letters, self.clients.executor)
+        dead = [sqs.dead_letter(one.body, reasons[one.message_id]) for one in messages]
+        refusals = sqs.send(self.clients.sqs, url, dead, self.clients.executor)
         return {one.message_id for one, refusal in zip(messages, refusals, strict=True) if refusal is None}
 
     def _retry_later(self, messages: Sequence[Received]) -> None:
@@ -180,16 +180,11 @@ def _read(received: Sequence[Received]) -> tuple[dict[str, MatchMessage], dict[s
     for one in received:
         try:
             messages[one.message_id] = read_match_message(one.body)
-        except ValidationError as flaw:
-            unreadable[one.message_id] = _flaws(flaw)
+        except ValidationError as error:
+            unreadable[one.message_id] = _invalid_fields(error)
     return messages, unreadable
 
 
-def _received(record: Mapping[str, Any]) -> Received:
-    receives = int(record["attributes"]["ApproximateReceiveCount"])
-    return Received(record["messageId"], record["receiptHandle"], record["body"], receives)
-
-
-def _flaws(error: ValidationError) -> str:
+def _invalid_fields(error: ValidationError) -> str:
     """Which field is wrong, without its value."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))
