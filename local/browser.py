@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from local import base64url
+from clarion import base64url
 from local.vapid import public_key_of
 
 _HEADER = struct.Struct("!16sIB")

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import decided
@@ -148,7 +149,7 @@ async def duplicate(system: System, cast: Cast) -> Outcome:
     first = await _published(system, system.apns.received, [raw], pushes=1)
     _expect(first.decisions, _pushed(1), "decisions on the first sight")
     count = system.apns.received.count
-    again = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, raw=raw)
+    again = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw)
     await system.hand_to_match(again)
     decisions = await _decisions(system, [raw], pushes=1, notifications=2)
     _expect(decisions["duplicate"], 1, "duplicates")

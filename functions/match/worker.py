@@ -1,6 +1,5 @@
 """What a Lambda sandbox keeps from one invocation to the next, and how it handles a batch of SQS records."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from botocore.config import Config
 from pydantic import ValidationError
 
 from clarion import sqs, tables
+from clarion.clock import now_ms
 from clarion.events import EventLog
 from clarion.messages import MatchMessage, read_match_message
 from clarion.metrics import metrics_of
@@ -44,11 +44,6 @@ FIRST_DELAY, DELAY_GROWTH, LONGEST_DELAY = 2, 5, 300
 _TIMEOUTS = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 """A connection that hangs must leave an invocation the time to end: else all that it has sent is sent again."""
 _TABLE_SECONDS = 3
-
-
-def now() -> int:
-    """UNIX milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def retry_delay(receives: int) -> int:
@@ -92,7 +87,7 @@ class Worker:
     log: DecisionLog
 
     @classmethod
-    def open(cls, settings: MatchSettings, clients: MatchClients, clock: Callable[[], int] = now) -> Self:
+    def open(cls, settings: MatchSettings, clients: MatchClients, clock: Callable[[], int] = now_ms) -> Self:
         claims = Claims(clients.dynamodb)
         caps = Caps(clients.dynamodb, settings.cap, settings.concurrency)
         matcher = Matcher(

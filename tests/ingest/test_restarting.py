@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from clarion.clock import now_ms
 from clarion.networks.statements.codec import MAX_SIZE
 from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
 from clarion.tables import Lease
-from ingest.clock import now_ms
 from ingest.filter.rule_feed import StreamsClient
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
