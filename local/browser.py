@@ -27,7 +27,7 @@ _LAST_RECORD = 2
 
 
 class UndecryptableError(Exception):
-    """No message for these keys: a browser drops it, and neither its user nor the sender hears of it."""
+    """No message for these keys: a browser drops it, without a notice to its user or to the sender."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

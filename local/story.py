@@ -124,7 +124,7 @@ async def forgery(system: System, cast: Cast) -> Outcome:
 
 
 async def stranger(system: System, cast: Cast) -> Outcome:
-    """No rule names Mallory, so ingest lets her statement go after a second look: nothing is spent on it further on."""
+    """No rule names Mallory, so ingest drops her statement after a second look, and nothing downstream handles it."""
     unmatched, pushes = decided(EnvelopeDecision.UNMATCHED), system.apns.received.count
     before = system.counted_by_ingest(unmatched)
     await system.store.inject(cast.mallory.statement(CHAT, data=b"buy now"))
@@ -217,7 +217,7 @@ def _shown(pushes: Iterable[Push]) -> list[Push]:
 async def _decisions(
     system: System, raws: Iterable[bytes], *, pushes: int, notifications: int | None = None
 ) -> Counter[str]:
-    """What the lake says of these statements, once it says all."""
+    """The lake's events of these statements, once it has all of them."""
     hashes = {codec.decode(raw).hash.hex() for raw in raws}
     kinds: Counter[str] = Counter()
     async for events in system.lake.growing(PATIENCE):

@@ -28,7 +28,10 @@ With a wrong service account nearly all pushes are refused, and all but nothing 
 tester's phone accepts. One client with bad tokens is less than that beside everybody else.
 """
 MAX_SCORE = 100
-"""The score is at most this, and at least its negative: so many subscriptions may end before a configuration that has just broken is suspected."""
+"""The score's maximum and, negated, its minimum.
+
+So many subscriptions may end before a configuration that has just broken is suspected.
+"""
 SCORE_SECONDS = 600.0
 """How long an accepted push counts."""
 
