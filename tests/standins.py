@@ -1,4 +1,4 @@
-"""What the tests of several components need for the stand-ins of the providers: a clock, keys, and a thread to run them in."""
+"""What tests of several components need for the providers' stand-ins: a clock, keys, and a thread to run them in."""
 
 import asyncio
 import threading

@@ -94,7 +94,7 @@ class NotificationDecided(Decided):
 
 
 class PushTried(Decided):
-    """`provider_id` is APNs' `apns-id`, FCM's message name, nothing of Web Push; `latency_ms` counts from `observed_at`."""
+    """`provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`."""
 
     event: Literal["push"] = "push"
     decision: PushDecision

@@ -191,9 +191,9 @@ def table_name(prefix: str, model: type[Model]) -> str:
 def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    They share the connection that is returned, with room for `pool` requests at once. A request that takes more than
-    `seconds` is tried once more and then fails; without it, pynamodb's own time-out of minutes applies. By itself pynamodb makes a
-    client for each model, and each takes as long to make as the import of half the SDK.
+    They share the connection that is returned, for up to `pool` requests at once. A request that takes more than
+    `seconds` is tried once more and then fails; without it, pynamodb's own time-out of minutes applies. By itself
+    pynamodb makes a client for each model, and each takes as long to make as the import of half the SDK.
     """
     attempts = None if seconds is None else 1
     connection = Connection(
@@ -227,7 +227,7 @@ def pair_scope(network_number: int, sender: bytes, client_id: bytes) -> bytes:
 
 
 def limit_part(instant: int, name: bytes = b"") -> bytes:
-    """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and a name, unique among the parts of that instant."""
+    """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and a name, unique for that instant."""
     return max(instant, 0).to_bytes(6) + name
 
 

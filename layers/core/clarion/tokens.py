@@ -23,7 +23,7 @@ def token_hash(channel: Channel, token: str) -> bytes:
 
 
 def free_token(write: TransactWrite, row: Subscription) -> None:
-    """Delete the token of a subscription in a transaction, which fails if the token is another subscription's by now."""
+    """Delete a subscription's token in a transaction, which fails if the token is another's by now."""
     # A token without a row is nobody else's.
     still_its = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
     write.delete(Token(token_hash(Channel(row.channel), row.token), row.network), condition=still_its)

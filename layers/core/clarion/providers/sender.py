@@ -34,7 +34,7 @@ class Push(Protocol):
     def outcome(self, result: Result) -> FirstAnswer: ...
 
     def without_payload(self) -> "Push | None":
-        """One that is delivered to nobody: what the provider refuses of it is the token. None where no answer needs it."""
+        """One that is not delivered: what the provider refuses of it is the token. None where no answer needs it."""
 
 
 def send_and_probe(transport: Transport, pushes: Sequence[Push]) -> list[Outcome | TokenOrApp]:
