@@ -31,4 +31,4 @@ def test_a_statements_trail_goes_from_its_observation_to_what_came_of_it() -> No
     )
     events = [json.loads(event.to_line()) for event in (decided, observed, other)]
 
-    assert trails(events) == {digest.hex(): [f"1 observed {receipt}", f"2 statement unmatched {receipt}"]}
+    assert trails(events) == {digest.hex(): [f"1 observed {receipt}", f"2 envelope unmatched {receipt}"]}
