@@ -27,7 +27,7 @@ from clarion.networks.statements.signature import sign
 from clarion.tables import PushRecord
 from match.claims import Claims
 from match.settings import MatchSettings
-from match.verify import judge
+from match.verify import verify_envelope
 from match.worker import MatchClients
 from tests.match import races
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
@@ -68,7 +68,7 @@ def judging() -> float:
         statement.proof or Proof(ProofKind.SR25519, b"", b""),
     )
     ratio, ours, bare = compare(
-        lambda: judge(STATEMENTS, raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer)
+        lambda: verify_envelope(STATEMENTS, raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer)
     )
     print(f"judging a statement      {ours:7.1f} µs   {ratio:.3f} of sr25519.verify alone ({bare:.1f} µs; aim: 1.15)")
     return ratio

@@ -29,6 +29,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import Queue, Stream
+from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
@@ -356,7 +357,7 @@ def handled_twice(messages: Sequence[ObservedMessage]) -> int:
 
 def claim(message: ObservedMessage) -> PushRecord:
     statement = decode(message.raw or b"")
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     return PushRecord(
         "soak",
         statement.hash,

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
+from clarion.clock import now_ms
 from clarion.events import EnvelopeObserved
 from clarion.messages import MatchMessage, read_match_message
 
@@ -103,7 +104,7 @@ class Queue:
         self.messages.append(message)
         self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
         if not self.received[statement]:
-            self.latencies.append(time.time_ns() // 1_000_000 - message.observed_at)
+            self.latencies.append(now_ms() - message.observed_at)
         self.received[statement] += 1
         for url, moment in self._waiting:
             if url != sender and not moment.done():

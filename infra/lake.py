@@ -12,6 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
 from infra.config import EnvironmentConfig
 from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
@@ -19,7 +20,7 @@ from infra.retention import log_group, removal
 
 EVENTS, ERRORS = "events/", "errors/"
 """What Firehose adds, and what it could not; the pipeline sorts the former into folders beside."""
-LARGE, SEEN = "statements/", "ingest/seen/"
+LARGE, SEEN = OVERSIZE_PREFIX, SEEN_PREFIX
 """Of the passing things: envelopes too large for a queue, as ingest names them; and what ingest has seen."""
 OVERSIZE_DAYS = 15
 """One day longer than a queue can hold the message that points at the object."""

@@ -1,1 +1,1 @@
-"""The whole system on one machine: emulator, statement store, stand-ins for APNs and FCM, the demo."""
+"""The whole system on one machine: emulator, statement store, stand-ins for APNs, FCM and Web Push, the demo."""

@@ -192,7 +192,7 @@ def _is_canonical_uuid(text: str) -> bool:
 
 
 def _payload_flaw(request: Request) -> str | None:
-    """Apple names no reason for what is no JSON or has no `aps` dictionary; the nearest is PayloadEmpty."""
+    """Apple documents no reason for what is no JSON or has no `aps` dictionary; the nearest is PayloadEmpty."""
     limit = _MAX_VOIP_PAYLOAD if request.header("apns-push-type") == "voip" else _MAX_PAYLOAD
     if len(request.body) > limit:
         return "PayloadTooLarge"

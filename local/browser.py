@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from local import base64url
+from clarion import base64url
 from local.vapid import public_key_of
 
 _HEADER = struct.Struct("!16sIB")
@@ -27,7 +27,7 @@ _LAST_RECORD = 2
 
 
 class UndecryptableError(Exception):
-    """No message for these keys: a browser drops it, and neither its user nor the sender hears of it."""
+    """No message for these keys: a browser drops it, without a notice to its user or to the sender."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

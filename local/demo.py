@@ -48,8 +48,8 @@ class Stage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
             outcome = await scene.play(system, cast)
-        except (Unexpected, TimeoutError, httpx.HTTPError) as flaw:
-            self._console.print(f"   [red]✗ {str(flaw) or 'nothing came in time'}[/red]")
+        except (Unexpected, TimeoutError, httpx.HTTPError) as error:
+            self._console.print(f"   [red]✗ {str(error) or 'nothing came in time'}[/red]")
             return None
         for push in outcome.pushes:
             self._console.print(_phone(push))
@@ -108,11 +108,11 @@ async def main() -> int:
     with _progress(console) as progress:
         task = progress.add_task("starting", total=None)
 
-        def tell(step: str) -> None:
+        def show_step(step: str) -> None:
             progress.update(task, description=step)
             console.print(f"[dim]{time.monotonic() - start:5.1f} s[/dim]  {step}")
 
-        async with running("demo", tell) as system:
+        async with running("demo", show_step) as system:
             progress.stop()
             console.print(f"[dim]{time.monotonic() - start:5.1f} s[/dim]  everything is up")
             await stage.play(system)

@@ -118,10 +118,10 @@ class Api:
         await self._send("DELETE", "/v1/subscriptions", {"subscription_ids": list(subscriptions)})
 
     async def notify(self, token: str, push_id: str, message: bytes) -> dict[str, Any]:
-        """Push directly; whether the provider took it, or its words."""
+        """Push directly; the provider's acceptance, or its reason to refuse."""
         body = {"deviceToken": token, "pushId": push_id, "message": message.hex()}
-        told: dict[str, Any] = (await self._send("POST", "/v1/notify", body)).json()
-        return told
+        result: dict[str, Any] = (await self._send("POST", "/v1/notify", body)).json()
+        return result
 
     async def replace_rules(self, subscription: str, *rules: Rule) -> None:
         await self._send("PUT", "/v1/subscriptions/rules", _rules(subscription, rules))

@@ -1,4 +1,4 @@
-"""AWS on one machine: starts the emulator, deploys Clarion's own CDK stack into it, and tells where everything is.
+"""AWS on one machine: starts the emulator, deploys Clarion's own CDK stack into it, and returns its addresses.
 
     with deployed("demo", {"apns_url": …, "fcm_url": …, "ca_file": …}) as clarion:
         httpx.get(f"{clarion.api_url}/v1/subscriptions", headers={"Host": clarion.api_host, …})
@@ -41,7 +41,7 @@ CDK_S = 300
 
 
 class EmulatorError(Exception):
-    """The emulator or the deployment into it failed; the message says which log tells why."""
+    """The emulator or the deployment into it failed; the message says which log has the reason."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Emulator:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What makes any AWS SDK, of this process or another, talk to the emulator."""
+        """Environment variables by which any AWS SDK, of this process or another, uses the emulator."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": "test",
@@ -154,7 +154,7 @@ def started(name: str) -> Iterator[Emulator]:
         _await_health(emulator, process)
         yield emulator
     finally:
-        process.communicate()  # closes standard input, which lets go of the leash
+        process.communicate()  # closes standard input, which ends the leash
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -207,16 +207,16 @@ def edit(assembly: Path, change: Callable[[str], str]) -> None:
 
 def deploy(emulator: Emulator, assembly: Path) -> Deployment:
     """Deploy from nothing, or over what is there."""
-    told = emulator.folder / "outputs.json"
+    outputs_file = emulator.folder / "outputs.json"
     emulator.session.client("s3", endpoint_url=emulator.endpoint).create_bucket(Bucket=ASSETS)
     method = ("--method", "direct", "--require-approval", "never")
-    _cdk(emulator, "deploy", "--app", str(assembly), *method, "--outputs-file", str(told))
-    (outputs,) = json.loads(told.read_text()).values()
+    _cdk(emulator, "deploy", "--app", str(assembly), *method, "--outputs-file", str(outputs_file))
+    (outputs,) = json.loads(outputs_file.read_text()).values()
     return Deployment(emulator, Outputs.of(outputs))
 
 
 def difference(emulator: Emulator, assembly: Path) -> str:
-    """What `cdk diff` finds that a deployment would change, or why it finds nothing out; empty if nothing would."""
+    """What `cdk diff` finds that a deployment would change, or why it fails; empty if nothing would."""
     log = emulator.folder / "cdk.log"
     logged = log.stat().st_size
     same = _cdk_status(emulator, "diff", "--app", str(assembly), "--fail") == 0

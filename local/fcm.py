@@ -66,7 +66,7 @@ MESSAGES = {
     "INVALID_ARGUMENT": "The registration token is not a valid FCM registration token",
     "SENDER_ID_MISMATCH": "SenderId mismatch",
 }
-"""What Google says beside the code, where that is known."""
+"""Google's message beside the code, where that is known."""
 
 MISBEHAVIOURS = {
     "RESET": Misbehaviour.RESET_CONNECTION,

@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(SettingsFrame(settings={SettingCodes.MAX_CONCURRENT_STREAMS: count}).serialize())
 
     def go_away(self, debug: bytes, last_stream: int | None = None) -> None:
-        """Says GOAWAY, finishes the streams up to `last_stream` (default: all so far), then closes."""
+        """Sends GOAWAY, finishes the streams up to `last_stream` (default: all so far), then closes."""
         self._flush()
         last = self._h2.highest_inbound_stream_id if last_stream is None else last_stream
         self._leaving = True
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
             for event in self._h2.receive_data(data):
                 self._react(event)
         except ProtocolError:
-            self._flush()  # h2 has prepared the GOAWAY that says what was wrong
+            self._flush()  # h2 has prepared the GOAWAY with the error
             self._transport.close()
         else:
             self._flush()
@@ -214,13 +214,13 @@ class Connection(asyncio.Protocol):
             self._finish(number)
 
     def _send_body(self, number: int) -> None:
-        """Sends as much as both flow-control windows allow; WINDOW_UPDATE brings us back for the rest."""
+        """Sends as much as both flow-control windows allow; the rest is sent on WINDOW_UPDATE."""
         stream = self._streams[number]
         while stream.unsent:
-            room = min(self._h2.local_flow_control_window(number), self._h2.max_outbound_frame_size)
-            if room <= 0:
+            window = min(self._h2.local_flow_control_window(number), self._h2.max_outbound_frame_size)
+            if window <= 0:
                 return
-            chunk, stream.unsent = stream.unsent[:room], stream.unsent[room:]
+            chunk, stream.unsent = stream.unsent[:window], stream.unsent[window:]
             self._h2.send_data(number, bytes(chunk), end_stream=not stream.unsent)
         self._finish(number)
 
@@ -279,7 +279,7 @@ class Http2Server:
         return f"https://127.0.0.1:{self._port}"
 
     def go_away(self, debug: bytes = b'{"reason":"Shutdown"}') -> None:
-        """Asks every client to leave; what is in flight is finished, new connections are welcome."""
+        """Sends every client a GOAWAY; what is in flight is finished, new connections are accepted."""
         for connection in list(self._connections):
             connection.go_away(debug)
 

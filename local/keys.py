@@ -16,7 +16,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from local import base64url, tls
+from clarion import base64url
+from local import tls
 
 TEAM_ID = "LOCALTEAM0"
 KEY_ID = "LOCALKEY00"

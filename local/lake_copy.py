@@ -14,9 +14,9 @@ from local.system import System
 
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 QUIET_S, LONGEST_S = 10, 300
-"""The live system is done once no queue holds a message and the lake has grown no more for so long."""
-AT_REST = ("-dead", "-held", "cleanup")
-"""Endings of the queues that may hold one: dead letters, what waits for an app to be mended, and what tells no event."""
+"""The live system is idle once no queue holds a message and the lake has grown no more for so long."""
+NEVER_EMPTY = ("-dead", "-held", "cleanup")
+"""Endings of the queues that may hold a message: dead letters, those held for an app, and those without events."""
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for programs that end before optimising them would pay."""
 
@@ -28,16 +28,16 @@ class LakeCopy:
     root: Path
 
     async def job(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
-        """Run one job and return what it told as JSON."""
+        """Run one job and return the JSON that it printed."""
         command = [str(PIPELINE), name, "--lake", str(self.root), *words]
         environment = {**os.environ, "JDK_JAVA_OPTIONS": _SHORT_LIVED, **(variables or {})}
         run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
-        told: Counts = json.loads(run.stdout) if run.stdout else {}
-        return told
+        counts: Counts = json.loads(run.stdout) if run.stdout else {}
+        return counts
 
     async def update(self, system: System) -> None:
-        """Bring what the live system has written, once it is done."""
-        await _quiet(system)
+        """Copy what the live system has written, once it is idle."""
+        await _idle(system)
         await asyncio.to_thread(self._copy, system)
 
     def _copy(self, system: System) -> None:
@@ -50,7 +50,7 @@ class LakeCopy:
 
 
 async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
-    """What `reconcile` finds amiss in what the deployed stack lived through: nothing, if it is right.
+    """What differences `reconcile` finds in what the deployed stack did: none, if it is right.
 
     Nothing lags in the emulator, so each statement is judged, however soon after its rules; but it may be slow.
     """
@@ -58,7 +58,7 @@ async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
     return await lake.job("reconcile", *period, "--grace-seconds", "0", "--late-seconds", "300")
 
 
-async def _quiet(system: System) -> None:
+async def _idle(system: System) -> None:
     known, since = -1, time.monotonic()
     async for events in system.lake.growing(LONGEST_S):
         if len(events) != known:
@@ -67,8 +67,8 @@ async def _quiet(system: System) -> None:
             if not await asyncio.to_thread(_in_flight, system):
                 return
             since = time.monotonic()
-    raise TimeoutError("the live system does not come to rest")
+    raise TimeoutError("the live system does not become idle")
 
 
 def _in_flight(system: System) -> bool:
-    return any(not queue.endswith(AT_REST) for queue in system.messages())
+    return any(not queue.endswith(NEVER_EMPTY) for queue in system.messages())

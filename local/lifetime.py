@@ -1,4 +1,4 @@
-"""How long a local program lives: until it is told to stop, or its starter is gone."""
+"""How long a local program lives: until a signal to stop, or the end of the process that started it."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import sys
 def end_of_life() -> asyncio.Event:
     """Set at SIGTERM or SIGINT, and on Linux also when the parent process ends, so that nothing is left behind.
 
-    From the call on these signals no longer kill, so call it before telling anybody that the program is up.
+    From the call on these signals no longer kill, so call it before announcing that the program is up.
     """
     end = asyncio.Event()
     loop = asyncio.get_running_loop()

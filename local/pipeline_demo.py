@@ -42,7 +42,7 @@ async def _play() -> int:
     planted = await LAKE.job("generate", *day, *size, "--faults")
     await LAKE.job("compact", *whole)
     found = await LAKE.job("reconcile", *day)
-    async with running("pipeline-demo", _tell) as system:
+    async with running("pipeline-demo", _show_step) as system:
         lived = await _live(system)
         await LAKE.job("compact", *whole)
         amiss = await healthy(LAKE, *lived)
@@ -56,7 +56,7 @@ async def _play() -> int:
     return _sum_up(amiss, planted, found, left)
 
 
-def _tell(step: str) -> None:
+def _show_step(step: str) -> None:
     print(f"» {step}", file=sys.stderr)
 
 
@@ -64,7 +64,7 @@ async def _live(system: System) -> tuple[str, str]:
     """Let the deployed stack live through a healthy period; returns its begin and end."""
     begun, cast = datetime.now(UTC), Cast()
     for scene in STORY:
-        _tell(scene.title)
+        _show_step(scene.title)
         await scene.play(system, cast)
     await LAKE.update(system)
     return begun.isoformat(), datetime.now(UTC).isoformat()

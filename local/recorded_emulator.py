@@ -1,4 +1,4 @@
-"""MiniStack, which also writes down each permission that a role has been asked for: `python recorded_emulator.py FILE`.
+"""MiniStack, which also records each permission that a role has been asked for: `python recorded_emulator.py FILE`.
 
 A line of JSON for each, once: `role`, `session`, `action`, `resource` and `allowed`. It is a program of the emulator's
 own environment, which holds nothing of Clarion's.

@@ -138,7 +138,7 @@ class _Conversation:
             answer["error"] = {"code": error.code, "message": str(error)}
         await self._socket.send(json.dumps(answer, separators=(",", ":")))
         for subscription in self._subscriptions.values():
-            subscription.start()  # only now that the client knows its name
+            subscription.start()  # only now that the client has its name
 
     def end(self) -> None:
         for subscription in self._subscriptions.values():

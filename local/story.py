@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import decided
@@ -123,7 +124,7 @@ async def forgery(system: System, cast: Cast) -> Outcome:
 
 
 async def stranger(system: System, cast: Cast) -> Outcome:
-    """No rule names Mallory, so ingest lets her statement go after a second look: nothing is spent on it further on."""
+    """No rule names Mallory, so ingest drops her statement after a second look, and nothing downstream handles it."""
     unmatched, pushes = decided(EnvelopeDecision.UNMATCHED), system.apns.received.count
     before = system.counted_by_ingest(unmatched)
     await system.store.inject(cast.mallory.statement(CHAT, data=b"buy now"))
@@ -148,7 +149,7 @@ async def duplicate(system: System, cast: Cast) -> Outcome:
     first = await _published(system, system.apns.received, [raw], pushes=1)
     _expect(first.decisions, _pushed(1), "decisions on the first sight")
     count = system.apns.received.count
-    again = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, raw=raw)
+    again = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw)
     await system.hand_to_match(again)
     decisions = await _decisions(system, [raw], pushes=1, notifications=2)
     _expect(decisions["duplicate"], 1, "duplicates")
@@ -216,7 +217,7 @@ def _shown(pushes: Iterable[Push]) -> list[Push]:
 async def _decisions(
     system: System, raws: Iterable[bytes], *, pushes: int, notifications: int | None = None
 ) -> Counter[str]:
-    """What the lake says of these statements, once it says all."""
+    """The lake's events of these statements, once it has all of them."""
     hashes = {codec.decode(raw).hash.hex() for raw in raws}
     kinds: Counter[str] = Counter()
     async for events in system.lake.growing(PATIENCE):

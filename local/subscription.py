@@ -20,7 +20,7 @@ _MOST_TOPICS = {"matchAll": 4, "matchAny": 128}
 
 
 class Subscription:
-    """The standing statements first, then the live ones. Whoever lets 128 live events pile up is given up on."""
+    """The standing statements first, then the live ones. A subscriber with 128 live events unsent is dropped."""
 
     def __init__(self, socket: ServerConnection, name: str, wants: Filter, standing: list[bytes]) -> None:
         self.name = name

@@ -67,14 +67,14 @@ class System:
         return replace(self, deployment=deployment)
 
     async def replace_ingest(self, successor: AbstractContextManager[None]) -> None:
-        """As with ECS, a new ingest task is up before the old one is told to stop."""
+        """As with ECS, a new ingest task is up before the old one is sent SIGTERM."""
         predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
         self.ingest.enter_context(successor)
         await self._until_subscribed(lambda count: count > subscribers)
         await asyncio.to_thread(predecessor.close)
 
     async def restart_ingest(self) -> None:
-        """As if its one task came to lie elsewhere: the next one finds what this one has saved."""
+        """As if its one task were moved: the next one loads what this one has saved."""
         await asyncio.to_thread(self.ingest.close)
         await self._until_subscribed(lambda count: count == 0)
         self.ingest.enter_context(ingesting(self.deployment, self.store.url, log="ingest-after.log"))
@@ -243,7 +243,7 @@ def ingesting(
 
 
 def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
-    """What makes an AWS SDK take on a role at the emulator, for as long as it needs; all may be done with none.
+    """Environment variables by which an AWS SDK assumes a role at the emulator; without one, everything is allowed.
 
     A version before this one has no role for ingest.
     """

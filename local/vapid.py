@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from local import base64url
+from clarion import base64url
 
 _LIFETIME = 24 * 3600
 _CREDENTIALS = re.compile(r"vapid +(?P<parameters>.*)", re.IGNORECASE)

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import override
 from urllib.parse import urlsplit
 
-from local import base64url, tls
+from clarion import base64url
+from local import tls
 from local.browser import BrowserSubscription, UndecryptableError
 from local.http2 import Answer, Connection, Misbehaviour, Request, Response
 from local.lifetime import end_of_life

@@ -1,4 +1,4 @@
-"""What the tests of several rooms need for the stand-ins of APNs and FCM: a clock, keys, and a thread to run them in."""
+"""What tests of several components need for the providers' stand-ins: a clock, keys, and a thread to run them in."""
 
 import asyncio
 import threading

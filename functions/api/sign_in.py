@@ -12,7 +12,6 @@ client and the purpose, so that the signature is good for nothing else; docs/api
 
 import hmac
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Literal, NamedTuple
@@ -29,10 +28,10 @@ from api.openapi import WITH_BODY, answers
 from api.problems import Problem, ProblemKind
 from api.settings import issuer_name
 from api.worker import ApiRequest, Login, current
+from clarion import base64url
 
 CHALLENGE_SECONDS = 120
 TOKEN_SECONDS = 3600
-PADDING = "="
 NONCE_BYTES, EXPIRY_BYTES, SEAL_BYTES = 16, 8, 32
 _PURPOSE = b"clarion challenge v1\0"
 
@@ -59,7 +58,7 @@ def message(domain: str, client_id: bytes, challenge: str) -> bytes:
 def challenge_for(client_id: bytes, secret: str, now: int) -> str:
     """`now` is in UNIX seconds."""
     stated = secrets.token_bytes(NONCE_BYTES) + (now + CHALLENGE_SECONDS).to_bytes(EXPIRY_BYTES)
-    return urlsafe_b64encode(stated + _seal(client_id, stated, secret)).rstrip(b"=").decode()
+    return base64url.encode(stated + _seal(client_id, stated, secret))
 
 
 class Valid(NamedTuple):
@@ -72,7 +71,7 @@ class Valid(NamedTuple):
 def check(challenge: str, client_id: bytes, secret: str, now: int) -> Valid | LoginRefusal:
     """Whether the challenge was made for this client and still holds. `now` is in UNIX seconds."""
     try:
-        raw = urlsafe_b64decode(challenge + PADDING)
+        raw = base64url.decode(challenge)
     except ValueError:
         return LoginRefusal.NOT_OURS
     stated, seal = raw[:-SEAL_BYTES], raw[-SEAL_BYTES:]

@@ -1,6 +1,5 @@
 """The life of subscriptions, whatever their network: registering, listing by pages, removing."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple, Self
@@ -8,7 +7,7 @@ from uuid import UUID
 
 from api.problems import Problem, ProblemKind
 from api.worker import ApiRequest
-from clarion import subscriptions
+from clarion import base64url, subscriptions
 from clarion.addresses import may_be_pushed_to
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
@@ -59,12 +58,12 @@ class Cursor(NamedTuple):
         raw = UUID(self.subscription_id).bytes
         if self.revision is not None and self.after is not None:
             raw += self.revision.to_bytes(REVISION_BYTES) + self.after[1:]
-        return urlsafe_b64encode(raw).rstrip(b"=").decode()
+        return base64url.encode(raw)
 
     @classmethod
     def parse(cls, text: str, network_name: str) -> Self:
         """Undo `str`, for a text of the right length and alphabet."""
-        raw = urlsafe_b64decode(text + "==")
+        raw = base64url.decode(text)
         subscription_id = str(UUID(bytes=raw[:UUID_BYTES]))
         if len(raw) == UUID_BYTES:
             return cls(subscription_id)

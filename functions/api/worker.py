@@ -1,6 +1,5 @@
 """What the routes work with: settings, tables, the event log and a clock, made once; and the request being answered."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from api.authorization import SharedSecret
 from api.problems import Problem, ProblemKind
 from api.settings import ApiSettings
 from clarion.cleanup import CleanupQueue
+from clarion.clock import now_ms
 from clarion.events import EventLog
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
@@ -28,10 +28,6 @@ QUEUE_IN_TIME = Config(
     connect_timeout=TABLE_SECONDS, read_timeout=TABLE_SECONDS, retries={"mode": "standard", "total_max_attempts": 2}
 )
 """The same for the queue."""
-
-
-def milliseconds() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class Worker:
     events: EventLog
     login: Login | None
     origin: Secret[SharedSecret] | None = None
-    now: Callable[[], int] = field(default=milliseconds)
+    now: Callable[[], int] = field(default=now_ms)
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:

@@ -116,9 +116,9 @@ def tried(attempt: Attempt, now: int) -> PushTried:
 
 
 def delay(attempt: int, after: float | None) -> float:
-    """Seconds until the attempt after this one, counted from 1; never sooner than `after`, the provider's wish."""
+    """Seconds until the attempt after this one, counted from 1; never sooner than `after`, its Retry-After."""
     back_off = _exponential(RETRY_SECONDS, attempt)
-    # Messages that got the same wish must not come back all at once.
+    # Messages with the same Retry-After must not come back all at once.
     return back_off if after is None else max(back_off, after * uniform(1, 1.5))  # noqa: S311 - it spreads load
 
 

@@ -22,7 +22,7 @@ from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from clarion.tokens import Death, declare_dead
-from dispatch.app_state import Answer, Gate, Trust
+from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
 from dispatch.pushes import build, obstacle
 from dispatch.queue import Delivery, PushQueue
@@ -58,7 +58,7 @@ class Dispatcher:
     command_queues: Mapping[str, str] = field(default_factory=dict)
     transactions: int = 8
     max_receives: int | None = None
-    states: dict[App, tuple[Gate, Trust]] = field(default_factory=dict)
+    states: dict[App, tuple[CircuitBreaker, TokenFaultScore]] = field(default_factory=dict)
 
     def run(self, deliveries: Sequence[Delivery]) -> BatchReport:
         report = BatchReport()
@@ -87,9 +87,9 @@ class Dispatcher:
                 if attempt.held
             ]
         )
-        postponed = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
-        self.queue.retry_later(postponed)
-        return [*unheld, *(delivery.message_id for delivery, _ in postponed)]
+        retried = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
+        self.queue.retry_later(retried)
+        return [*unheld, *(delivery.received.message_id for delivery, _ in retried)]
 
     def _unfinished(
         self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery], without_command: Collection[str]
@@ -98,7 +98,7 @@ class Dispatcher:
         refused = [
             (one.delivery, one.verdict.reason)
             for one in attempts
-            if isinstance(one.verdict, Refused) and one.delivery.message_id not in without_command
+            if isinstance(one.verdict, Refused) and one.delivery.received.message_id not in without_command
         ]
         unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
         return [*self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
@@ -153,31 +153,31 @@ class Dispatcher:
                 deque(pool.map(self._send_app, by_app, by_app.values()), maxlen=0)
 
     def _send_app(self, app: App, sendables: Sequence[Sendable]) -> None:
-        """An app that is known to work sends all at once; another sends a scout ahead."""
-        gate, trust = self._state(app)
-        scouts = 1 if not gate.open and gate.wants_scout() else 0
-        answers = self._answers(sendables[:scouts])
-        gate.observe(answers)
-        if gate.fault is None:
-            answers += self._answers(sendables[scouts:])
-            gate.observe(answers)
+        """An app that is known to work sends all at once; another sends one push as a trial first."""
+        breaker, score = self._state(app)
+        trials = 1 if not breaker.closed and breaker.allows_trial() else 0
+        answers = self._answers(sendables[:trials])
+        breaker.observe(answers)
+        if breaker.fault is None:
+            answers += self._answers(sendables[trials:])
+            breaker.observe(answers)
         sent, unsent = sendables[: len(answers)], sendables[len(answers) :]
-        for one, outcome in zip(sent, trust.outcomes(answers), strict=True):
+        for one, outcome in zip(sent, score.outcomes(answers), strict=True):
             one.attempt.verdict = apply_registration_time(outcome, one.row, one.attempt.delivery.attempt)
-        if gate.fault is not None:
-            _hold(unsent, gate.fault)
+        if breaker.fault is not None:
+            _hold(unsent, breaker.fault)
 
-    def _answers(self, sendables: Sequence[Sendable]) -> list[Answer]:
+    def _answers(self, sendables: Sequence[Sendable]) -> list[ProbedAnswer]:
         now = self.clock()
         built = [_built(one, now) for one in sendables]
         answers = iter(send_and_probe(self.transport, [one for one in built if not isinstance(one, Refused)]))
         return [one if isinstance(one, Refused) else next(answers) for one in built]
 
-    def _state(self, app: App) -> tuple[Gate, Trust]:
+    def _state(self, app: App) -> tuple[CircuitBreaker, TokenFaultScore]:
         if app not in self.states:
             self.states[app] = (
-                Gate(app.credential, self.clock),
-                Trust(app.credential, self.clock, app.presumed_gone),
+                CircuitBreaker(app.credential, self.clock),
+                TokenFaultScore(app.credential, self.clock, app.presumed_gone),
             )
         return self.states[app]
 

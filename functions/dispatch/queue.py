@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from clarion import sqs
 from clarion.messages import PushMessage
-from clarion.sqs import SqsMessage
+from clarion.sqs import Received, SqsMessage
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -38,9 +38,7 @@ class Delivery:
     a fault that may be the token's alone.
     """
 
-    message_id: str
-    handle: str
-    body: str
+    received: Received
     attempt: int
     message: PushMessage | None
     held: bool = False
@@ -48,19 +46,18 @@ class Delivery:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
+        received = Received.of(record)
         try:
-            message = PushMessage.model_validate_json(record["body"])
+            message = PushMessage.model_validate_json(received.body)
         except ValidationError:
             message = None
-        before = _count(record, ATTEMPTS_ATTRIBUTE)
+        before = int(received.attributes.get(ATTEMPTS_ATTRIBUTE, 0))
         return cls(
-            message_id=record["messageId"],
-            handle=record["receiptHandle"],
-            body=record["body"],
-            attempt=before + int(record["attributes"]["ApproximateReceiveCount"]),
+            received=received,
+            attempt=before + received.receives,
             message=message,
             held=before > 0,
-            token_faults=_count(record, FAULTS_ATTRIBUTE),
+            token_faults=int(received.attributes.get(FAULTS_ATTRIBUTE, 0)),
         )
 
 
@@ -75,13 +72,15 @@ class PushQueue:
 
     def retry_later(self, delays: Iterable[tuple[Delivery, float]]) -> None:
         """Hide each message for so many seconds. One that SQS fails to hide comes back after the usual time."""
-        sqs.change_visibility(self._sqs, self._url, [(delivery.handle, seconds) for delivery, seconds in delays])
+        sqs.change_visibility(
+            self._sqs, self._url, [(delivery.received.receipt_handle, seconds) for delivery, seconds in delays]
+        )
 
     def hold(self, delays: Sequence[tuple[Delivery, float]]) -> list[str]:
         """Move each message to the held queue, delayed by so many seconds; returns the ids of those left behind."""
         messages = [
             SqsMessage(
-                delivery.body,
+                delivery.received.body,
                 {ATTEMPTS_ATTRIBUTE: delivery.attempt, FAULTS_ATTRIBUTE: delivery.token_faults},
                 delay=seconds,
             )
@@ -91,7 +90,7 @@ class PushQueue:
 
     def dead_letter(self, refused: Sequence[tuple[Delivery, str]]) -> list[str]:
         """Move messages to the dead-letter queue, each with its reason; returns the ids of those left behind."""
-        messages = [sqs.dead_letter(delivery.body, reason) for delivery, reason in refused]
+        messages = [sqs.dead_letter(delivery.received.body, reason) for delivery, reason in refused]
         return self._move(self._dead_letter_url, [delivery for delivery, _ in refused], messages)
 
     def send_commands(self, url: str | None, commands: Sequence[tuple[Delivery, str]]) -> list[str]:
@@ -100,10 +99,6 @@ class PushQueue:
 
     def _move(self, url: str | None, deliveries: Sequence[Delivery], messages: Sequence[SqsMessage]) -> list[str]:
         if url is None:
-            return [delivery.message_id for delivery in deliveries]
+            return [delivery.received.message_id for delivery in deliveries]
         refusals = sqs.send(self._sqs, url, messages)
-        return [delivery.message_id for delivery, refusal in zip(deliveries, refusals, strict=True) if refusal]
-
-
-def _count(record: dict[str, Any], attribute: str) -> int:
-    return int(record.get("messageAttributes", {}).get(attribute, {}).get("stringValue", 0))
+        return [delivery.received.message_id for delivery, refusal in zip(deliveries, refusals, strict=True) if refusal]

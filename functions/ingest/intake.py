@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import uuid4
 
+from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
 from clarion.metrics import Metric, decided
 from clarion.networks import Command, Envelope, Malformed, network
-from ingest.clock import Turn, now_ms
 from ingest.counts import Counts
 from ingest.delivery.outbox import BATCH_BYTES, Outbox
 from ingest.delivery.outgoing import MOST_NAMED, Outgoing, OutgoingCommand, second_looks
@@ -36,6 +36,7 @@ from ingest.memory.seen import SHARED, SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
+from ingest.turn import Turn
 
 LARGE_BYTES = 48 * 1024
 """In base64 it takes 64 KiB, beyond which SQS bills a message more than once."""

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from clarion.networks import STATEMENTS
 from clarion.settings import Settings
+from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
 
 
@@ -75,7 +76,7 @@ class IngestSettings(Settings):
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
     state_bucket: str | None = None
-    state_prefix: str = "ingest/seen/"
+    state_prefix: str = SEEN_PREFIX
     first_replay: FirstReplay = FirstReplay.RECORD
     initial_replay_seconds: float = 10.0
     seen_limit: int = 8_000_000

@@ -10,9 +10,9 @@ from functools import partial
 
 from aws_lambda_powertools.metrics import EphemeralMetrics
 
+from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
-from ingest.clock import now_ms
 from ingest.counts import Counts, report, report_forever
 from ingest.delivery.deliveries import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Deliveries
 from ingest.filter.candidates import CandidateFilter

@@ -1,7 +1,7 @@
 """A batch of messages, from one stage to the next: verify, lock pages, find recipients, admit, send.
 
-A stage takes the items that the one before has let go on, by their messages' ids, and returns for each of them how it
-goes on, or how it ends.
+A stage takes the items that the stage before returned, by their messages' ids, and returns for each of them what the
+next stage takes, or its end: `Handled` or a `Failure`.
 """
 
 from collections import defaultdict
@@ -20,13 +20,13 @@ from match.failures import Failure, Pool, attempt, split_failures
 from match.item import AdmittedItem, Handled, Item, MatchedItem
 from match.recipients import find_recipients
 from match.settings import MatchSettings
-from match.verify import RawEnvelopes, Rejected, judge
+from match.verify import RawEnvelopes, Rejected, verify_envelope
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-class Letter(NamedTuple):
+class QueuedBody(NamedTuple):
     """A message's body for a queue. Two that are equal are sent once."""
 
     queue_url: str
@@ -46,11 +46,11 @@ class Matcher:
     def handle(self, messages: Mapping[str, MatchMessage]) -> dict[str, Handled | Failure]:
         """Take each message, by its id, to its end. What is sent waits for no crowd's pages."""
         ended: dict[str, Handled | Failure] = {}
-        items = _going_on(self._verify(messages), ended)
-        items = _going_on(self._lock_pages(items), ended)
-        matched = _going_on(find_recipients(items, self.settings.fan_out_page, self.pool), ended)
+        items = _split_ended(self._verify(messages), ended)
+        items = _split_ended(self._lock_pages(items), ended)
+        matched = _split_ended(find_recipients(items, self.settings.fan_out_page, self.pool), ended)
         for some in _pages_last(matched):
-            admitted = _going_on(self._admit(some), ended)
+            admitted = _split_ended(self._admit(some), ended)
             ended |= self._send(admitted)
         self.admission.publish()
         return ended
@@ -61,10 +61,10 @@ class Matcher:
         return self.pool.map_concurrently(partial(self._verify_one, now=self.clock()), messages)
 
     def _verify_one(self, message: MatchMessage, now: int) -> Item | Handled:
-        judged = judge(message.network, self.envelopes.read(message), now)
-        if isinstance(judged, Rejected):
-            return Handled(message, judged.envelope, judged.decision, judged.reason)
-        return Item(message, judged)
+        verified = verify_envelope(message.network, self.envelopes.read(message), now)
+        if isinstance(verified, Rejected):
+            return Handled(message, verified.envelope, verified.decision, verified.reason)
+        return Item(message, verified)
 
     def _lock_pages(self, items: Mapping[str, Item]) -> dict[str, Item | Handled | Failure]:
         """All but the pages of a fan-out that another message has; envelopes come before pages."""
@@ -106,52 +106,52 @@ class Matcher:
     def _send(self, items: Mapping[str, AdmittedItem]) -> dict[str, Handled | Failure]:
         """Pushes first, then the messages for what is left to do."""
         ended: dict[str, Handled | Failure] = {}
-        sent = _going_on(self._send_pushes(items), ended)
-        letters = {name: [self._continuation(message) for message in item.continuations] for name, item in sent.items()}
-        refused = self._post(letter for mine in letters.values() for letter in mine)
+        sent = _split_ended(self._send_pushes(items), ended)
+        bodies = {name: [self._continuation(message) for message in item.continuations] for name, item in sent.items()}
+        refused = self._post(body for of_item in bodies.values() for body in of_item)
         for name, item in sent.items():
-            lost = [refused[letter] for letter in letters[name] if letter in refused]
-            ended[name] = lost[0] if lost else item.handled()
+            failures = [refused[body] for body in bodies[name] if body in refused]
+            ended[name] = failures[0] if failures else item.handled()
         return ended
 
     def _send_pushes(self, items: Mapping[str, AdmittedItem]) -> dict[str, AdmittedItem | Failure]:
         """If a queue takes only some of an item's pushes, the others are left to a message of their own."""
-        letters, failed = split_failures({name: attempt(self._pushes, item) for name, item in items.items()})
-        refused = self._post(letter for mine in letters.values() for letter in mine.values())
+        bodies, failed = split_failures({name: attempt(self._pushes, item) for name, item in items.items()})
+        refused = self._post(body for of_item in bodies.values() for body in of_item.values())
         sent: dict[str, AdmittedItem | Failure] = {**failed}
-        for name, mine in letters.items():
-            unsent = {subscription: refused[letter] for subscription, letter in mine.items() if letter in refused}
-            is_failed = unsent and len(unsent) == len(mine)
+        for name, of_item in bodies.items():
+            unsent = {subscription: refused[body] for subscription, body in of_item.items() if body in refused}
+            is_failed = unsent and len(unsent) == len(of_item)
             sent[name] = next(iter(unsent.values())) if is_failed else items[name].without(unsent)
         return sent
 
-    def _pushes(self, item: AdmittedItem) -> dict[str, Letter]:
+    def _pushes(self, item: AdmittedItem) -> dict[str, QueuedBody]:
         """By subscription. A network makes their bodies of what strangers wrote."""
         return {
-            str(push.subscription_id): Letter(self.settings.push_queues[push.channel], push.to_json())
+            str(push.subscription_id): QueuedBody(self.settings.push_queues[push.channel], push.to_json())
             for push in item.pushes()
         }
 
-    def _continuation(self, message: MatchMessage) -> Letter:
-        return Letter(self.settings.envelopes_queue_url, message.to_json())
+    def _continuation(self, message: MatchMessage) -> QueuedBody:
+        return QueuedBody(self.settings.envelopes_queue_url, message.to_json())
 
-    def _post(self, letters: Iterable[Letter]) -> dict[Letter, Failure]:
+    def _post(self, bodies: Iterable[QueuedBody]) -> dict[QueuedBody, Failure]:
         """Send all and return what SQS did not take."""
-        different = list(dict.fromkeys(letters))
-        messages = [(letter.queue_url, SqsMessage(letter.body)) for letter in different]
+        different = list(dict.fromkeys(bodies))
+        messages = [(body.queue_url, SqsMessage(body.body)) for body in different]
         answers = send_to_queues(self.sqs, messages, self.pool.executor)
-        return {letter: Failure(reason) for letter, reason in zip(different, answers, strict=True) if reason}
+        return {body: Failure(reason) for body, reason in zip(different, answers, strict=True) if reason}
 
 
-def _going_on[T](results: Mapping[str, T | Handled | Failure], ended: dict[str, Handled | Failure]) -> dict[str, T]:
-    """Those that go on to the next stage; the others are added to `ended`."""
-    going_on: dict[str, T] = {}
+def _split_ended[T](results: Mapping[str, T | Handled | Failure], ended: dict[str, Handled | Failure]) -> dict[str, T]:
+    """The items for the next stage; the others are added to `ended`."""
+    remaining: dict[str, T] = {}
     for name, result in results.items():
         if isinstance(result, Handled | Failure):
             ended[name] = result
         else:
-            going_on[name] = result
-    return going_on
+            remaining[name] = result
+    return remaining
 
 
 def _pages_last(items: Mapping[str, MatchedItem]) -> tuple[dict[str, MatchedItem], dict[str, MatchedItem]]:

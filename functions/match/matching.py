@@ -1,7 +1,7 @@
 """Whose rules want an envelope.
 
 Rules are read by way of an index, subscriptions from their table: eventually consistent, at half a read unit each. What
-that leaves in doubt is read from both tables, consistently.
+they can't confirm is read from both tables, consistently.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def match(
     return matches
 
 
-def in_doubt(candidates: Candidates, subscribers: Mapping[str, Subscriber], matched: Collection[str]) -> set[str]:
+def unconfirmed(candidates: Candidates, subscribers: Mapping[str, Subscriber], matched: Collection[str]) -> set[str]:
     """Active subscriptions known only by rules that are not in force: the index may lag behind a replaced set."""
     named = {candidate.subscription_id for of_key in candidates.values() for candidate in of_key}
     return {name for name in named.difference(matched) if name in subscribers and subscribers[name].active}

@@ -1,4 +1,4 @@
-"""Finds who wants the envelopes of a batch: by the rules' index first, and by the tables where that leaves a doubt."""
+"""Finds who wants the envelopes of a batch: by the rules' index first, and by the tables where that is uncertain."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -18,12 +18,12 @@ PAGES = 8
 
 
 class FromIndex(NamedTuple):
-    """What an item's page shows, and the subscriptions that it leaves in doubt."""
+    """What an item's page shows, and the subscriptions that the tables have to confirm."""
 
     page: Page
     matches: Mapping[str, Match]
     unreadable: Mapping[str, Failure]
-    doubtful: set[str]
+    unconfirmed: set[str]
 
 
 def find_recipients(items: Mapping[str, Item], page_size: int, pool: Pool) -> dict[str, MatchedItem | Failure]:
@@ -34,8 +34,8 @@ def find_recipients(items: Mapping[str, Item], page_size: int, pool: Pool) -> di
         {name: _by_index(items[name], page, subscribers) for name, page in pages.items()}
     )
     failures |= failed
-    doubtful = {name: (items[name], found.doubtful) for name, found in from_index.items() if found.doubtful}
-    from_tables, failed = split_failures(pool.map_concurrently(_by_tables, doubtful))
+    unconfirmed = {name: (items[name], found.unconfirmed) for name, found in from_index.items() if found.unconfirmed}
+    from_tables, failed = split_failures(pool.map_concurrently(_by_tables, unconfirmed))
     failures |= failed
     matched = {
         name: _matched(items[name], found, from_tables.get(name, {}))
@@ -77,12 +77,12 @@ def _by_index(item: Item, page: Page, subscribers: Mapping[str, Subscriber | Fai
         if not isinstance(failure, Unreadable):
             return failure
     matches = matching.match(item.envelope, item.message.observed_at, page.candidates, known)
-    doubtful = named | matching.in_doubt(page.candidates, known, matches.found)
-    return FromIndex(page, matches.found, failures | matches.unreadable, doubtful)
+    unconfirmed = named | matching.unconfirmed(page.candidates, known, matches.found)
+    return FromIndex(page, matches.found, failures | matches.unreadable, unconfirmed)
 
 
-def _by_tables(doubt: tuple[Item, set[str]]) -> dict[str, Match | Failure]:
-    item, names = doubt
+def _by_tables(unconfirmed: tuple[Item, set[str]]) -> dict[str, Match | Failure]:
+    item, names = unconfirmed
     return dict(matching.match_by_tables(item.envelope, item.message.observed_at, names))
 
 

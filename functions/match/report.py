@@ -51,16 +51,16 @@ class DecisionLog:
     def handled(self, handled: Handled, at: int) -> None:
         receipt = str(handled.message.receipt)
         self._left_out(handled)
-        words: dict[str, object] = dict(Counter(result.decision for _, result in handled.results))
+        fields: dict[str, object] = dict(Counter(result.decision for _, result in handled.results))
         if handled.decision:
-            words |= {"decision": handled.decision, "reason": handled.reason}
+            fields |= {"decision": handled.decision, "reason": handled.reason}
             self._counts[decided(handled.decision)] += 1
             self._events.add(_envelope_event(handled, handled.decision, at))
         for notification, result in handled.results:
             self._counts[decided(result.decision)] += 1
             self._events.add(_notification_event(notification, result, at))
-        if words:
-            self._logger.info("envelope decided", extra={"receipt": receipt, **words})
+        if fields:
+            self._logger.info("envelope decided", extra={"receipt": receipt, **fields})
 
     def close(self) -> None:
         lost = self._events.flush()

@@ -19,7 +19,7 @@ class Rejected(NamedTuple):
     envelope: Envelope | None = None
 
 
-def judge(name: str, raw: bytes, now: int) -> Envelope | Rejected:
+def verify_envelope(name: str, raw: bytes, now: int) -> Envelope | Rejected:
     """The verified envelope of the network `name`. The cheap checks come first, the signature last.
 
     `now` is in UNIX milliseconds.
@@ -27,14 +27,14 @@ def judge(name: str, raw: bytes, now: int) -> Envelope | Rejected:
     its_network = network(name)
     try:
         envelope = its_network.decode(raw)
-    except Malformed as flaw:
-        return Rejected(EnvelopeDecision.MALFORMED, str(flaw))
+    except Malformed as error:
+        return Rejected(EnvelopeDecision.MALFORMED, str(error))
     if exceeds_bounds(envelope):
         return Rejected(EnvelopeDecision.MALFORMED, "more than the tables can hold")
     if envelope.expires_at * 1000 <= now:
         return Rejected(EnvelopeDecision.EXPIRED, envelope=envelope)
-    flawed = its_network.verify(envelope)
-    return Rejected(flawed, envelope=envelope) if flawed else envelope
+    rejection = its_network.verify(envelope)
+    return Rejected(rejection, envelope=envelope) if rejection else envelope
 
 
 class RawEnvelopes:

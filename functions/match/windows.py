@@ -76,7 +76,7 @@ class Windows:
             return known._replace(remembered=True)
         stored = _read(pair)
         if known:
-            self._learn(stale=known.version < stored.version)
+            self._record_staleness(stale=known.version < stored.version)
             # The read is eventually consistent: it may show less than what this worker wrote.
             stored = max(stored, known, key=attrgetter("version"))
         return self._remember(pair, stored)
@@ -99,7 +99,7 @@ class Windows:
             self._put(_page(pair, stored.version, page, now))
         written, current = self._put_window(pair, stored, after, now)
         if stored.remembered:
-            self._learn(stale=not written)
+            self._record_staleness(stale=not written)
         return written, self._remember(pair, current)
 
     def _put_window(self, pair: Pair, stored: StoredWindow, after: StoredWindow, now: int) -> tuple[bool, StoredWindow]:
@@ -125,7 +125,7 @@ class Windows:
                 del self._remembered[next(iter(self._remembered))]
         return stored
 
-    def _learn(self, *, stale: bool) -> None:
+    def _record_staleness(self, *, stale: bool) -> None:
         self._staleness += (stale - self._staleness) / _LOOK_BACK
 
 

@@ -1,6 +1,5 @@
 """What a Lambda sandbox keeps from one invocation to the next, and how it handles a batch of SQS records."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from botocore.config import Config
 from pydantic import ValidationError
 
 from clarion import sqs, tables
+from clarion.clock import now_ms
 from clarion.events import EventLog
 from clarion.messages import MatchMessage, read_match_message
 from clarion.metrics import metrics_of
@@ -44,11 +44,6 @@ FIRST_DELAY, DELAY_GROWTH, LONGEST_DELAY = 2, 5, 300
 _TIMEOUTS = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 """A connection that hangs must leave an invocation the time to end: else all that it has sent is sent again."""
 _TABLE_SECONDS = 3
-
-
-def now() -> int:
-    """UNIX milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def retry_delay(receives: int) -> int:
@@ -92,7 +87,7 @@ class Worker:
     log: DecisionLog
 
     @classmethod
-    def open(cls, settings: MatchSettings, clients: MatchClients, clock: Callable[[], int] = now) -> Self:
+    def open(cls, settings: MatchSettings, clients: MatchClients, clock: Callable[[], int] = now_ms) -> Self:
         claims = Claims(clients.dynamodb)
         caps = Caps(clients.dynamodb, settings.cap, settings.concurrency)
         matcher = Matcher(
@@ -118,14 +113,14 @@ class Worker:
 
         `time_left` gives the milliseconds that it may still take.
         """
-        received = [_received(record) for record in records]
+        received = [Received.of(record) for record in records]
         messages, unreadable = _read(received)
         pool = replace(self.matcher.pool, may_begin=lambda: time_left() >= RESERVE)
         ended = replace(self.matcher, pool=pool).handle(messages)
         failed = {name: one.reason for name, one in ended.items() if isinstance(one, Failure)}
         last = {one.message_id for one in received if self._is_last(one)}
-        hopeless = unreadable | {name: reason for name, reason in failed.items() if name in last}
-        dead = self._dead_letter([one for one in received if one.message_id in hopeless], hopeless)
+        undeliverable = unreadable | {name: reason for name, reason in failed.items() if name in last}
+        dead = self._dead_letter([one for one in received if one.message_id in undeliverable], undeliverable)
         unfinished = [one for one in received if one.message_id in (failed | unreadable).keys() - dead]
         self._retry_later(unfinished)
         self._report(messages, ended, unreadable, {name: failed[name] for name in dead & failed.keys()})
@@ -142,8 +137,8 @@ class Worker:
         url = self.settings.dead_letter_url
         if not url:
             return set()
-        letters = [sqs.dead_letter(one.body, reasons[one.message_id]) for one in messages]
-        refusals = sqs.send(self.clients.sqs, url, letters, self.clients.executor)
+        dead = [sqs.dead_letter(one.body, reasons[one.message_id]) for one in messages]
+        refusals = sqs.send(self.clients.sqs, url, dead, self.clients.executor)
         return {one.message_id for one, refusal in zip(messages, refusals, strict=True) if refusal is None}
 
     def _retry_later(self, messages: Sequence[Received]) -> None:
@@ -180,16 +175,11 @@ def _read(received: Sequence[Received]) -> tuple[dict[str, MatchMessage], dict[s
     for one in received:
         try:
             messages[one.message_id] = read_match_message(one.body)
-        except ValidationError as flaw:
-            unreadable[one.message_id] = _flaws(flaw)
+        except ValidationError as error:
+            unreadable[one.message_id] = _invalid_fields(error)
     return messages, unreadable
 
 
-def _received(record: Mapping[str, Any]) -> Received:
-    receives = int(record["attributes"]["ApproximateReceiveCount"])
-    return Received(record["messageId"], record["receiptHandle"], record["body"], receives)
-
-
-def _flaws(error: ValidationError) -> str:
+def _invalid_fields(error: ValidationError) -> str:
     """Which field is wrong, without its value."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))

@@ -12,6 +12,7 @@ import pytest
 from api.worker import Worker
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
+from clarion.clock import now_ms
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
@@ -135,7 +136,7 @@ def test_a_client_has_only_so_many_requests_in_ten_seconds(
 def charged(client: Any, method: str, sid: str, some: list[dict[str, str]]) -> int:
     """How many rules the change counted as, if it was done."""
     quotas: list[int] = []
-    client.worker = replace(client.worker, now=lambda: time.time_ns() // 1_000_000)
+    client.worker = replace(client.worker, now=now_ms)
     answer = client(method, RULES, {"subscription_id": sid, "rules": some})
     assert answer.status < 300, answer.text
     for quota in Quota.scan():

@@ -8,9 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from clarion import base64url
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
 from clarion.networks.statements.rules import key_of
-from clarion.providers.credentials import base64url
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32
@@ -72,7 +72,7 @@ def test_a_token_of_firebase_keeps_its_case(client: Any, register: Any) -> None:
 def test_a_browser_registers_its_subscription_as_json(client: Any, register: Any) -> None:
     point = ec.generate_private_key(ec.SECP256R1()).public_key()
     raw = point.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-    keys = {"p256dh": base64url(raw).decode(), "auth": base64url(bytes(16)).decode()}
+    keys = {"p256dh": base64url.encode(raw), "auth": base64url.encode(bytes(16))}
     address = {"endpoint": f"https://fcm.googleapis.com/fcm/send/{uuid4().hex}", **keys}
     sid = register(client, platform="webpush", token=json.dumps(address, indent=2))
     [listed] = client("GET", "/v1/subscriptions").json

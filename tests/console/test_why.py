@@ -142,7 +142,7 @@ def test_bytes_that_are_no_envelope_hide_nothing_else(why: Why, account: Account
 
 def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:
     way = Way()
-    account.tell_lake(way.observed(location="statements/1"), Way().observed(location="statements/2"))
+    account.tell_lake(way.observed(location="envelopes/1"), Way().observed(location="envelopes/2"))
     account.tell_lake(way.envelope(EnvelopeDecision.BAD_SIGNATURE))
 
     assert whats(why()) == [["observed", "bad_signature"]]

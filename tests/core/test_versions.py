@@ -42,7 +42,7 @@ SEEN = ENVELOPE.observation
 
 WRITTEN: Mapping[str, Message] = {
     "an envelope": ENVELOPE,
-    "a large envelope": EnvelopeMessage(network=STATEMENTS, receipt=RECEIPT, observed_at=1, location="statements/1"),
+    "a large envelope": EnvelopeMessage(network=STATEMENTS, receipt=RECEIPT, observed_at=1, location="envelopes/1"),
     "a second look": SecondLookMessage(
         **{**SEEN, "replayed_since": 0}, look_id=TOKEN, subscription_ids=(str(SUBSCRIPTION),)
     ),

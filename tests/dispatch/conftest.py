@@ -350,7 +350,7 @@ class Worker:
             return BatchReport()
         report = self.dispatcher.run(deliveries)
         self.dispatcher.events.flush()
-        self._queue.delete({delivery.message_id for delivery in deliveries} - {*report.unfinished})
+        self._queue.delete({delivery.received.message_id for delivery in deliveries} - {*report.unfinished})
         return report
 
 

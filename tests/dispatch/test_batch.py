@@ -17,7 +17,7 @@ from clarion.providers.apns import ApnsApp
 from clarion.secrets import MAX_AGE
 from clarion.sqs import LONGEST_DELAY
 from clarion.tables import Subscription, Token
-from dispatch.app_state import TRUST_SECONDS, VOUCHED
+from dispatch.app_state import REFUSALS_PER_ACCEPTED, SCORE_SECONDS
 from dispatch.attempts import MAX_TOKEN_FAULTS, REGISTERED_SINCE_RETRIES
 from infra.environments import PROD
 from local import keys
@@ -412,7 +412,7 @@ def test_an_app_whose_token_endpoint_is_silent_delays_no_other(
     assert another_fcm.exchanges == 1
 
 
-def test_a_scout_that_gets_no_answer_delays_no_other_app(
+def test_a_trial_that_gets_no_answer_delays_no_other_app(
     fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
 ) -> None:
     silent = troubled_token(Trouble(Misbehaviour.SILENCE))
@@ -573,14 +573,14 @@ def test_a_wrong_project_id_ends_no_subscription_and_raises_the_alarm(
     assert (queue.held, queue.dead) == (30, [])
 
 
-def test_malformed_tokens_end_no_more_subscriptions_than_accepted_pushes_vouch_for(
+def test_malformed_tokens_end_no_more_subscriptions_than_accepted_pushes_allow(
     android_fleet: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    malformed = [register(Channel.FCM, f"INVALID_ARGUMENT-{n}") for n in range(VOUCHED + 5)]
+    malformed = [register(Channel.FCM, f"INVALID_ARGUMENT-{n}") for n in range(REFUSALS_PER_ACCEPTED + 5)]
     queue.put(*(message(row) for row in [*malformed, register(Channel.FCM, "device")]))
 
     assert android_fleet.work().decisions == {
-        PushDecision.TOKEN_GONE: VOUCHED,
+        PushDecision.TOKEN_GONE: REFUSALS_PER_ACCEPTED,
         PushDecision.MISCONFIGURED: 5,
         PushDecision.DELIVERED: 1,
     }
@@ -627,12 +627,12 @@ def test_what_the_last_key_achieved_proves_nothing_of_the_next(
     assert statuses([row]) == {("active", None)}
 
 
-def test_an_acceptance_of_long_ago_vouches_for_nothing(
+def test_an_acceptance_of_long_ago_no_longer_counts(
     android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
     queue.put(*(message(register(Channel.FCM, f"honest-{n}")) for n in range(20)))
     android_fleet.work()
-    clock.advance(TRUST_SECONDS + 1)
+    clock.advance(SCORE_SECONDS + 1)
     queue.put(message(register(Channel.FCM, "SENDER_ID_MISMATCH-device")))
 
     assert android_fleet.work().decisions == {PushDecision.MISCONFIGURED: 1}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from clarion.providers.credentials import base64url
+from clarion import base64url
 from clarion.providers.webpush_address import (
     MAX_ENDPOINT,
     PUSH_SERVICES,
@@ -152,15 +152,15 @@ def test_nothing_before_or_after_the_name_of_a_push_service_leads_elsewhere(odd:
         ("p256dh", P256DH[:-1] + "5"),
         ("p256dh", P256DH.replace("_", "/").replace("-", "+")),
         ("p256dh", P256DH[:-4] + "AAAA"),
-        ("p256dh", base64url(bytes(65)).decode()),
-        ("p256dh", base64url(b"\x04" + bytes(64)).decode()),
-        ("p256dh", base64url(b"\x04" + b"\xff" * 64).decode()),
+        ("p256dh", base64url.encode(bytes(65))),
+        ("p256dh", base64url.encode(b"\x04" + bytes(64))),
+        ("p256dh", base64url.encode(b"\x04" + b"\xff" * 64)),
         ("p256dh", 7),
         ("auth", ""),
         ("auth", AUTH + "=="),
         ("auth", AUTH[:-1] + "h"),
-        ("auth", base64url(bytes(15)).decode()),
-        ("auth", base64url(bytes(17)).decode()),
+        ("auth", base64url.encode(bytes(15))),
+        ("auth", base64url.encode(bytes(17))),
         ("auth", None),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_point_in_a_form_of_the_same_length_is_refused() -> None:
     hybrid = bytes([6 + encoded[-1] % 2]) + encoded[1:]
 
     with pytest.raises(ValueError, match="p256dh"):
-        parse(p256dh=base64url(hybrid).decode())
+        parse(p256dh=base64url.encode(hybrid))
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_what_was_stored_is_read_as_what_was_accepted(path: str, auth: bytes, sc
     p256dh = point.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     address = parse(
         endpoint=f"https://web.push.apple.com/-{path}",
-        p256dh=base64url(p256dh).decode(),
-        auth=base64url(auth).decode(),
+        p256dh=base64url.encode(p256dh),
+        auth=base64url.encode(auth),
     )
 
     assert (address.p256dh, address.auth) == (p256dh, auth)

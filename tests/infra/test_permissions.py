@@ -55,7 +55,7 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
         ("kms:Decrypt", "key by way of s3", False),
     ):
         assert allows(permitted["apns"], Call("apns", action, resource)) == allowed
-    reading = Call("match", "s3:GetObject", "LakeOversize/statements/of-some-receipt")
+    reading = Call("match", "s3:GetObject", "LakeOversize/envelopes/of-some-receipt")
     assert allows(permitted["match"], reading)
     assert not allows(permitted["match"], reading._replace(resource="LakeOversize/ingest/seen/1"))
     assert set(key_uses([reading])) == {Call("match", "kms:Decrypt", "key by way of s3")}

@@ -86,7 +86,7 @@ def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], r
     told = permissions_of_job(resources, role)
     read = told.pop("s3:GetObject")
     code = {name for name in read if name.startswith("cdk-")}
-    large = {"LakeOversize/statements/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
+    large = {"LakeOversize/envelopes/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
     assert read - code == {"LakeBucket/*"} | large
     assert sorted(name.rpartition(".")[2] for name in code) == ["py", "zip", "zip"]
     assert told == PERMITTED[role]

@@ -55,7 +55,7 @@ def test_whatever_anything_may_write_to_a_bucket_expires(prod: Template, pipelin
     assert {folder for _, folder in places} >= {
         "events/",
         "errors/",
-        "statements/",
+        "envelopes/",
         "ingest/seen/",
         "rules/",
         "replays/",

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from clarion.messages import SecondLookMessage
 from clarion.networks.statements.codec import MAX_SIZE
+from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
 from ingest.wiring import AwsClients
 from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
 
@@ -52,7 +53,7 @@ async def test_a_first_node_that_holds_nothing_does_not_make_what_stands_in_anot
     async with running(make_settings(node, late)) as task:
         await node.subscribed()
         await asyncio.sleep(0.3)  # some savings of what was seen
-        assert "Contents" not in s3.list_objects_v2(Bucket="oversize", Prefix="ingest/seen/")
+        assert "Contents" not in s3.list_objects_v2(Bucket="oversize", Prefix=SEEN_PREFIX)
         async with late:
             while task.status()["seen"] != 3:
                 await asyncio.sleep(0.01)
@@ -158,7 +159,7 @@ class RefusingS3:
         return getattr(self._client, name)
 
     def put_object(self, **request: Any) -> Any:
-        if self.refuses and request["Key"].startswith("statements/"):
+        if self.refuses and request["Key"].startswith(OVERSIZE_PREFIX):
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
         return self._client.put_object(**request)
 
@@ -181,7 +182,7 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
             await asyncio.sleep(0.01)
         refusing.refuses = False
         (*_, large) = await received.holds(3)
-        assert (large.raw, large.location) == (None, f"statements/{large.receipt}")
+        assert (large.raw, large.location) == (None, f"{OVERSIZE_PREFIX}{large.receipt}")
 
 
 def test_a_missing_setting_stops_the_start_and_is_named() -> None:

@@ -3,6 +3,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clarion.networks.statements.codec import MAX_SIZE
+from clarion.storage import OVERSIZE_PREFIX
 from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import MOST_BYTES, OVERHEAD_BYTES
 from ingest.wiring import AwsClients
@@ -36,14 +37,14 @@ def test_a_statement_too_large_for_a_message_lies_in_s3(
     by_receipt = {message.receipt: message for message in received.read()}
     message = by_receipt[large.receipt]
     assert message.raw is None
-    assert message.location == f"statements/{large.receipt}"
+    assert message.location == f"{OVERSIZE_PREFIX}{large.receipt}"
     assert s3.get_object(Bucket="oversize", Key=message.location)["Body"].read() == large.raw
 
 
 def test_a_statement_that_lies_in_s3_is_not_put_there_again(queue: EnvelopeQueue, s3: "S3Client") -> None:
     batch = [make_outgoing(b"\xaa" * MAX_SIZE)]
     queue.store_oversize(batch)
-    s3.delete_object(Bucket="oversize", Key=f"statements/{batch[0].receipt}")
+    s3.delete_object(Bucket="oversize", Key=f"{OVERSIZE_PREFIX}{batch[0].receipt}")
     queue.store_oversize(batch)
     assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
 

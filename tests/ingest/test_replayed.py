@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.messages import RepetitionMessage
 from clarion.metrics import Metric
 from clarion.tables import Lease
-from ingest.clock import now_ms
 from tests.hostile import Replaying, hostile
 from tests.ingest.conftest import MakeSettings, MakeStatement
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from clarion.clock import now_ms
 from clarion.networks.statements.codec import MAX_SIZE
+from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
 from clarion.tables import Lease
-from ingest.clock import now_ms
 from ingest.filter.rule_feed import StreamsClient
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
@@ -281,7 +282,7 @@ class SlowS3:
         return getattr(self._client, name)
 
     def put_object(self, **request: Any) -> Any:
-        if request["Key"].startswith("statements/"):
+        if request["Key"].startswith(OVERSIZE_PREFIX):
             Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
             while self.leads():
                 time.sleep(0.01)
@@ -323,6 +324,6 @@ async def test_a_record_that_cannot_be_read_stops_the_start(
     node: "FakeNode", clients: AwsClients, make_settings: MakeSettings, s3: "S3Client"
 ) -> None:
     """Taking it for a first start would let go of what arrived meanwhile."""
-    s3.put_object(Bucket="oversize", Key="ingest/seen/000000000001-00000001-base", Body=b"something else")
+    s3.put_object(Bucket="oversize", Key=f"{SEEN_PREFIX}000000000001-00000001-base", Body=b"something else")
     with pytest.raises(ValueError, match="not a record"):
         await wire(make_settings(node), clients).run(asyncio.Event())

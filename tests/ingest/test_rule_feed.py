@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
+from clarion.clock import now_ms
 from clarion.networks.statements.rules import key_of
 from clarion.tables import rule_key
-from ingest.clock import now_ms
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.fingerprints import of_key
 from ingest.filter.rule_feed import EMPTY_PAGES, SCAN_SEGMENTS, NoStreamError, RuleFeed, StreamsClient

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from ingest.clock import now_ms
+from clarion.clock import now_ms
 from ingest.sources import SourceFault
 from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
 from tests.ingest.conftest import MakeStatement

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.tables import Lease
-from ingest.clock import now_ms
 from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
 
 if TYPE_CHECKING:

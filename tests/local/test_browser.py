@@ -3,7 +3,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local import base64url
+from clarion import base64url
 from local.browser import BrowserKeys, BrowserSubscription, UndecryptableError
 from tests.local.application_server import LAST_RECORD, encrypt
 

@@ -10,7 +10,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from local import base64url, tls
+from clarion import base64url
+from local import tls
 from local.emulator import ROOT
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt

@@ -15,6 +15,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
+from clarion.storage import OVERSIZE_PREFIX
 from pipeline import replay
 from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns
 from pipeline.reconcile import Terms, reconcile
@@ -35,7 +36,7 @@ def states(number: int) -> Statement:
 
 
 def place(receipt: str) -> str:
-    return f"statements/{receipt}"
+    return f"{OVERSIZE_PREFIX}{receipt}"
 
 
 @pytest.fixture(scope="module")

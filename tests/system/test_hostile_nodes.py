@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from clarion.networks.statements.codec import decode
+from clarion.storage import SEEN_PREFIX
 from local.device import Device, forge, topic_of
 from local.system import INGEST_LOG, PATIENCE, System, ingesting
 from tests.hostile import (
@@ -85,7 +86,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
     expected = {reason.partition(",")[0] for reason in (*crowd.responses, *list(crowd.behaviours)[:6])}
     async with crowd.listening() as urls:
         nodes = ",".join([*urls, system.store.url])
-        first_start = {"state_prefix": "ingest/seen/beside-hostile-nodes/", "second_look_bytes": "500000"}
+        first_start = {"state_prefix": f"{SEEN_PREFIX}beside-hostile-nodes/", "second_look_bytes": "500000"}
         await system.replace_ingest(ingesting(system.deployment, nodes, log=LOG, others=first_start))
         try:
             for number in range(ROUNDS):

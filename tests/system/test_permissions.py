@@ -9,7 +9,6 @@ has asked for. The emulator doesn't know that a table's, a bucket's or a secret'
 import asyncio
 import json
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,6 +19,7 @@ import pytest_asyncio
 from aws_cdk.assertions import Template
 
 from clarion.channels import CHANNELS
+from clarion.clock import now_ms
 from clarion.messages import CleanupMessage, EnvelopeMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
@@ -179,7 +179,7 @@ async def use_match(system: System) -> None:
         Device("nobody's friend").statement(TOPIC, data=b"for nobody"),
     ]
     for raw in raws:
-        message = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now(), raw=raw)
+        message = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw)
         await system.hand_to_match(message)
     hashes = {codec.digest(raw).hex() for raw in raws}
     async for events in system.lake.growing(WAIT_S):
@@ -189,7 +189,7 @@ async def use_match(system: System) -> None:
 
 def set_aside_pages(system: System, pair: bytes) -> None:
     """As if the pair's window had had no space for what was admitted until just now."""
-    window = RateLimit(pair, WINDOW_PART, admitted=b"", paged_until=now() + 3_600_000, version=1, ttl=2**31)
+    window = RateLimit(pair, WINDOW_PART, admitted=b"", paged_until=now_ms() + 3_600_000, version=1, ttl=2**31)
     name = table_name(system.deployment.outputs.table_prefix, RateLimit)
     system.client("dynamodb").put_item(TableName=name, Item=window.serialize())
 
@@ -206,7 +206,7 @@ async def use_the_fan_out(system: System) -> list[str]:
     alice, crowd = Device("Alice, whom all want to hear"), [str(uuid4()) for _ in range(CROWD)]
     await asyncio.to_thread(claim_rules, system, crowd, alice.public_key, POPULAR)
     raw = alice.statement(POPULAR, data=b"to a crowd")
-    await system.hand_to_match(EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now(), raw=raw))
+    await system.hand_to_match(EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw))
     await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}envelopes"), WAIT_S)
     return crowd
 
@@ -218,11 +218,6 @@ async def use_cleanup(system: System, subscriptions: Sequence[str]) -> None:
     send = system.client("sqs").send_message
     await asyncio.to_thread(send, QueueUrl=url, MessageBody=message.to_json(), DelaySeconds=0)
     await until_asked(system, Call("cleanup", "dynamodb:BatchWriteItem", f"{PROD.prefix}rules"), CLEANUP_WAIT_S)
-
-
-def now() -> int:
-    """UNIX milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, topic: bytes) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
 from infra.alarms import alarm_specs
@@ -190,7 +191,7 @@ async def test_a_statement_of_a_later_version_waits_among_the_dead_letters_until
     alice, bob = Device("Alice, of tomorrow"), Device("Bob, of today")
     await system.register(bob, "apns", "f1" * 32, (alice.public_key, CHAT))
     raw = alice.statement(CHAT, data=b"from the future")
-    today = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=time.time_ns() // 1_000_000, raw=raw)
+    today = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw)
     later = json.dumps({**json.loads(today.to_json()), "version": 2})
 
     await Queue(system, "envelopes").put(later)

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from clarion.messages import CommandMessage, EnvelopeMessage, ObservedMessage, RepetitionMessage, SecondLookMessage
 from clarion.networks import Command
+from clarion.storage import OVERSIZE_PREFIX
 from ingest.filter.fingerprints import Fingerprint
 
 MOST_BYTES = 1_024_000
@@ -60,7 +61,7 @@ class Outgoing:
     @property
     def location(self) -> str:
         """Where it lies in S3 if it is oversize."""
-        return f"statements/{self.receipt}"
+        return f"{OVERSIZE_PREFIX}{self.receipt}"
 
     @property
     def message(self) -> ObservedMessage:

@@ -8,7 +8,7 @@ While the event loop stands still, nobody sees a change. So a pause of any lengt
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from ingest.clock import now_ms
+from clarion.clock import now_ms
 from ingest.filter.fingerprints import Fingerprint
 
 REMEMBERED_MS = 15_000

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from clarion.clock import now_ms
 from clarion.faults import describe
-from ingest.clock import now_ms
 from ingest.filter.candidates import CandidateFilter
 
 if TYPE_CHECKING:

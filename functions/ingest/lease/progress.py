@@ -16,7 +16,7 @@
 import time
 from collections.abc import Callable
 
-from ingest.clock import now_ms
+from clarion.clock import now_ms
 
 _AWAITED_SECONDS = 180.0
 """How long a lost source holds the leader's time: twice the longest pause before a node is tried again."""

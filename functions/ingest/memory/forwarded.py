@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ingest.clock import Turn, now_ms
+from clarion.clock import now_ms
 from ingest.delivery.outbox import Outbox
 from ingest.delivery.outgoing import Outgoing, second_looks
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_changes import RuleChanges
+from ingest.turn import Turn
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -1,7 +1,7 @@
 """A source as the intake knows it: its number, what it has shown so far, and its turn on the event loop."""
 
-from ingest.clock import Turn
 from ingest.sources import SourceFault, SourceSpec
+from ingest.turn import Turn
 
 _TOLERATED = 100
 """Malformed envelopes, below which no source is judged by their share."""

@@ -9,7 +9,7 @@ from typing import assert_never
 from clarion.channels import CHANNELS, Channel, Provider
 
 APNS_TOKEN = r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})"  # noqa: S105 - the form of one
-"""Apple tells senders not to rely on a length; 32 bytes is what it has always been, 100 what PushKit may reach."""
+"""Apple documents no length to rely on; 32 bytes is what it has always been, 100 what PushKit may reach."""
 FCM_TOKEN = r"[0-9a-zA-Z_:.+/=-]{16,1024}"  # noqa: S105 - the form of one
 
 

@@ -1,6 +1,6 @@
 """What Clarion records in the lake: one JSON line for each observation, decision and change. Never a push token.
 
-All kinds share one Firehose stream, told apart by `event`: Firehose bills each record as at least 5 KB, so the lines
+All kinds share one Firehose stream, and `event` names the kind: Firehose bills each record as at least 5 KB, so the lines
 of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
 """
 
@@ -94,7 +94,7 @@ class NotificationDecided(Decided):
 
 
 class PushTried(Decided):
-    """`provider_id` is APNs' `apns-id` or FCM's message name; `latency_ms` counts from `observed_at`."""
+    """`provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`."""
 
     event: Literal["push"] = "push"
     decision: PushDecision
@@ -227,8 +227,8 @@ class EventStream:
         answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
         if not answer["FailedPutCount"]:
             return []
-        told = zip(packs, answer["RequestResponses"], strict=True)
-        return [line for pack, outcome in told if "ErrorCode" in outcome for line in pack]
+        outcomes = zip(packs, answer["RequestResponses"], strict=True)
+        return [line for pack, outcome in outcomes if "ErrorCode" in outcome for line in pack]
 
 
 class EventLog:

@@ -15,10 +15,10 @@ from clarion.tables import GENERATION_BYTES, Rule, Subscription, refused
 
 BATCH = 25
 """The most items of one BatchWriteItem."""
-ATTEMPTS = 8
+WRITE_ATTEMPTS = 8
 BACKOFF_SECONDS = 0.02
 NEVER = math.inf
-"""A deadline for who has all the time there is."""
+"""A deadline for a caller without one."""
 THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 
 
@@ -59,7 +59,7 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
     """
     table = Rule.Meta.table_name
     left = {table: requests}
-    for attempt in range(ATTEMPTS):
+    for attempt in range(WRITE_ATTEMPTS):
         try:
             left = connection.dispatch("BatchWriteItem", {"RequestItems": left})["UnprocessedItems"]
         except ClientError as error:
@@ -72,7 +72,7 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
 
 
 def back_off(attempt: int) -> float:
-    """Seconds until the next attempt, spread so that rivals part."""
+    """Seconds until the next attempt, spread so that writers that met once don't meet again."""
     return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
 
 

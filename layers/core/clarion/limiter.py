@@ -1,8 +1,8 @@
-"""An exact sliding window for one (sender, client) pair, by the time at which statements were observed.
+"""An exact sliding window for one (sender, client) pair, by the time at which envelopes were observed.
 
-A statement observed at `t` passes if, with `t` among the times of those admitted, no `count + 1` lie within less than
+An envelope observed at `t` passes if, with `t` among the times of those admitted, no `count + 1` lie within less than
 `window`. One that does not pass starts a cooldown, `[t, t + cooldown)`, in which all that was observed is refused,
-whenever it is judged. An admitted statement is known by its mark: it passes again, uncounted, whatever came since.
+whenever it is judged. An admitted envelope is known by its mark: it passes again, uncounted, whatever came since.
 
     own mark known ───▶ passes, uncounted
     in a cooldown ────▶ refused
@@ -48,7 +48,7 @@ SUBSCRIPTION_CAP = Limit(300, 60_000, 0)
 
 
 class Admitted(NamedTuple):
-    """`at` is the time that the statement counts for: see `judged_at`."""
+    """`at` is the time that the envelope counts for: see `judged_at`."""
 
     at: int
     mark: bytes
@@ -81,12 +81,12 @@ class Window:
 
 
 def mark_of(envelope_id: bytes) -> bytes:
-    """Tells one statement of a pair from another."""
+    """The mark of one envelope, distinct from those of the pair's others."""
     return blake2b(envelope_id, digest_size=MARK_BYTES).digest()
 
 
 def judged_at(observed_at: int, now: int) -> int:
-    """The time that a statement is judged by and counts for."""
+    """The time that an envelope is judged by and counts for."""
     return min(max(observed_at, now - LATENESS), now + SKEW)
 
 
@@ -116,7 +116,7 @@ def count(window: Window, *admissions: Admitted) -> Window:
 
 
 def start_cooldown(window: Window, limit: Limit, at: int) -> Window:
-    """Cooldowns that overlap, as they may if statements are judged out of order, become one."""
+    """Cooldowns that overlap, as they may if envelopes are judged out of order, become one."""
     if not limit.cooldown:
         return window
     begin, end = at, at + limit.cooldown
@@ -128,7 +128,7 @@ def start_cooldown(window: Window, limit: Limit, at: int) -> Window:
 
 
 def remembered_since(limit: Limit, observed_at: int, now: int) -> int:
-    """What was admitted at this time or before has no bearing on a statement that was observed then.
+    """What was admitted at this time or before has no bearing on an envelope that was observed then.
 
     One that is late beyond `LATENESS` may have been admitted by an earlier attempt, under an earlier time.
     """
@@ -154,7 +154,7 @@ def set_aside(seen: Window, after: Window, limit: Limit) -> tuple[Window, tuple[
     """The window `after` a change of `seen`, and the page of admissions that is to be kept elsewhere to make room.
 
     A page consists of admissions that were seen, all but the latest `count`: so it never holds one whose write fails,
-    and no other statement that comes in order needs it, since they lie a whole window before the latest.
+    and no other envelope that comes in order needs it, since they lie a whole window before the latest.
     """
     early = seen.admitted[: -limit.count]
     page = tuple(admission for admission in early if admission in after.admitted)

@@ -161,7 +161,7 @@ class RemainderMessage(ObservedMessage):
 
 
 type MatchMessage = EnvelopeMessage | SecondLookMessage | RepetitionMessage | PageMessage | RemainderMessage
-"""What the queue of envelopes holds, told apart by `kind`."""
+"""What the queue of envelopes holds; `kind` names the type."""
 
 
 def read_match_message(body: str | bytes) -> MatchMessage:

@@ -1,7 +1,7 @@
-"""The names of all metrics, in one place: rooms count by them, alarms and dashboards refer to them.
+"""The names of all metrics, in one place: components record them, alarms and dashboards refer to them.
 
 A decision's metric is its vocabulary and its word, such as `push_token_gone`. Each carries the dimensions `service`,
-the room that counted, and `stage`, so that the deployments of one account are told apart.
+the component that recorded it, and `stage`, so that the deployments of one account are kept apart.
 """
 
 from enum import StrEnum
@@ -19,18 +19,18 @@ class Metric(StrEnum):
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     KEYS_UNAVAILABLE = "keys_unavailable"
-    """Callers that could not be told from strangers, because the keys of an issuer can't be had."""
+    """Callers that could not be authenticated, because an issuer's keys could not be fetched."""
     MESSAGES_POISONED = "messages_poisoned"
     ENVELOPES_FAILED = "envelopes_failed"
     """Met a fault in one invocation, of what may be several: the queue brings them again, until they are given up."""
     RECEIVERS_UNREADABLE = "receivers_unreadable"
-    """Subscriptions left out of a statement's, because their rows can't be read."""
+    """Subscriptions of an envelope that were left out, because their rows can't be read."""
     ENVELOPES_GIVEN_UP = "envelopes_given_up"
     """Failed at the last attempt: in the dead-letter queue, with the reason."""
     ENVELOPES_RECEIVED = "envelopes_received"
     ENVELOPES_FORWARDED = "envelopes_forwarded"
     SECOND_LOOKS = "second_looks"
-    """Statements sent again because a rule for them was written just before, or after, they were sent."""
+    """Envelopes sent again because a rule for them was written just before, or after, they were sent."""
     ENVELOPES_REPLAYED = "envelopes_replayed"
     NODES_CONNECTED = "nodes_connected"
     NODE_FAULTS = "node_faults"
@@ -41,7 +41,7 @@ class Metric(StrEnum):
     ENVELOPES_HELD = "envelopes_held"
     """Waiting for the queue, for the lake, or for a second look."""
     INGEST_LAG = "ingest_lag"
-    """Age of the oldest statement that queue and lake have not both confirmed, in milliseconds."""
+    """Age of the oldest envelope that queue and lake have not both confirmed, in milliseconds."""
     REPLAY_REMAINING = "replay_remaining"
     """What the nodes still owe of their replays."""
     LEADERS = "leaders"
@@ -69,5 +69,5 @@ def dimensions(service: str, stage: str) -> dict[str, str]:
 
 
 def metrics_of(service: str, stage: str) -> EphemeralMetrics:
-    """What a room counts with; `flush_metrics` prints one line in the embedded metric format."""
+    """What a component records with; `flush_metrics` prints one line in the embedded metric format."""
     return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage))

@@ -31,7 +31,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
-from clarion.generations import ATTEMPTS, BATCH, NEVER, back_off, batch_write, claim_generation, flip, prefix
+from clarion.generations import BATCH, NEVER, WRITE_ATTEMPTS, back_off, batch_write, claim_generation, flip, prefix
 from clarion.tables import Rule, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
@@ -198,7 +198,7 @@ class RuleSets:
 
     def _attempts(self, subscription_id: str, owner: Owner, until: float) -> Iterator[Subscription]:
         """The subscription as it is now, again after each lost race; ends if it is not there."""
-        for attempt in range(ATTEMPTS):
+        for attempt in range(WRITE_ATTEMPTS):
             if time.monotonic() > until:
                 return
             row = owned(subscription_id, owner)

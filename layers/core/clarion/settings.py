@@ -16,7 +16,7 @@ Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 
 TITLE = "Polkadot App"
 type Title = Annotated[str, Field(min_length=1, max_length=200)]
-"""An alert's. A lone surrogate is no text to pydantic, and 200 characters leave a payload room, however escaped."""
+"""An alert's. A lone surrogate is no text to pydantic, and 200 characters fit into every payload, however escaped."""
 
 
 class LimitSettings(BaseModel):
@@ -36,7 +36,7 @@ class LimitSettings(BaseModel):
 class Settings(BaseModel):
     """Base of every component's settings: field `queue_url` is read from `CLARION_QUEUE_URL`.
 
-    `stage` names the deployment; by it, the metrics of several in one account are told apart.
+    `stage` names the deployment; it is a dimension of every metric, for several may share an account.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

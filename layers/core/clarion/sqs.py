@@ -10,7 +10,7 @@ from functools import partial
 from itertools import batched
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from clarion.faults import AWS_ERRORS, describe
 
@@ -50,12 +50,25 @@ class SqsMessage(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message as it was received; `receives` counts from 1."""
+    """A message as it was received; `receives` counts from 1. `attributes` are those of type String or Number."""
 
     message_id: str
     receipt_handle: str
     body: str
     receives: int
+    attributes: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """A record of a Lambda's event: https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html"""
+        attributes = record.get("messageAttributes", {}).items()
+        return cls(
+            message_id=record["messageId"],
+            receipt_handle=record["receiptHandle"],
+            body=record["body"],
+            receives=int(record["attributes"]["ApproximateReceiveCount"]),
+            attributes={name: one["stringValue"] for name, one in attributes if "stringValue" in one},
+        )
 
 
 def dead_letter(body: str, reason: str) -> SqsMessage:

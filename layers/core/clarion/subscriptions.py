@@ -11,10 +11,10 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.generations import ATTEMPTS, back_off
+from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
-from clarion.tokens import token_hash
+from clarion.tokens import free_token, token_hash
 
 TRANSACTION_SUBSCRIPTIONS = 50
 """A transaction takes 100 items; a subscription and its token are two."""
@@ -49,7 +49,7 @@ def register(connection: Connection, registration: Registration, *, now: int) ->
     row = _new(registration, now)
     key = token_hash(registration.channel, registration.token)
     held = Token(key, row.network, subscription_id=row.subscription_id, client_id=registration.client_id)
-    for attempt in range(ATTEMPTS):
+    for attempt in range(WRITE_ATTEMPTS):
         try:
             with TransactWrite(connection=connection) as write:
                 write.save(row, condition=Subscription.subscription_id.does_not_exist())
@@ -91,7 +91,7 @@ def remove(
     At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
     `request_cleanup` is called once they are known to be the owner's and before they go, or the caller erases them.
     """
-    for attempt in range(ATTEMPTS):
+    for attempt in range(WRITE_ATTEMPTS):
         rows = list(Subscription.batch_get(list(set(subscription_ids)), consistent_read=True))
         if len(rows) < len(set(subscription_ids)) or not all(map(owner.owns, rows)):
             return Unchanged.NOT_FOUND
@@ -128,9 +128,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
             for row in rows:
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
-                    key = token_hash(Channel(row.channel), row.token)
-                    its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
-                    write.delete(Token(key, row.network), condition=its_own)
+                    free_token(write, row)
     except TransactWriteError as error:
         if lost_race(error):
             return False

@@ -29,7 +29,7 @@ class BySubscriptionClient(GlobalSecondaryIndex["Subscription"]):
 
 
 class Subscription(Model):
-    """A client's wish to be woken by way of one push token.
+    """A client's registration of one push token, to which its pushes are sent.
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
@@ -191,9 +191,9 @@ def table_name(prefix: str, model: type[Model]) -> str:
 def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    They share the connection that is returned, with room for `pool` requests at once. A request that takes more than
-    `seconds` is tried once more and then fails; without it, pynamodb's own patience of minutes applies. By itself pynamodb makes a
-    client for each model, and each takes as long to make as the import of half the SDK.
+    They share the connection that is returned, for up to `pool` requests at once. A request that takes more than
+    `seconds` is tried once more and then fails; without it, pynamodb's own time-out of minutes applies. By itself
+    pynamodb makes a client for each model, and each takes as long to make as the import of half the SDK.
     """
     attempts = None if seconds is None else 1
     connection = Connection(
@@ -204,7 +204,7 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connec
     )
     for model in MODELS:
         model.Meta.table_name = table_name(prefix, model)
-        table = model._get_connection()  # noqa: SLF001 - pynamodb has no other door to it
+        table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it
         connection.add_meta_table(table.get_meta_table())
         table.connection = connection
     PageLock.Meta.table_name = PushRecord.Meta.table_name
@@ -227,7 +227,7 @@ def pair_scope(network_number: int, sender: bytes, client_id: bytes) -> bytes:
 
 
 def limit_part(instant: int, name: bytes = b"") -> bytes:
-    """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and what tells it from others of that instant."""
+    """A part of a `RateLimit`: its latest instant (6 bytes, big-endian), and a name, unique for that instant."""
     return max(instant, 0).to_bytes(6) + name
 
 
@@ -246,4 +246,4 @@ def refused(error: PynamoDBException) -> bool:
 
 def lost_race(error: TransactWriteError) -> bool:
     """Whether somebody else changed one of the items meanwhile, or was about to."""
-    return any(told and told.code in _LOST_RACE for told in error.cancellation_reasons)
+    return any(reason and reason.code in _LOST_RACE for reason in error.cancellation_reasons)

@@ -14,7 +14,7 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
 
-ATTEMPTS = 3
+DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
 """How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
@@ -26,6 +26,13 @@ def token_hash(channel: Channel, token: str) -> bytes:
     """
     known_by = json.loads(token)["endpoint"] if channel is Channel.WEBPUSH else token
     return hashlib.sha256(f"{channel}:{known_by}".encode()).digest()
+
+
+def free_token(write: TransactWrite, row: Subscription) -> None:
+    """Delete a subscription's token in a transaction, which fails if the token is another's by now."""
+    # A token without a row is nobody else's.
+    still_its = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
+    write.delete(Token(token_hash(Channel(row.channel), row.token), row.network), condition=still_its)
 
 
 class Death(NamedTuple):
@@ -94,7 +101,7 @@ def _reached_alike(row: Subscription, tried: Subscription) -> bool:
 
 def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:
     row: Subscription | None = tried
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, DEATH_ATTEMPTS + 1):
         if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
             return None
         if death.since is not None and row.created_at > death.since:
@@ -104,7 +111,7 @@ def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> 
         except TransactWriteError as error:
             if _is_anothers(error):
                 return None
-            if attempt == ATTEMPTS or not lost_race(error):
+            if attempt == DEATH_ATTEMPTS or not lost_race(error):
                 raise
         row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
     return None
@@ -116,7 +123,6 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
     ended.status, ended.status_reason = SubscriptionStatus.INVALID.value, reason
     ended.revision = ended.generation = row.revision + 1
     ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
-    token = Token(token_hash(Channel(row.channel), row.token), row.network)
     with TransactWrite(connection=connection) as write:
         write.update(
             row,
@@ -133,9 +139,7 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
             & (Subscription.token == row.token)
             & (Subscription.status == row.status),
         )
-        # A token without a row is nobody else's.
-        its_own = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
-        write.delete(token, condition=its_own)
+        free_token(write, row)
     return ended
 
 

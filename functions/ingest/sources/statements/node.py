@@ -19,8 +19,8 @@ import time
 from enum import Enum
 from urllib.parse import urlsplit
 
+from clarion.clock import now_ms
 from clarion.metrics import Metric
-from ingest.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.memory.initial_replay import Replay
 from ingest.sources import SourceFault, SourceLost

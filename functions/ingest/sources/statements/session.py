@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from websockets.exceptions import WebSocketException
 
-from ingest.clock import now_ms
+from clarion.clock import now_ms
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.statements.connection import BoundedConnection, open_connection
 from ingest.sources.statements.protocol import (

@@ -1,5 +1,6 @@
-"""The clients of APNs and FCM, shared by dispatch and by the API's direct push.
+"""The clients of APNs, FCM and Web Push, shared by dispatch and by the API's direct push.
 
-A channel (`apns.Apns`, `fcm.Fcm`) is one app at one provider: it turns a push into an HTTP request, and the
-provider's answer into an outcome. `sender.send` drives any mixture of channels over one `transport.Transport`.
+An app (`apns.ApnsApp`, `fcm.FcmApp`, `webpush.WebPushApp`) is one app at one provider: it builds its pushes, each of
+which knows its HTTP request and turns the provider's answer into an outcome. `sender.send` sends the pushes of any apps
+together, over one `transport.Transport`.
 """

@@ -2,7 +2,6 @@
 
 import json
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Annotated, Protocol
 from urllib.parse import urlencode
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
+from clarion import base64url
 from clarion.providers.outcomes import CredentialRejected, Misconfigured, RetryLater
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from clarion.secrets import Secret, SecretError
@@ -250,7 +250,7 @@ def es256_token(key: ec.EllipticCurvePrivateKey, header: dict[str, str], claims:
     """A JWT, signed deterministically (RFC 6979): equal arguments give equal bytes."""
     signed = _jws_input({"alg": "ES256", **header}, claims)
     r, s = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256(), deterministic_signing=True)))
-    return (signed + b"." + base64url(r.to_bytes(32) + s.to_bytes(32))).decode()
+    return _jws(signed, r.to_bytes(32) + s.to_bytes(32))
 
 
 def google_assertion(account: GoogleAccount, issued_at: int) -> str:
@@ -262,7 +262,7 @@ def google_assertion(account: GoogleAccount, issued_at: int) -> str:
         "exp": issued_at + 3600,
     }
     signed = _jws_input({"alg": "RS256", "typ": "JWT"}, claims)
-    return (signed + b"." + base64url(account.private_key.sign(signed, padding.PKCS1v15(), SHA256()))).decode()
+    return _jws(signed, account.private_key.sign(signed, padding.PKCS1v15(), SHA256()))
 
 
 def _grant_request(account: GoogleAccount, now: int, lane: str) -> Request:
@@ -305,8 +305,10 @@ def _later(reason: str) -> RetryLater:
 
 
 def _jws_input(header: dict[str, str], claims: Mapping[str, str | int]) -> bytes:
-    return b".".join(base64url(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
+    return ".".join(
+        base64url.encode(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims)
+    ).encode()
 
 
-def base64url(data: bytes) -> bytes:
-    return urlsafe_b64encode(data).rstrip(b"=")
+def _jws(signed: bytes, signature: bytes) -> str:
+    return f"{signed.decode()}.{base64url.encode(signature)}"

@@ -63,7 +63,7 @@ class TokenOrPayload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrApp:
-    """Either the token is at fault or our configuration is; how the app's other pushes fare tells which."""
+    """Either the token is at fault or our configuration is; the answers to the app's other pushes show which."""
 
     status: int
     reason: str

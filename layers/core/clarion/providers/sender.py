@@ -24,7 +24,7 @@ from clarion.providers.transport import Request, Result, Transport
 
 
 class Push(Protocol):
-    """A push ready for its provider, such as an `ApnsPush`."""
+    """A push ready for its provider: an `ApnsPush`, an `FcmPush` or a `WebPushPush`."""
 
     @property
     def credential(self) -> Credential: ...
@@ -34,7 +34,7 @@ class Push(Protocol):
     def outcome(self, result: Result) -> FirstAnswer: ...
 
     def without_payload(self) -> "Push | None":
-        """One that reaches no phone: what the provider refuses of it is the token. None where no answer needs it."""
+        """One that is not delivered: what the provider refuses of it is the token. None where no answer needs it."""
 
 
 def send_and_probe(transport: Transport, pushes: Sequence[Push]) -> list[Outcome | TokenOrApp]:

@@ -8,12 +8,12 @@ import time
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import BaseModel, ConfigDict, Field
 
+from clarion import base64url
 from clarion.providers.credentials import (
     SECRET_FAULTS,
     Clock,
     P256Key,
     Unavailable,
-    base64url,
     es256_token,
     without_secret,
 )
@@ -42,7 +42,7 @@ class VapidKey(BaseModel):
     def public_key(self) -> str:
         """In base64url: what a browser subscribes with, as its `applicationServerKey`."""
         point = self.private_key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        return base64url(point).decode()
+        return base64url.encode(point)
 
 
 class VapidCredential:

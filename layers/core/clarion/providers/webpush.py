@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, override
 
 import pycurl
 
+from clarion import base64url
 from clarion.providers.apps import Apps, AppSettings
-from clarion.providers.credentials import Clock, Credential, base64url
+from clarion.providers.credentials import Clock, Credential
 from clarion.providers.order import Order
 from clarion.providers.outcomes import (
     CredentialRejected,
@@ -178,7 +179,7 @@ class WebPushPush:
 
 def topic(collapse_id: str) -> str:
     """32 characters of base64url, as many as are allowed: https://www.rfc-editor.org/rfc/rfc8030#section-5.4"""
-    return base64url(sha256(collapse_id.encode()).digest()[:24]).decode()
+    return base64url.encode(sha256(collapse_id.encode()).digest()[:24])
 
 
 def refusal(answer: Answer) -> FirstAnswer:

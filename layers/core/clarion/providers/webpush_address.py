@@ -6,14 +6,13 @@ sent to, and only at a public IP address (`clarion.providers.public_addresses`).
 
 import json
 import re
-from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection
 from typing import Annotated, Self
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from clarion.providers.credentials import base64url
+from clarion import base64url
 
 MAX_ENDPOINT = 2048
 """Characters. Those of Windows are the longest, with some 700."""
@@ -55,9 +54,9 @@ def _base64url_of(size: int) -> Callable[[object], bytes]:
 
     def decode(value: object) -> bytes:
         if isinstance(value, str) and form.fullmatch(value):
-            decoded = urlsafe_b64decode(value + "==")
+            decoded = base64url.decode(value)
             # The last character has bits to spare: only one spelling of them counts.
-            if base64url(decoded).decode() == value:
+            if base64url.encode(decoded) == value:
                 return decoded
         raise ValueError(f"not {size} bytes in base64url without padding")
 
@@ -107,7 +106,7 @@ class WebPushAddress(BaseModel):
     @property
     def text(self) -> str:
         """The one spelling of this address: it is stored, and hashed, where other channels have a token."""
-        keys = {"p256dh": base64url(self.p256dh).decode(), "auth": base64url(self.auth).decode()}
+        keys = {"p256dh": base64url.encode(self.p256dh), "auth": base64url.encode(self.auth)}
         return json.dumps({"endpoint": self.endpoint, **keys}, separators=(",", ":"))
 
     @property

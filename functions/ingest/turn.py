@@ -1,13 +1,9 @@
-"""The wall clock, in the unit of messages and tables; and turns on the event loop."""
+"""Turns on the event loop, for tasks that compute for long."""
 
 import asyncio
 import time
 
 _TURN_SECONDS = 0.005
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Turn:
@@ -21,6 +17,6 @@ class Turn:
         return time.monotonic() >= self._ends
 
     async def give_way(self) -> None:
-        """Let the others have their turn, then begin the next one."""
+        """Yield to the other tasks, then begin the next turn."""
         await asyncio.sleep(0)
         self._ends = time.monotonic() + _TURN_SECONDS
