@@ -70,7 +70,8 @@ class Dispatcher:
             [
                 attempt
                 for attempt in attempts
-                if isinstance(attempt.verdict, TokenGone) and attempt.delivery.message_id not in without_command
+                if isinstance(attempt.verdict, TokenGone)
+                and attempt.delivery.received.message_id not in without_command
             ]
         )
         self._conclude(attempts, report)

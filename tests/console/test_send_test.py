@@ -10,14 +10,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from clarion import tables
+from clarion import base64url, tables
 from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
-from clarion.providers.credentials import base64url
 from clarion.tables import Subscription, Token
 from clarion.tokens import Death, declare_dead, token_hash
 from console import send_test
@@ -31,7 +30,7 @@ PUBLIC_KEY = (
 BROWSER = {
     "endpoint": "https://fcm.googleapis.com/fcm/send/a-browser",
     "expirationTime": None,
-    "keys": {"p256dh": base64url(PUBLIC_KEY).decode(), "auth": base64url(bytes(16)).decode()},
+    "keys": {"p256dh": base64url.encode(PUBLIC_KEY), "auth": base64url.encode(bytes(16))},
 }
 WRITTEN = {
     Channel.APNS: TOKEN.upper(),

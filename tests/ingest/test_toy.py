@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks import Command
 from clarion.tables import Rule, rule_key
-from ingest.clock import now_ms
 from ingest.delivery.destinations import CommandQueues
 from ingest.delivery.outbox import BATCH_BYTES
 from ingest.delivery.outgoing import OVERHEAD_BYTES

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks import Command
-from ingest.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
 from ingest.sources import SourceFault, SourceSpec

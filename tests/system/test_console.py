@@ -17,7 +17,6 @@ from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from clarion.networks.statements.payload import StatementBody
-from console.deployment import QUEUES
 from local.device import Device, topic_of
 from local.system import PATIENCE, System
 
@@ -107,7 +106,7 @@ async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> N
     ended = await clarion("status")
 
     assert (ended.told["stage"], ended.told["leader"]["renewed"]) == ("local", True)
-    assert [queue["name"] for queue in ended.told["queues"]] == list(QUEUES)
+    assert [queue["name"] for queue in ended.told["queues"]] == ["envelopes", *Channel, "cleanup"]
 
 
 async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:

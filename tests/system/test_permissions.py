@@ -77,7 +77,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
             channel, "sqs:ChangeMessageVisibility", f"{PROD.prefix}{channel}-held"
         ): "CDK grants it to whatever a queue feeds; what is held is sent again with its delay"
         for channel, row in CHANNELS.items()
-        if row.holds
+        if row.has_held_queue
     },
 }
 """The same, of one resource."""
