@@ -180,7 +180,7 @@ def test_nothing_is_sent_unconfirmed(clarion: Clarion, account: Account) -> None
 
 @pytest.mark.parametrize("channel", ["apns", "fcm"])
 def test_an_empty_token_is_refused(clarion: Clarion, account: Account, channel: str) -> None:
-    ended = clarion("send-test", "-", "--channel", str(channel), "--yes", typed="\n")
+    ended = clarion("send-test", "-", "--channel", channel, "--yes", typed="\n")
 
     assert (ended.code, account.count(channel)) == (2, 0)
     assert f"must be a token of {channel}" in ended.err
@@ -194,6 +194,7 @@ def test_what_is_no_address_of_the_channel_is_refused_and_not_repeated(
     ended = clarion("send-test", wrong, "--channel", str(channel), "--yes")
 
     assert (ended.code, account.count(channel)) == (2, 0)
+    assert ("not a browser's subscription" if channel is Channel.WEBPUSH else "must be a token of") in ended.err
     assert wrong not in ended.out + ended.err
 
 
