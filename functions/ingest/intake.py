@@ -24,7 +24,7 @@ from uuid import uuid4
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
 from clarion.metrics import Metric, decided
-from clarion.networks import Command, Envelope, Malformed, network
+from clarion.networks import Command, Envelope, Malformed
 from ingest.counts import Counts
 from ingest.delivery.outbox import BATCH_BYTES, Outbox
 from ingest.delivery.outgoing import MOST_NAMED, Outgoing, OutgoingCommand, second_looks
@@ -34,6 +34,7 @@ from ingest.memory.initial_replay import Replay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SHARED, SeenEnvelopes
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
+from ingest.reader import EnvelopeReader
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
 from ingest.turn import Turn
@@ -75,6 +76,7 @@ class Intake:
         self._outbox = outbox
         self._commands = commands
         self._counts = counts
+        self._reader = EnvelopeReader(counts)
         self._rule_lag_ms = rule_lag_ms
         self._clock = clock
         self._random = random
@@ -133,11 +135,10 @@ class Intake:
 
     def is_genuine(self, outgoing: Outgoing) -> bool:
         """Whether what was forwarded is what it claims to be; if not, match counts it."""
-        protocol = network(outgoing.network)
-        genuine = outgoing.verified or protocol.verify(protocol.decode(outgoing.raw)) is None
-        if not genuine:
-            self._forgers.add(outgoing.source)
-        return genuine
+        if outgoing.verified:
+            return True
+        envelope = self._reader.decode(outgoing.network, outgoing.raw)
+        return envelope is not None and self._refusal(envelope, outgoing.source) is None
 
     async def _give_way(self, turn: Turn, source: int) -> None:
         """Let others have their turn when this one is over; wait while the outbox has no space for `source`."""
@@ -153,9 +154,11 @@ class Intake:
             self._skip(fingerprint, raw, showing)
             return
         try:
-            envelope = network(feed.network).decode(raw)
+            envelope = self._reader.decode(feed.network, raw)
         except Malformed:
             self._count_malformed(feed, 1)
+            return
+        if envelope is None:
             return
         if fingerprint is not None:
             self._take_new(envelope, fingerprint, raw, showing)
@@ -209,16 +212,22 @@ class Intake:
         )
 
     def _verify(self, envelope: Envelope, source: int) -> bool:
-        refusal = network(envelope.network).verify(envelope)
+        refusal = self._refusal(envelope, source)
         if refusal is None:
             return True
-        self._forgers.add(source)
         self._counts[decided(refusal)] += 1
         return False
 
+    def _refusal(self, envelope: Envelope, source: int) -> EnvelopeDecision | None:
+        refusal = self._reader.verify(envelope)
+        if refusal not in {None, EnvelopeDecision.MALFORMED}:
+            self._forgers.add(source)
+        return refusal
+
     def _forward_genuine(self, arrival: Arrival) -> None:
         """Forward it if it is what it claims to be."""
-        if self._verify(network(arrival.network).decode(arrival.raw), arrival.source):
+        envelope = self._reader.decode(arrival.network, arrival.raw)
+        if envelope is not None and self._verify(envelope, arrival.source):
             self._forward(arrival, verified=True)
         else:
             self._seen.handled(arrival.fingerprint)
@@ -255,9 +264,9 @@ class Intake:
 
     def _repeat(self, fingerprint: Fingerprint, raw: bytes, observation: Observation, feed: Feed) -> None:
         """Forward it as the same observation, with the time since which it is known now."""
-        if observation.receipt is None:
+        if observation.receipt is None or (envelope := self._reader.decode(feed.network, raw)) is None:
             return
-        keys = [of_key(key) for key in network(feed.network).decode(raw).keys]
+        keys = [of_key(key) for key in envelope.keys]
         repetition = Outgoing(
             network=feed.network,
             receipt=observation.receipt,

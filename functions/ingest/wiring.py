@@ -8,6 +8,7 @@ sources ──▶ intake ──▶ delivery ──▶ second looks      filter �
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
@@ -35,7 +36,7 @@ from ingest.memory.record import Archive, Record
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.settings import IngestSettings
-from ingest.sources import FollowedSources, SourceSpec, source_spec
+from ingest.sources import FollowedNetwork, FollowedSources, SourceSpec, source_spec
 from ingest.sources.feed import Feed
 from ingest.task import THREADS, Task
 
@@ -92,7 +93,7 @@ class _Wiring:
         self._clients = clients
         self._specs = {name: source_spec(name) for name in settings.networks}
         self._counts: Counts = Counter()
-        self._sources = FollowedSources()
+        self._sources = FollowedSources(self._counts)
         self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
         self._feeds = _feeds(settings, self._specs)
         count = len(self._feeds)
@@ -177,12 +178,12 @@ class _Wiring:
             )
             for feed in self._feeds
         ]
-        self._sources.open(
-            [
-                one.open(self._settings, [downstream for downstream in downstreams if downstream.feed.network == name])
-                for name, one in self._specs.items()
-            ]
-        )
+        self._sources.open([self._follow(name, downstreams) for name in self._specs])
+
+    def _follow(self, name: str, downstreams: Sequence[Downstream]) -> FollowedNetwork:
+        own = [downstream for downstream in downstreams if downstream.feed.network == name]
+        group = self._specs[name].open(self._settings, own)
+        return FollowedNetwork(name, group, [downstream.progress for downstream in own])
 
     def _handled(self, outgoing: Outgoing) -> None:
         self._seen.handled(outgoing.fingerprint)

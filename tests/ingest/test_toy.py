@@ -12,7 +12,7 @@ import pytest
 from clarion.clock import now_ms
 from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
-from clarion.networks import Command
+from clarion.networks import Command, Envelope
 from clarion.tables import Rule, rule_key
 from ingest.delivery.destinations import CommandQueues
 from ingest.delivery.outbox import BATCH_BYTES
@@ -22,7 +22,7 @@ from ingest.task import DRAIN_SECONDS
 from ingest.wiring import AwsClients, NoCommandQueueError, wire
 from tests.ingest import toy_source
 from tests.ingest.conftest import MakeSettings, MakeStatement
-from tests.toy import TOY, Saying, key_of, say
+from tests.toy import NETWORK, TOY, Saying, key_of, say
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -109,6 +109,100 @@ async def test_a_source_that_shows_garbage_alone_is_at_fault(
         while not task.counts[Metric.NODE_FAULTS]:
             await asyncio.sleep(0.01)
         assert task.counts["envelope_malformed"] == 101
+
+
+class Bug:
+    """Fails as no network may, on what says so; its text quotes all that was shown."""
+
+    def __init__(self, method: Callable[..., object]) -> None:
+        self._method = method
+
+    def __call__(self, found: bytes | Envelope) -> object:
+        if "a bug" in str(found):
+            raise KeyError(f"{found!r}")
+        return self._method(found)
+
+
+@pytest.mark.parametrize("method", ["decode", "verify"])
+async def test_a_bug_in_one_network_costs_the_envelope_that_meets_it(
+    method: str,
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    rule: None,
+) -> None:
+    write_rule("hall")
+    monkeypatch.setattr(NETWORK, method, Bug(getattr(NETWORK, method)))
+    monkeypatch.setattr("ingest.intake.VERIFIED_SHARE", 1.1)
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(*(say(f"a bug {number}", "hall") for number in range(200)), say("fine", "hall"))
+        node.show(make_statement(1))
+        await received.holds(2)
+        assert task.counts[Metric.INTERNAL_ERRORS] == 200
+        assert task.counts["envelope_malformed"] == 200
+        assert not task.counts[Metric.NODE_FAULTS]
+    assert {message.raw for message in received.read()} == {say("fine", "hall"), make_statement(1)}
+    (line,) = (record for record in caplog.records if record.message == "internal error")
+    assert "hall" not in str(vars(line))
+
+
+@pytest.mark.parametrize("method", ["decode", "verify"])
+async def test_a_bug_that_a_late_rule_brings_up_stops_no_network(
+    method: str,
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: None,
+) -> None:
+    """Then nothing of the source's is at work."""
+    async with running(toy_settings(node, rule_lag_seconds=5)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(say("a bug", "hall"))
+        while not task.unmatched:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(NETWORK, method, Bug(getattr(NETWORK, method)))
+        monkeypatch.setattr("ingest.intake.VERIFIED_SHARE", 1.1)
+        write_rule("hall")
+        while not task.counts[Metric.INTERNAL_ERRORS]:
+            await asyncio.sleep(0.01)
+        node.show(make_statement(1))
+        await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
+async def test_the_sources_of_a_network_that_fail_are_followed_again(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    rule: None,
+) -> None:
+    write_rule("hall")
+    monkeypatch.setattr("ingest.sources.FAILED_SECONDS", 0.05)
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].fail()
+        while not task.counts[Metric.INTERNAL_ERRORS]:
+            await asyncio.sleep(0.01)
+        node.show(make_statement(1))
+        await received.holds(1)
+        toy_source.OPENED[-1].show(say("again", "hall"))
+        await received.holds(2)
+        assert task.counts[Metric.INTERNAL_ERRORS] == 1
+    (line,) = (record for record in caplog.records if record.message == "sources failed")
+    assert vars(line)["network"] == TOY
+    assert toy_source.SECRET not in str(vars(line))
 
 
 async def test_a_command_goes_to_the_queue_of_its_network(

@@ -11,6 +11,9 @@ from ingest.settings import IngestSettings
 from ingest.sources import SourceFault, SourceSpec
 from tests.toy import TOY
 
+SECRET = "c2VjcmV0"
+"""In the text of an error."""
+
 
 class ToySource:
     """Hands on what a test puts into it, each with the time that its node showed it."""
@@ -21,17 +24,23 @@ class ToySource:
 
     def __init__(self) -> None:
         self.connected = False
-        self._shown: asyncio.Queue[bytes | Command] = asyncio.Queue()
+        self._shown: asyncio.Queue[bytes | Command | None] = asyncio.Queue()
 
     def show(self, *items: bytes | Command) -> None:
         for item in items:
             self._shown.put_nowait(item)
+
+    def fail(self) -> None:
+        """Raise what no source may."""
+        self._shown.put_nowait(None)
 
     async def follow(self, downstream: Downstream) -> None:
         self.connected = True
         downstream.progress.replayed()
         while True:
             item = await self._shown.get()
+            if item is None:
+                raise KeyError(SECRET)
             try:
                 if isinstance(item, Command):
                     await downstream.command(item)

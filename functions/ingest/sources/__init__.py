@@ -10,16 +10,21 @@ a deployment enables are imported.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from clarion.metrics import Metric
 from clarion.networks import STATEMENTS
+from ingest.counts import Counts
+from ingest.faults import traces
 
 if TYPE_CHECKING:
     from clarion.decisions import EnvelopeDecision
     from clarion.networks import Envelope
     from ingest.downstream import Downstream
+    from ingest.lease.progress import SourceProgress
     from ingest.settings import IngestSettings
     from ingest.sources.replays import Replays
 
@@ -27,6 +32,10 @@ SOURCES = {
     STATEMENTS: "ingest.sources.statements.source",
 }
 """By a network's name, the module whose `SOURCE_SPEC` says how its sources are followed."""
+FAILED_SECONDS = 10.0
+"""After which the sources of a network are followed again that a bug has stopped."""
+
+log = logging.getLogger(__name__)
 
 
 class SourceFault(Exception):  # noqa: N818 - what a source did, which is expected and survived
@@ -63,7 +72,10 @@ class SourceGroup(Protocol):
     def sources(self) -> Sequence[EnvelopeSource]: ...
 
     async def follow(self) -> None:
-        """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug."""
+        """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug.
+
+        After a bug it is called again.
+        """
 
 
 class SourceSpec(NamedTuple):
@@ -86,18 +98,27 @@ def source_spec(network: str) -> SourceSpec:
     return found
 
 
+class FollowedNetwork(NamedTuple):
+    """A network's sources, and how far each has shown what it has."""
+
+    network: str
+    group: SourceGroup
+    progress: "Sequence[SourceProgress]"
+
+
 class FollowedSources:
     """The sources of all networks, as soon as they are opened."""
 
-    def __init__(self) -> None:
-        self._groups: Sequence[SourceGroup] = ()
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._networks: Sequence[FollowedNetwork] = ()
 
-    def open(self, groups: Sequence[SourceGroup]) -> None:
-        self._groups = groups
+    def open(self, networks: Sequence[FollowedNetwork]) -> None:
+        self._networks = networks
 
     def __iter__(self) -> Iterator[EnvelopeSource]:
-        for group in self._groups:
-            yield from group.sources
+        for followed in self._networks:
+            yield from followed.group.sources
 
     @property
     def connected(self) -> list[str]:
@@ -113,6 +134,18 @@ class FollowedSources:
         return [source.replays for source in self if source.replays]
 
     async def follow(self) -> None:
+        """Each network by itself: a bug in one of them is logged and counted, and stops no other."""
         async with asyncio.TaskGroup() as tasks:
-            for group in self._groups:
-                tasks.create_task(group.follow())
+            for followed in self._networks:
+                tasks.create_task(self._follow_again_and_again(followed))
+
+    async def _follow_again_and_again(self, followed: FollowedNetwork) -> None:
+        while True:
+            try:
+                await followed.group.follow()
+            except Exception as error:  # noqa: BLE001 - a bug in any network's code
+                self._counts[Metric.INTERNAL_ERRORS] += 1
+                log.error("sources failed", extra={"network": followed.network, "errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
+            for progress in followed.progress:
+                progress.lost()
+            await asyncio.sleep(FAILED_SECONDS)
