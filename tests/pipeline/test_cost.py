@@ -26,7 +26,7 @@ def ledger() -> dict[str, list[float]]:
         ("unmatched", ("envelope/unmatched",)),
         ("in cooldown", ("envelope/matched", "notification/rate_limited")),
         ("duplicate", ("envelope/matched", "notification/duplicate")),
-        ("delivered to one, pair new to the sandbox", QUEUED),
+        ("delivered to one, pair new to the worker", QUEUED),
     ],
 )
 def test_a_decision_costs_what_the_ledger_says(path: str, decisions: tuple[str, ...]) -> None:
