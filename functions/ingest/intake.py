@@ -149,7 +149,7 @@ class Intake:
     def _take_one(self, raw: bytes, showing: _Showing) -> None:
         feed = showing.feed
         feed.count()
-        fingerprint = of_envelope(feed.identify(raw)) if feed.identify else None
+        fingerprint = of_envelope(feed.identify(raw), feed.network_number) if feed.identify else None
         if fingerprint is not None and self._seen.refresh(fingerprint):
             self._skip(fingerprint, raw, showing)
             return
@@ -162,7 +162,7 @@ class Intake:
             return
         if fingerprint is not None:
             self._take_new(envelope, fingerprint, raw, showing)
-        elif self._seen.refresh(fingerprint := of_envelope(envelope.id)):
+        elif self._seen.refresh(fingerprint := of_envelope(envelope.id, feed.network_number)):
             self._skip(fingerprint, raw, showing)
         else:
             self._take_new(envelope, fingerprint, raw, showing)

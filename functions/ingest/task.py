@@ -13,6 +13,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
+from clarion.networks import network
 from ingest.counts import Counts, report, report_forever
 from ingest.delivery.deliveries import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Deliveries
 from ingest.filter.candidates import CandidateFilter
@@ -28,6 +29,7 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.settings import FirstReplay, IngestSettings
 from ingest.sources import FollowedSources
+from ingest.sources.replays import Replays
 
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
@@ -97,7 +99,7 @@ class Task:
                     self.initial_replay.record_forever(),
                     self._forget_changes_forever(),
                     *(self._look_again_forever(source) for source in self.second_looks),
-                    self.record.forget_every(settings.forget_seconds, self.sources.replays, settings.absent_seconds),
+                    self.record.forget_every(settings.forget_seconds, self._replays(), settings.absent_seconds),
                     self.record.save_every(settings.save_seconds),
                     report_forever(self.metrics, self.counts, self._gauges),
                 )
@@ -110,6 +112,10 @@ class Task:
             for task in last:
                 task.cancel()
         await self._hand_over()
+
+    def _replays(self) -> dict[int, list[Replays]]:
+        """By their network's number."""
+        return {network(name).number: replays for name, replays in self.sources.replays.items()}
 
     async def _look_again_forever(self, source: int) -> None:
         """By itself for each source, as it waits while the source's share of the outbox is full."""

@@ -10,6 +10,7 @@ sources ──▶ intake ──▶ delivery ──▶ second looks      filter �
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -196,7 +197,9 @@ class _Wiring:
         absent_after = self._settings.absent_seconds
         return self._initial_replay.skipped or (
             self._initial_replay.idle
-            and all(replays.any_ended or replays.absent(absent_after) for replays in self._sources.replays)
+            and all(
+                replays.any_ended or replays.absent(absent_after) for replays in chain(*self._sources.replays.values())
+            )
         )
 
 

@@ -1,4 +1,5 @@
 import random
+from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from ingest.filter.fingerprints import SEGMENTS, Fingerprints, of_envelope, of_k
 
 # Few values, of which many fall into the same segment and slot.
 close = st.integers(1, 400).map(lambda number: number * SEGMENTS)
+numbers = st.binary(min_size=1, max_size=1)
 fingerprints = st.one_of(st.integers(-(2**63), 2**63 - 1).filter(bool), close, close.map(lambda number: -number))
 
 
@@ -66,10 +68,39 @@ def test_adding_while_a_sweep_goes_on_loses_nothing() -> None:
 
 @given(st.binary(max_size=100))
 def test_no_fingerprint_is_zero_or_wider_than_64_bits(content: bytes) -> None:
-    for fingerprint in (of_envelope(content), of_key(content)):
+    for fingerprint in (of_envelope(content, b"\xff"), of_envelope(content, b"\0"), of_key(content)):
         assert fingerprint
         assert -(2**63) <= fingerprint < 2**63
 
 
 def test_an_envelope_has_the_same_fingerprint_in_every_process() -> None:
-    assert of_envelope(bytes([1, *bytes(31)])) == 1
+    assert of_envelope(bytes([1, *bytes(31)]), b"\2") == 2 * 2**56 + 1
+
+
+@given(
+    st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.sets(numbers, min_size=2, max_size=2)
+)
+def test_no_choice_of_ids_gives_envelopes_of_two_networks_one_fingerprint(
+    one: bytes, other: bytes, networks: set[bytes]
+) -> None:
+    first, second = networks
+    assert of_envelope(one, first) != of_envelope(other, second)
+    assert of_envelope(one, first) != of_envelope(one, second)
+
+
+def test_a_sweep_of_one_network_leaves_the_others() -> None:
+    known = Fingerprints()
+    ids = [number.to_bytes(32, "little") for number in range(1, 1000)]
+    old = {network: [of_envelope(each, bytes([network])) for each in ids] for network in (1, 2, 255)}
+    for fingerprint in chain(*old.values()):
+        known.insert(fingerprint, 3)
+    known.begin_round([1])
+    known.begin_round([255])
+    for fingerprint in old[255][:10]:
+        known.refresh(fingerprint)
+    assert sum(known.sweep([255])) == len(ids) - 10
+    assert known.owned[3] == len(known) == 2 * len(ids) + 10
+    assert all(fingerprint in known for fingerprint in (*old[1], *old[2], *old[255][:10]))
+    assert sum(known.sweep([1])) == len(ids)
+    assert sum(known.sweep([2])) == 0
+    assert all(fingerprint in known for fingerprint in (*old[2], *old[255][:10]))

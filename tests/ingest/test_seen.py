@@ -110,7 +110,7 @@ async def test_what_is_not_remembered_is_not_recorded() -> None:
     assert seen.delta() == delta
 
 
-@pytest.mark.parametrize("content", [b"", b"clarion", b"clarion seen 2\n\0", b"clarion seen 1\n\0123"])
+@pytest.mark.parametrize("content", [b"", b"clarion", b"clarion seen 1\n\0", b"clarion seen 2\n\0123"])
 async def test_a_record_of_another_kind_is_refused(content: bytes) -> None:
     with pytest.raises(UnreadableRecordError):
         await SeenEnvelopes(10).load(content)

@@ -13,6 +13,7 @@ from clarion.clock import now_ms
 from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks import Command, Envelope
+from clarion.networks.statements.codec import digest
 from clarion.tables import Rule, rule_key
 from ingest.delivery.destinations import CommandQueues
 from ingest.delivery.outbox import BATCH_BYTES
@@ -151,6 +152,28 @@ async def test_a_bug_in_one_network_costs_the_envelope_that_meets_it(
     assert "hall" not in str(vars(line))
 
 
+async def test_a_network_whose_senders_choose_ids_hides_no_envelope_of_another(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    toy_settings: MakeSettings,
+    make_statement: MakeStatement,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: None,
+) -> None:
+    chosen = digest(make_statement(1))
+    decode = NETWORK.decode
+    monkeypatch.setattr(NETWORK, "decode", lambda raw: decode(raw)._replace(id=chosen))
+    async with running(toy_settings(node)) as task:
+        await node.subscribed()
+        toy_source.OPENED[-1].show(say("first", "hall"))
+        while not task.status()["seen"]:
+            await asyncio.sleep(0.01)
+        node.show(make_statement(1))
+        await received.holds(1)
+    assert received.statements() == [make_statement(1)]
+
+
 @pytest.mark.parametrize("method", ["decode", "verify"])
 async def test_a_bug_that_a_late_rule_brings_up_stops_no_network(
     method: str,
@@ -281,7 +304,7 @@ async def test_sigterm_waits_for_commands_to_be_taken(
     assert len(commands()) == 5
 
 
-async def test_a_source_without_replays_is_waited_for_by_nobody(
+async def test_a_source_without_replays_is_waited_for_by_nobody_and_forgotten_by_no_other_networks_replay(
     node: "FakeNode",
     running: "Run",
     toy_settings: MakeSettings,
@@ -293,9 +316,24 @@ async def test_a_source_without_replays_is_waited_for_by_nobody(
     async with running(settings) as task:
         while task.status()["seen"] != 10:
             await asyncio.sleep(0.01)
-        del node.standing[5:]
-        while task.status()["seen"] != 5:
+        toy_source.OPENED[-1].show(say("shown once", "hall"))
+        while task.status()["seen"] != 11:
             await asyncio.sleep(0.01)
+        del node.standing[5:]
+        while task.seen.size > 6:
+            await asyncio.sleep(0.01)
+        del node.standing[3:]
+        while task.seen.size > 4:
+            await asyncio.sleep(0.01)
+        while task.unmatched:
+            await asyncio.sleep(0.01)
+    async with running(settings) as task:
+        await node.subscribed()
+        del node.standing[2:]
+        while task.seen.size > 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        assert task.seen.size == 3
 
 
 def test_a_network_with_commands_but_without_their_queue_stops_the_start(

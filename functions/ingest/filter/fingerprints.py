@@ -6,7 +6,7 @@ some ten milliseconds, so that a set of millions never stops the event loop. At 
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 SEGMENTS = 256
 _FIRST_SLOTS = 64
@@ -14,15 +14,25 @@ _MOST_FULL = 0.7
 _GROWTH = 1.5
 OWNERS = 64
 _ROUND_BITS = 0b11
-_ROUNDS = bytes(mark & _ROUND_BITS for mark in range(256))
+_NETWORK_SHIFT = 56
+_FORGET_NONE = bytes(256)
+"""Rounds are 1 and 2."""
 
 type Fingerprint = int
 """Signed, and never 0."""
 
 
-def of_envelope(envelope_id: bytes) -> Fingerprint:
-    """The head of its id, which is a hash; the same in every process."""
-    return int.from_bytes(envelope_id[:8], "little", signed=True) or 1
+NETWORKS = range(256)
+"""All numbers that networks may have."""
+
+
+def of_envelope(envelope_id: bytes, network: bytes) -> Fingerprint:
+    """The head of its id, which is a hash, and on top its network's number, a byte; the same in every process.
+
+    So no id that somebody chooses in one network can hide an envelope of another. Of one network's envelopes, among ten
+    million that are seen one in seven billion is taken for another.
+    """
+    return int.from_bytes(envelope_id[:7].ljust(7, b"\0") + network, "little", signed=True) or 1
 
 
 def of_key(key: bytes) -> Fingerprint:
@@ -31,13 +41,17 @@ def of_key(key: bytes) -> Fingerprint:
 
 
 class Fingerprints:
-    """Each is marked with its owner, and with the round in which it was last shown, so that a round's end can forget the rest."""
+    """Each is marked with its owner, and with the round in which it was last shown, so that a round's end can forget the rest.
+
+    Each network has rounds of its own.
+    """
 
     def __init__(self) -> None:
         self._slots = [_blank(_FIRST_SLOTS) for _ in range(SEGMENTS)]
         self._marks = [bytearray(_FIRST_SLOTS) for _ in range(SEGMENTS)]
         self._used = [0] * SEGMENTS
-        self._round = 1
+        self._rounds = bytearray([1]) * len(NETWORKS)
+        """By the number on top of a fingerprint, shifted down with its sign: -1 stands for 255, as an index does."""
         self.owned = [0] * OWNERS
         """How many fingerprints each owner has."""
 
@@ -69,7 +83,7 @@ class Fingerprints:
             if index == size:
                 index = 0
         marks = self._marks[segment]
-        marks[index] = marks[index] & ~_ROUND_BITS | self._round
+        marks[index] = marks[index] & ~_ROUND_BITS | self._rounds[fingerprint >> _NETWORK_SHIFT]
         return True
 
     def insert(self, fingerprint: Fingerprint, owner: int = 0) -> None:
@@ -81,11 +95,11 @@ class Fingerprints:
         while slots[index]:
             index = (index + 1) % size
         slots[index] = fingerprint
-        self._marks[segment][index] = owner << 2 | self._round
+        self._marks[segment][index] = owner << 2 | self._rounds[fingerprint >> _NETWORK_SHIFT]
         self.owned[owner] += 1
         self._used[segment] += 1
         if self._used[segment] > _MOST_FULL * size:
-            self._rebuild(segment, int(size * _GROWTH), forget=0)
+            self._rebuild(segment, int(size * _GROWTH), _FORGET_NONE)
 
     def add(self, fingerprint: Fingerprint) -> bool:
         """Mark `fingerprint` with this round; whether it is new."""
@@ -94,40 +108,48 @@ class Fingerprints:
         self.insert(fingerprint)
         return True
 
-    def begin_round(self) -> None:
-        """What is not added again from now on is forgotten by the next `sweep`."""
-        self._round = 3 - self._round
+    def begin_round(self, networks: Collection[int] = NETWORKS) -> None:
+        """What of `networks` is not added again from now on is forgotten by the next `sweep` of them."""
+        for number in networks:
+            self._rounds[number] = 3 - self._rounds[number]
 
-    def sweep(self) -> Iterator[int]:
-        """Forget what was not added in this round, a segment at each step, which yields how many that were."""
-        for segment, marks in enumerate(self._marks):
-            before = self._used[segment]
-            slots = int(marks.translate(_ROUNDS).count(self._round) / _MOST_FULL * _GROWTH)
-            self._rebuild(segment, max(_FIRST_SLOTS, slots), forget=3 - self._round)
-            yield before - self._used[segment]
+    def sweep(self, networks: Collection[int] = NETWORKS) -> Iterator[int]:
+        """Forget what of `networks` was not added in their round, a segment at each step, which yields how many that were."""
+        forget = bytearray(_FORGET_NONE)
+        for number in networks:
+            forget[number] = 3 - self._rounds[number]
+        for segment in range(SEGMENTS):
+            yield self._rebuild(segment, _FIRST_SLOTS, forget)
 
     def segments(self) -> Iterator[list[Fingerprint]]:
         """All fingerprints, a segment at a time; what is added meanwhile may be among them or not."""
         for slots in self._slots:
             yield [fingerprint for fingerprint in slots if fingerprint]
 
-    def _rebuild(self, segment: int, size: int, *, forget: int) -> None:
-        """Move one segment's fingerprints to `size` slots, but for those with the mark `forget`."""
-        slots, marks = _blank(size), bytearray(size)
-        used = 0
+    def _rebuild(self, segment: int, least: int, forget: Sequence[int]) -> int:
+        """Move one segment's fingerprints to `least` slots or more, but for those with the mark in `forget`; how many those are.
+
+        `forget` has one mark for each network's number.
+        """
+        kept = []
         for fingerprint, mark in zip(self._slots[segment], self._marks[segment], strict=True):
             if not fingerprint:
                 continue
-            if mark & _ROUND_BITS == forget:
+            if mark & _ROUND_BITS == forget[fingerprint >> _NETWORK_SHIFT]:
                 self.owned[mark >> 2] -= 1
-                continue
+            else:
+                kept.append((fingerprint, mark))
+        size = max(least, int(len(kept) / _MOST_FULL * _GROWTH))
+        slots, marks = _blank(size), bytearray(size)
+        for fingerprint, mark in kept:
             index = (fingerprint >> 8) % size
             while slots[index]:
                 index = (index + 1) % size
             slots[index] = fingerprint
             marks[index] = mark
-            used += 1
-        self._slots[segment], self._marks[segment], self._used[segment] = slots, marks, used
+        forgotten = self._used[segment] - len(kept)
+        self._slots[segment], self._marks[segment], self._used[segment] = slots, marks, len(kept)
+        return forgotten
 
 
 def _blank(size: int) -> "array[int]":

@@ -11,10 +11,11 @@ looks.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.faults import AWS_ERRORS, describe
+from ingest.filter.fingerprints import NETWORKS
 from ingest.lease.leadership import Leadership
 from ingest.memory.seen import SeenEnvelopes
 from ingest.sources.replays import Replays
@@ -26,7 +27,7 @@ DELTAS_PER_BASE = 1000
 BASE_SECONDS = 86_400.0
 """The age of a base at which it is written anew, so that no expiry of old objects can take it."""
 UNREPLAYED_SECONDS = 86_400.0
-"""Where no source replays, what none has shown for so long is forgotten."""
+"""Where no source of a network replays, what none has shown for so long is forgotten."""
 _BASE, _DELTA = "base", "delta"
 _DELETED_AT_ONCE = 1000
 
@@ -86,6 +87,14 @@ class Archive:
         return sorted(found["Key"] for page in pages for found in page.get("Contents", []))
 
 
+class _Round(NamedTuple):
+    """Since `began`, as `time.monotonic`, what the replays show of `networks` is noted, so that the rest can be forgotten."""
+
+    networks: Collection[int]
+    replays: Sequence[Replays]
+    began: float
+
+
 class Record:
     """Saves a base when a tenure begins, after something was forgotten, with many deltas, and once a day."""
 
@@ -135,22 +144,31 @@ class Record:
         if self._complete() and (self._wants_base or self._base_is_old()):
             await self._save_base()
 
-    async def forget_every(self, seconds: float, replays: Sequence[Replays], absent_after: float) -> None:
-        """Whenever each source has shown in a complete replay all that it holds, forget the rest; see to it so often.
+    async def forget_every(self, seconds: float, replays: Mapping[int, Sequence[Replays]], absent_after: float) -> None:
+        """Whenever each source of a network has shown in a complete replay all that it holds, forget the network's rest.
 
-        A source that has not come to a complete replay for `absent_after` seconds, gone or misbehaving, isn't waited for.
+        See to it so often. `replays` are by the network's number. A source that has not come to a complete replay for
+        `absent_after` seconds, gone or misbehaving, isn't waited for.
         """
-        round_began = time.monotonic()
-        self._seen.begin_round()
+        others = [number for number in NETWORKS if number not in replays]
+        rounds = [self._begin_round([number], of_network) for number, of_network in replays.items()]
+        rounds.append(self._begin_round(others, ()))
         while True:
             await asyncio.sleep(seconds)
-            if not _is_over(round_began, replays, absent_after):
-                continue
-            forgotten = await self._seen.forget()
-            log.info("envelopes forgotten", extra={"forgotten": forgotten, "known": self._seen.size})
-            self._wants_base |= forgotten > 0
-            round_began = time.monotonic()
-            self._seen.begin_round()
+            for index, (networks, of_networks, began) in enumerate(rounds):
+                if _is_over(began, of_networks, absent_after):
+                    await self._forget(networks)
+                    rounds[index] = self._begin_round(networks, of_networks)
+
+    def _begin_round(self, networks: Collection[int], replays: Sequence[Replays]) -> "_Round":
+        began = time.monotonic()
+        self._seen.begin_round(networks)
+        return _Round(networks, replays, began)
+
+    async def _forget(self, networks: Collection[int]) -> None:
+        forgotten = await self._seen.forget(networks)
+        log.info("envelopes forgotten", extra={"forgotten": forgotten, "known": self._seen.size})
+        self._wants_base |= forgotten > 0
 
     def _base_is_old(self) -> bool:
         return self._deltas >= DELTAS_PER_BASE or time.monotonic() - self._base_at > BASE_SECONDS

@@ -14,10 +14,11 @@ takes shared space. So a source that makes envelopes up can fill its own share, 
 
 import asyncio
 from array import array
+from collections.abc import Collection
 
-from ingest.filter.fingerprints import Fingerprint, Fingerprints
+from ingest.filter.fingerprints import NETWORKS, Fingerprint, Fingerprints
 
-_HEADER = b"clarion seen 1\n\0"
+_HEADER = b"clarion seen 2\n\0"
 _LOADED_AT_ONCE = 20_000
 _CROWDED = 0.75
 
@@ -72,15 +73,15 @@ class SeenEnvelopes:
             return shared
         return (self._limit - max(shared, self._known.owned[SHARED])) // self._sources
 
-    def begin_round(self) -> None:
-        self._known.begin_round()
+    def begin_round(self, networks: Collection[int] = NETWORKS) -> None:
+        self._known.begin_round(networks)
 
-    async def forget(self) -> int:
-        """Forget what was not shown since the round began, except for what is in hand; how many that were."""
+    async def forget(self, networks: Collection[int] = NETWORKS) -> int:
+        """Forget what of `networks` was not shown since their round began, except for what is in hand; how many that were."""
         for envelope in self._in_hand:
             self._known.refresh(envelope)
         forgotten = 0
-        for count in self._known.sweep():
+        for count in self._known.sweep(networks):
             forgotten += count
             self.size -= count
             await asyncio.sleep(0)

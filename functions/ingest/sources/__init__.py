@@ -130,8 +130,12 @@ class FollowedSources:
         return sum(source.remaining for source in self)
 
     @property
-    def replays(self) -> "list[Replays]":
-        return [source.replays for source in self if source.replays]
+    def replays(self) -> "dict[str, list[Replays]]":
+        """By their network's name; none where nothing is replayed."""
+        return {
+            followed.network: [source.replays for source in followed.group.sources if source.replays]
+            for followed in self._networks
+        }
 
     async def follow(self) -> None:
         """Each network by itself: a bug in one of them is logged and counted, and stops no other."""

@@ -1,5 +1,6 @@
 """A source as the intake knows it: its number, what it has shown so far, and its turn on the event loop."""
 
+from clarion.networks import network as find_network
 from ingest.sources import SourceFault, SourceSpec
 from ingest.turn import Turn
 
@@ -15,6 +16,7 @@ class Feed:
     def __init__(self, number: int, network: str, spec: SourceSpec) -> None:
         self.number = number
         self.network = network
+        self.network_number = bytes([find_network(network).number])
         self.identify, self.screen = spec.identify, spec.screen
         self.turn = Turn()
         self._shown = self._malformed = 0
