@@ -208,7 +208,7 @@ def _send_test(
     """
     environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
     try:
-        device = send_test.Device.of(_read(token), Channel(channel), app, environment)
+        device = send_test.TestDevice.of(_read(token), Channel(channel), app, environment)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)

@@ -10,7 +10,7 @@ from clarion import networks, tables
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.networks import network
-from clarion.tables import GENERATION_BYTES, Rule, Subscription, split_rule_key
+from clarion.tables import GENERATION_BYTES, RuleRow, Subscription, split_rule_key
 from console.deployment import Deployment
 from console.output import Report, progress
 
@@ -70,7 +70,7 @@ def _of_client(client: bytes) -> Iterator[Subscription]:
 def _lines(row: Subscription) -> list[Line]:
     """The rules as they were at one moment, unless they change again and again; none if the subscription went."""
     current: Subscription | None = row
-    rules: list[Rule] = []
+    rules: list[RuleRow] = []
     for _ in range(ATTEMPTS):
         if current is None:
             return []
@@ -82,10 +82,10 @@ def _lines(row: Subscription) -> list[Line]:
     return [_with(bare, rule) for rule in rules] or [bare]
 
 
-def _in_force(row: Subscription) -> Iterable[Rule]:
+def _in_force(row: Subscription) -> Iterable[RuleRow]:
     generation = int(row.generation)
     first, end = (number.to_bytes(GENERATION_BYTES) for number in (generation, generation + 1))
-    return Rule.query(row.subscription_id, Rule.rule_key.between(first, end))
+    return RuleRow.query(row.subscription_id, RuleRow.rule_key.between(first, end))
 
 
 def _bare(row: Subscription) -> Line:
@@ -100,7 +100,7 @@ def _bare(row: Subscription) -> Line:
     )
 
 
-def _with(bare: Line, rule: Rule) -> Line:
+def _with(bare: Line, rule: RuleRow) -> Line:
     _, key = split_rule_key(rule.rule_key)
     described = network(bare.network).describe(networks.Rule(key, rule.condition or b""))
     return bare.model_copy(update={"rule": described})

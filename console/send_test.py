@@ -49,7 +49,7 @@ NOT_FINAL = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
 
 
 @dataclass(frozen=True)
-class Device:
+class TestDevice:
     """Whom to push to: the address, as `clarion.addresses` writes it, and where it is good."""
 
     token: str = field(repr=False)
@@ -100,7 +100,7 @@ class Tested(Report):
         return Group(outcome, *letter, later)
 
 
-def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: bool) -> Tested:
+def send_test(here: Deployment, device: TestDevice, wait: int, poll: float, *, yes: bool) -> Tested:
     queue = here.queue(device.channel)
     if not Source(boto3.client("lambda"), queue).on:
         raise Trouble(f"{device.channel} is muted: `clarion unmute {device.channel}` first")
@@ -127,7 +127,7 @@ def send_test(here: Deployment, device: Device, wait: int, poll: float, *, yes: 
 
 
 @contextmanager
-def _subscribed(device: Device, now: datetime) -> Iterator[UUID]:
+def _subscribed(device: TestDevice, now: datetime) -> Iterator[UUID]:
     name, instant = uuid4(), int(now.timestamp() * 1000)
     row = Subscription(
         str(name),
@@ -150,7 +150,7 @@ def _subscribed(device: Device, now: datetime) -> Iterator[UUID]:
         row.delete()
 
 
-def _message(device: Device, subscription_id: UUID, now: datetime, wait: int) -> PushMessage:
+def _message(device: TestDevice, subscription_id: UUID, now: datetime, wait: int) -> PushMessage:
     """It carries no data and an unknown sender, so that the app finds nothing to fetch or to decrypt."""
     receipt = uuid4()
     return PushMessage(

@@ -21,16 +21,16 @@ import jwt
 
 from local import keys, tls
 from local.apns_trouble import FAILURES, STATUS, trouble_of
-from local.http2 import Answer, Connection, Misbehaviour, Request, Response
-from local.keys import ApnsKey
+from local.http2 import Connection, Misbehaviour, Response, ServedAnswer, ServedRequest
+from local.keys import ApnsKeyPair
 from local.lifetime import end_of_life
 from local.provider import (
     DEFAULTS,
     Clock,
+    InjectedFault,
     Options,
     Ruling,
     StandIn,
-    Trouble,
     add_options,
     json_response,
     options_of,
@@ -58,7 +58,7 @@ class ProviderTokens:
     https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
     """
 
-    def __init__(self, known: Collection[ApnsKey], now: Clock) -> None:
+    def __init__(self, known: Collection[ApnsKeyPair], now: Clock) -> None:
         self._teams = {key.key_id: key.team_id for key in known}
         self._public_keys = {key.key_id: key.public_key for key in known}
         self._now = now
@@ -108,7 +108,7 @@ class Apns(StandIn):
         self,
         context: ssl.SSLContext,
         *,
-        known: Collection[ApnsKey],
+        known: Collection[ApnsKeyPair],
         topics: Collection[str],
         options: Options = DEFAULTS,
     ) -> None:
@@ -118,14 +118,14 @@ class Apns(StandIn):
         self._provider_tokens = ProviderTokens(known, options.now)
 
     @override
-    def respond(self, request: Request, connection: Connection) -> Answer:
+    def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         found = _PATH.fullmatch(request.path)
         token = found["token"] if found else ""
         trouble = trouble_of(token)
         failure = self._flaw(request, token if found else None, connection) or self.meet(token, trouble)
         return self.after(trouble, self._outcome(request, token, trouble, failure))
 
-    def _flaw(self, request: Request, token: str | None, connection: Connection) -> str | None:
+    def _flaw(self, request: ServedRequest, token: str | None, connection: Connection) -> str | None:
         if request.method != "POST":
             return "MethodNotAllowed"
         if token is None:
@@ -135,7 +135,7 @@ class Apns(StandIn):
         connection.allow_streams(self._streams)
         return _device_flaw(token) or _header_flaw(request) or self._topic_flaw(request) or _payload_flaw(request)
 
-    def _topic_flaw(self, request: Request) -> str | None:
+    def _topic_flaw(self, request: ServedRequest) -> str | None:
         topic = request.header("apns-topic")
         if topic is None:
             return "MissingTopic"
@@ -144,7 +144,7 @@ class Apns(StandIn):
         return None if topic in self._topics else "TopicDisallowed"
 
     def _outcome(
-        self, request: Request, token: str, trouble: Trouble, failure: str | Misbehaviour | None
+        self, request: ServedRequest, token: str, trouble: InjectedFault, failure: str | Misbehaviour | None
     ) -> Response | Misbehaviour:
         push_id = request.header("apns-id") or str(uuid.uuid4())
         payload = parse_json(request.body)
@@ -168,7 +168,7 @@ def _device_flaw(token: str) -> str | None:
     return None if _DEVICE_TOKEN.fullmatch(token) else "BadDeviceToken"
 
 
-def _header_flaw(request: Request) -> str | None:
+def _header_flaw(request: ServedRequest) -> str | None:
     headers = dict(request.headers)
     push_type = headers.get("apns-push-type", "alert")
     priority = headers.get("apns-priority", "10")
@@ -191,7 +191,7 @@ def _is_canonical_uuid(text: str) -> bool:
         return False
 
 
-def _payload_flaw(request: Request) -> str | None:
+def _payload_flaw(request: ServedRequest) -> str | None:
     """Apple documents no reason for what is no JSON or has no `aps` dictionary; the nearest is PayloadEmpty."""
     limit = _MAX_VOIP_PAYLOAD if request.header("apns-push-type") == "voip" else _MAX_PAYLOAD
     if len(request.body) > limit:

@@ -16,7 +16,7 @@ So `dead50302af0030c00001…` is once ServiceUnavailable with Retry-After: 30, t
 import re
 
 from local.http2 import Misbehaviour
-from local.provider import Trouble
+from local.provider import InjectedFault
 
 REASONS = {
     400: (
@@ -73,13 +73,13 @@ _WORDS = re.compile(
 )
 
 
-def trouble_of(token: str) -> Trouble:
+def trouble_of(token: str) -> InjectedFault:
     """What the device asks for by its token's prefix; most ask for nothing."""
     found = _WORDS.match(token)
     if found is None or not found[0]:
-        return Trouble()
+        return InjectedFault()
     words = {name: int(digits) for name, digits in found.groupdict().items() if digits}
-    return Trouble(
+    return InjectedFault(
         failure=FAILURES.get((words.get("status", -1), words.get("nth", -1))),
         delay=words.get("delay", 0) / 1000,
         retry_after=words.get("after"),
@@ -88,7 +88,7 @@ def trouble_of(token: str) -> Trouble:
     )
 
 
-def troubled_token(trouble: Trouble, device: int = 0) -> str:
+def troubled_token(trouble: InjectedFault, device: int = 0) -> str:
     """A 64-digit token of the `device`-th device that asks for this trouble."""
     words = f"de1a{round(trouble.delay * 1000):04}" if trouble.delay else ""
     if trouble.failure is not None:

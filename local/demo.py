@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from local.provider import Push
+from local.provider import ReceivedPush
 from local.story import STORY, Cast, Outcome, Scene, Unexpected
 from local.system import System, running
 
@@ -25,7 +25,7 @@ _PLAIN_WIDTH = 110
 """Columns where the output is no terminal."""
 
 
-class Stage:
+class DemoStage:
     """Plays scenes on a console and keeps the score."""
 
     def __init__(self, console: Console) -> None:
@@ -67,7 +67,7 @@ class Stage:
         self._console.print("", table)
 
 
-def _phone(push: Push) -> Panel:
+def _phone(push: ReceivedPush) -> Panel:
     """The push as the phone gets it. No push token."""
     message = push.payload.get("message")
     content = {name: value for name, value in message.items() if name != "token"} if message else push.payload
@@ -104,7 +104,7 @@ def _progress(console: Console) -> Progress:
 async def main() -> int:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     start = time.monotonic()
-    stage = Stage(console)
+    stage = DemoStage(console)
     with _progress(console) as progress:
         task = progress.add_task("starting", total=None)
 

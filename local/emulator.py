@@ -111,7 +111,7 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class Deployment:
+class EmulatedDeployment:
     """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`."""
 
     emulator: Emulator
@@ -127,7 +127,7 @@ class Deployment:
 
 
 @contextmanager
-def deployed(name: str, stand_ins: Mapping[str, str]) -> Iterator[Deployment]:
+def deployed(name: str, stand_ins: Mapping[str, str]) -> Iterator[EmulatedDeployment]:
     """Everything from nothing."""
     with started(name) as emulator:
         yield deploy(emulator, synthesise(emulator, stand_ins))
@@ -205,14 +205,14 @@ def edit(assembly: Path, change: Callable[[str], str]) -> None:
         naming.write_text(naming.read_text().replace(old, hashlib.sha256(text.encode()).hexdigest()))
 
 
-def deploy(emulator: Emulator, assembly: Path) -> Deployment:
+def deploy(emulator: Emulator, assembly: Path) -> EmulatedDeployment:
     """Deploy from nothing, or over what is there."""
     outputs_file = emulator.folder / "outputs.json"
     emulator.session.client("s3", endpoint_url=emulator.endpoint).create_bucket(Bucket=ASSETS)
     method = ("--method", "direct", "--require-approval", "never")
     _cdk(emulator, "deploy", "--app", str(assembly), *method, "--outputs-file", str(outputs_file))
     (outputs,) = json.loads(outputs_file.read_text()).values()
-    return Deployment(emulator, Outputs.of(outputs))
+    return EmulatedDeployment(emulator, Outputs.of(outputs))
 
 
 def difference(emulator: Emulator, assembly: Path) -> str:

@@ -34,16 +34,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, Va
 from pydantic.alias_generators import to_camel
 
 from local import keys, tls
-from local.http2 import Answer, Connection, Misbehaviour, Request, Response
+from local.http2 import Connection, Misbehaviour, Response, ServedAnswer, ServedRequest
 from local.keys import ServiceAccount
 from local.lifetime import end_of_life
 from local.provider import (
     DEFAULTS,
     Clock,
+    InjectedFault,
     Options,
     Ruling,
     StandIn,
-    Trouble,
     add_options,
     json_response,
     options_of,
@@ -151,7 +151,7 @@ class AccessTokens:
         scheme, _, token = (authorization or "").partition(" ")
         return scheme.lower() == "bearer" and self._expiry.get(token, 0) > self._now()
 
-    def exchange(self, request: Request, audience: str) -> Response:
+    def exchange(self, request: ServedRequest, audience: str) -> Response:
         form = parse_qs(request.body.decode(errors="replace"))
         if form.get("grant_type") != [_GRANT_TYPE]:
             return _oauth_error("unsupported_grant_type", "Invalid grant_type")
@@ -206,13 +206,13 @@ class Fcm(StandIn):
         return f"{self.url}/token"
 
     @override
-    def respond(self, request: Request, connection: Connection) -> Answer:
+    def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         path = urlsplit(request.path).path
         if request.method == "POST" and path == "/token":
-            return Answer(self._access_tokens.exchange(request, self.token_uri))
+            return ServedAnswer(self._access_tokens.exchange(request, self.token_uri))
         found = re.fullmatch(r"/v1/projects/([^/]+)/messages:send", path)
         if request.method != "POST" or found is None:
-            return Answer(_error(404, "NOT_FOUND", "The requested URL was not found on this server."))
+            return ServedAnswer(_error(404, "NOT_FOUND", "The requested URL was not found on this server."))
         body = parse_json(request.body)
         device = _device(body)
         trouble = trouble_of(device)
@@ -220,11 +220,11 @@ class Fcm(StandIn):
         return self.after(trouble, refusal or self._outcome(request, device, body, trouble))
 
     @override
-    def note(self, request: Request, token: str, payload: Any, ruling: Ruling) -> None:
+    def note(self, request: ServedRequest, token: str, payload: Any, ruling: Ruling) -> None:
         if not _validates_only(payload):
             super().note(request, token, payload, ruling)
 
-    def _refusal(self, request: Request, project: str, body: Any) -> Response | None:
+    def _refusal(self, request: ServedRequest, project: str, body: Any) -> Response | None:
         if not self._access_tokens.valid(request.header("authorization")):
             return self._refuse(request, body, 401, "UNAUTHENTICATED", [_error_info("ACCESS_TOKEN_EXPIRED")])
         if project != self._project:
@@ -237,12 +237,14 @@ class Fcm(StandIn):
         return None
 
     def _refuse(
-        self, request: Request, body: Any, status: int, canonical: str, details: list[dict[str, Any]]
+        self, request: ServedRequest, body: Any, status: int, canonical: str, details: list[dict[str, Any]]
     ) -> Response:
         self.note(request, _device(body), body, Ruling(status, canonical))
         return _error(status, canonical, "The request was refused; see the details.", details)
 
-    def _outcome(self, request: Request, device: str, body: Any, trouble: Trouble) -> Response | Misbehaviour:
+    def _outcome(
+        self, request: ServedRequest, device: str, body: Any, trouble: InjectedFault
+    ) -> Response | Misbehaviour:
         failure = self.meet(device, trouble)
         if isinstance(failure, Misbehaviour):
             self.note(request, device, body, Ruling(0, failure.value))
@@ -257,13 +259,13 @@ class Fcm(StandIn):
         return json_response(200, {"name": name})
 
 
-def trouble_of(token: str) -> Trouble:
+def trouble_of(token: str) -> InjectedFault:
     """What the device asks for by its token's prefix; most ask for nothing."""
     found = _WORDS.match(token)
     if found is None or not found[0]:
-        return Trouble()
+        return InjectedFault()
     failure, after, times = found["failure"], found["after"], found["times"]
-    return Trouble(
+    return InjectedFault(
         failure=MISBEHAVIOURS.get(failure, failure),
         delay=int(found["delay"] or 0) / 1000,
         retry_after=int(after) if after else None,

@@ -1,6 +1,6 @@
 """A small HTTP/2 server over TLS, with the faults a client of Apple's or Google's servers meets.
 
-A handler gets each complete request and returns an `Answer`: a response or a misbehaviour, now or after a delay.
+A handler gets each complete request and returns an `ServedAnswer`: a response or a misbehaviour, now or after a delay.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _RST_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER, on, zero seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServedRequest:
     """`path` keeps its query; `headers` are lower-case, in order, without the pseudo-headers."""
 
     method: str
@@ -66,14 +66,14 @@ class Misbehaviour(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServedAnswer:
     """`delay` in seconds."""
 
     outcome: Response | Misbehaviour
     delay: float = 0.0
 
 
-Handler = Callable[[Request, "Connection"], Answer]
+Handler = Callable[[ServedRequest, "Connection"], ServedAnswer]
 
 
 @dataclass(slots=True)
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
         stream = self._streams[number]
         pseudo = {name: value for name, value in stream.headers if name[0] == ":"}
         headers = tuple(pair for pair in stream.headers if pair[0][0] != ":")
-        request = Request(pseudo[":method"], pseudo[":path"], headers, bytes(stream.body))
+        request = ServedRequest(pseudo[":method"], pseudo[":path"], headers, bytes(stream.body))
         answer = self._handler(request, self)
         if answer.delay:
             asyncio.get_running_loop().call_later(answer.delay, self._answer_late, number, answer.outcome)

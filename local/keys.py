@@ -27,7 +27,7 @@ _RSA_BITS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class ApnsKey:
+class ApnsKeyPair:
     """An APNs provider key; `private_key` is the .p8 file's text."""
 
     team_id: str
@@ -40,7 +40,7 @@ class ApnsKey:
 
 
 @dataclass(frozen=True, slots=True)
-class VapidKey:
+class VapidKeyPair:
     """Signs what is sent to browsers' push services; `private_key` is PEM."""
 
     private_key: str = field(repr=False)
@@ -85,16 +85,16 @@ class ServiceAccount:
         return json.dumps(content, indent=2)
 
 
-def generate_apns_key(team_id: str = TEAM_ID, key_id: str = KEY_ID) -> ApnsKey:
-    return ApnsKey(team_id, key_id, _pem(ec.generate_private_key(ec.SECP256R1())))
+def generate_apns_key(team_id: str = TEAM_ID, key_id: str = KEY_ID) -> ApnsKeyPair:
+    return ApnsKeyPair(team_id, key_id, _pem(ec.generate_private_key(ec.SECP256R1())))
 
 
 def generate_service_account(project_id: str = PROJECT_ID) -> ServiceAccount:
     return ServiceAccount(project_id, _pem(rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS)))
 
 
-def generate_vapid_key() -> VapidKey:
-    return VapidKey(_pem(ec.generate_private_key(ec.SECP256R1())))
+def generate_vapid_key() -> VapidKeyPair:
+    return VapidKeyPair(_pem(ec.generate_private_key(ec.SECP256R1())))
 
 
 def generate(folder: Path) -> None:
@@ -105,8 +105,8 @@ def generate(folder: Path) -> None:
     _write_secret(_google_file(folder), generate_service_account().private_key)
 
 
-def load_apns_key(folder: Path) -> ApnsKey:
-    return ApnsKey(TEAM_ID, KEY_ID, _apns_file(folder).read_text())
+def load_apns_key(folder: Path) -> ApnsKeyPair:
+    return ApnsKeyPair(TEAM_ID, KEY_ID, _apns_file(folder).read_text())
 
 
 def load_service_account(folder: Path) -> ServiceAccount:

@@ -20,7 +20,7 @@ _POLL = 0.1
 _GZIP = b"\x1f\x8b"
 
 
-class Lake:
+class LocalLake:
     """All events so far, in the order of their files."""
 
     def __init__(self, s3: "S3Client", bucket: str) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 from clarion.channels import CHANNELS
 from clarion.decisions import SubscriptionStatus
-from clarion.tables import Rule, Subscription, bind, rule_key
-from local.emulator import ROOT, Deployment
+from clarion.tables import RuleRow, Subscription, bind, rule_key
+from local.emulator import ROOT, EmulatedDeployment
 from local.lake_copy import Counts, LakeCopy, healthy
 from local.story import STORY, Cast
 from local.system import System, running
@@ -70,13 +70,13 @@ async def _live(system: System) -> tuple[str, str]:
     return begun.isoformat(), datetime.now(UTC).isoformat()
 
 
-def _queues(deployment: Deployment) -> dict[str, str]:
+def _queues(deployment: EmulatedDeployment) -> dict[str, str]:
     names = [f"{queue}_queue_url" for queue in ("envelopes", *CHANNELS)]
     urls = {f"CLARION_{name.upper()}": getattr(deployment.outputs, name) for name in names}
     return {**deployment.emulator.variables, **urls}
 
 
-def _populate(deployment: Deployment) -> None:
+def _populate(deployment: EmulatedDeployment) -> None:
     """Write the subscriptions and rules of the lake into the tables."""
     os.environ.update(deployment.emulator.variables)
     bind(deployment.outputs.table_prefix)
@@ -92,7 +92,7 @@ def _populate(deployment: Deployment) -> None:
     with Subscription.batch_write() as batch:
         for state in states.values():
             batch.save(_subscription(state))
-    with Rule.batch_write() as batch:
+    with RuleRow.batch_write() as batch:
         for (subscription_id, generation, _), rule in rules.items():
             if rule:
                 batch.save(_rule(subscription_id, generation, rule))
@@ -114,9 +114,9 @@ def _subscription(state: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _rule(subscription_id: str, generation: int, rule: Mapping[str, str]) -> Rule:
+def _rule(subscription_id: str, generation: int, rule: Mapping[str, str]) -> RuleRow:
     key, condition = (bytes.fromhex(rule.get(name, "")) for name in ("key", "condition"))
-    return Rule(subscription_id, rule_key(generation, key), key=key, condition=condition or None)
+    return RuleRow(subscription_id, rule_key(generation, key), key=key, condition=condition or None)
 
 
 def _events() -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from local.http2 import Answer, Connection, Headers, Http2Server, Misbehaviour, Request, Response
+from local.http2 import Connection, Headers, Http2Server, Misbehaviour, Response, ServedAnswer, ServedRequest
 
 Clock = Callable[[], float]
 """UNIX seconds."""
@@ -40,7 +40,7 @@ DEFAULTS = Options()
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class InjectedFault:
     """What a device asks its stand-in to do, by the prefix of its token.
 
     `failure` is an error's name or a misbehaviour; with `times`, only the first so many pushes meet it. `retry_after`
@@ -63,7 +63,7 @@ class Ruling(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class ReceivedPush:
     """A push as it came and what was answered; `headers` are without the authorization."""
 
     number: int
@@ -85,30 +85,30 @@ class Journal:
 
     def __init__(self) -> None:
         self.count = 0
-        self._pushes: deque[Push] = deque(maxlen=_KEPT)
+        self._pushes: deque[ReceivedPush] = deque(maxlen=_KEPT)
         self._news = asyncio.Event()
 
-    def __iter__(self) -> Iterator[Push]:
+    def __iter__(self) -> Iterator[ReceivedPush]:
         return iter(self._pushes)
 
     def __len__(self) -> int:
         return len(self._pushes)
 
-    def __getitem__(self, index: int) -> Push:
+    def __getitem__(self, index: int) -> ReceivedPush:
         return self._pushes[index]
 
-    def note(self, push: Push) -> None:
+    def note(self, push: ReceivedPush) -> None:
         self.count += 1
         self._pushes.append(push)
         self._news.set()
 
-    def since(self, number: int) -> list[Push]:
+    def since(self, number: int) -> list[ReceivedPush]:
         """At most 1,000 pushes from `number` on."""
         oldest = self.count - len(self._pushes)
         start = max(number - oldest, 0)
         return list(islice(self._pushes, start, start + _PAGE))
 
-    async def until(self, count: int) -> list[Push]:
+    async def until(self, count: int) -> list[ReceivedPush]:
         """Waits for `count` pushes in all and returns what is kept of them."""
         while self.count < count:
             self._news.clear()
@@ -131,28 +131,28 @@ class StandIn(Http2Server, ABC):
         self._met: Counter[str] = Counter()
 
     @abstractmethod
-    def respond(self, request: Request, connection: Connection) -> Answer:
+    def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         """How this provider answers a request; each subclass is one provider."""
 
-    def note(self, request: Request, token: str, payload: Any, ruling: Ruling) -> None:
+    def note(self, request: ServedRequest, token: str, payload: Any, ruling: Ruling) -> None:
         headers = {name: value for name, value in request.headers if name != "authorization"}
-        self.received.note(Push(self.received.count, self.now(), token, headers, payload, *ruling))
+        self.received.note(ReceivedPush(self.received.count, self.now(), token, headers, payload, *ruling))
 
-    def meet(self, token: str, trouble: Trouble) -> str | Misbehaviour | None:
+    def meet(self, token: str, trouble: InjectedFault) -> str | Misbehaviour | None:
         """The failure that this push of the device meets, which counts it."""
         if trouble.failure is None or trouble.times is None:
             return trouble.failure
         self._met[token] += 1
         return trouble.failure if self._met[token] <= trouble.times else None
 
-    def after(self, trouble: Trouble, outcome: Response | Misbehaviour) -> Answer:
-        return Answer(outcome, trouble.delay + self._delay)
+    def after(self, trouble: InjectedFault, outcome: Response | Misbehaviour) -> ServedAnswer:
+        return ServedAnswer(outcome, trouble.delay + self._delay)
 
-    def _answer(self, request: Request, connection: Connection) -> Answer:
+    def _answer(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         url = urlsplit(request.path)
         if url.path == _RECEIVED:
             since = parse_qs(url.query).get("since", ["0"])[0]
-            return Answer(self._page(int(since) if since.isdecimal() else 0))
+            return ServedAnswer(self._page(int(since) if since.isdecimal() else 0))
         return self.respond(request, connection)
 
     def _page(self, since: int) -> Response:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from local.device import Device
 from local.lifetime import end_of_life
-from local.provider import Journal, Push
+from local.provider import Journal, ReceivedPush
 from local.system import API_SECRET, System, running
 
 
@@ -47,7 +47,7 @@ async def _show(console: Console, provider: str, journal: Journal) -> None:
         shown = journal.count
 
 
-def _verdict(push: Push) -> str:
+def _verdict(push: ReceivedPush) -> str:
     return "accepted a push" if push.accepted else f"refused a push: {push.reason}"
 
 

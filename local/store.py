@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed
 from clarion.networks.statements.codec import MalformedStatement
 from local.lifetime import end_of_life
 from local.pool import Kept, StatementPool, Verdict
-from local.subscription import Subscription, live_event, parse_filter, parse_hex
+from local.subscription import StoreSubscription, live_event, parse_filter, parse_hex
 
 _MAX_MESSAGE = 16 << 20
 _PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -37,7 +37,7 @@ class StatementStore:
     def __init__(self, *, port: int = 0, relay_unverified: bool = False, now: Callable[[], float] = time.time) -> None:
         self._port = port
         self._pool = StatementPool(relay_unverified=relay_unverified, now=now)
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: set[StoreSubscription] = set()
         self._opened = 0
         self._watched = asyncio.Event()
 
@@ -75,17 +75,17 @@ class StatementStore:
         """Announces these bytes unchecked, known or not, as a node that relays unverified statements might."""
         await self._announce(self._pool.inject(raw))
 
-    def subscribe(self, socket: ServerConnection, given: Any) -> Subscription:
+    def subscribe(self, socket: ServerConnection, given: Any) -> StoreSubscription:
         """Takes `"any"` and the like; raises `ValueError`. The subscription waits for its `start`."""
         wants = parse_filter(given)
         self._opened += 1
         standing = [kept.raw for kept in self._pool if wants(kept.topics)]
-        subscription = Subscription(socket, f"subscription-{self._opened}", wants, standing)
+        subscription = StoreSubscription(socket, f"subscription-{self._opened}", wants, standing)
         self._subscriptions.add(subscription)
         self._watched.set()
         return subscription
 
-    def drop(self, subscription: Subscription) -> None:
+    def drop(self, subscription: StoreSubscription) -> None:
         self._subscriptions.discard(subscription)
         subscription.stop()
 
@@ -120,7 +120,7 @@ class _Conversation:
     def __init__(self, store: StatementStore, socket: ServerConnection) -> None:
         self._store = store
         self._socket = socket
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: dict[str, StoreSubscription] = {}
         self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
             "dev_inject": self._inject,
             "rpc_methods": self._rpc_methods,

@@ -19,7 +19,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from local.browser import BrowserSubscription
 from local.device import Device, forge, topic_of
-from local.provider import Journal, Push
+from local.provider import Journal, ReceivedPush
 from local.system import PATIENCE, System
 
 QUIET = 0.5
@@ -51,7 +51,7 @@ class Outcome:
     """What a scene has to show: the decisions taken, the pushes as the phones got them, and how long the first took."""
 
     decisions: Counter[str]
-    pushes: Sequence[Push] = ()
+    pushes: Sequence[ReceivedPush] = ()
     seconds: float | None = None
 
 
@@ -208,7 +208,7 @@ async def _until_shown(journal: Journal, before: int, pushes: int) -> None:
         seen = journal.count
 
 
-def _shown(pushes: Iterable[Push]) -> list[Push]:
+def _shown(pushes: Iterable[ReceivedPush]) -> list[ReceivedPush]:
     """What the phones show: a push that was repeated replaces itself, and one that was refused never came."""
     accepted = (push for push in pushes if push.accepted)
     return list({push.headers.get("apns-id", push.push_id): push for push in accepted}.values())

@@ -19,7 +19,7 @@ _TOPIC_WIDTH = 32
 _MOST_TOPICS = {"matchAll": 4, "matchAny": 128}
 
 
-class Subscription:
+class StoreSubscription:
     """The standing statements first, then the live ones. A subscriber with 128 live events unsent is dropped."""
 
     def __init__(self, socket: ServerConnection, name: str, wants: Filter, standing: list[bytes]) -> None:

@@ -22,11 +22,11 @@ from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
-from local.emulator import ROOT, Deployment, Emulator, deploy, leashed, python_path, started, synthesise
+from local.emulator import ROOT, EmulatedDeployment, Emulator, deploy, leashed, python_path, started, synthesise
 from local.fcm import Fcm
-from local.keys import ApnsKey, ServiceAccount, VapidKey
-from local.lake import Lake
-from local.provider import Push
+from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
+from local.lake import LocalLake
+from local.provider import ReceivedPush
 from local.store import StatementStore
 from local.tls import Localhost
 from local.webpush import PushService
@@ -55,8 +55,8 @@ class System:
     """What browsers subscribe with."""
     stand_ins: Mapping[str, str]
     """As the context of CDK names them."""
-    deployment: Deployment
-    lake: Lake
+    deployment: EmulatedDeployment
+    lake: LocalLake
     ingest: ExitStack
     """Closing it stops the ingest task."""
 
@@ -124,7 +124,7 @@ class System:
             await api.replace_rules(subscription, *rules)
         return subscription
 
-    async def push_of(self, raw: bytes, seconds: float = PATIENCE) -> Push:
+    async def push_of(self, raw: bytes, seconds: float = PATIENCE) -> ReceivedPush:
         """The push of this statement that APNs accepted first, once it is there."""
         name, journal = codec.decode(raw).hash.hex(), self.apns.received
         async with asyncio.timeout(seconds):
@@ -175,7 +175,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         await asyncio.wait_for(store.until_watched(), PATIENCE)
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         key = credentials.vapid.application_server_key
-        lake = Lake(s3, deployment.outputs.lake_bucket)
+        lake = LocalLake(s3, deployment.outputs.lake_bucket)
         yield System(store, apns, fcm, webpush, key, stand_ins, deployment, lake, ingest)
 
 
@@ -184,9 +184,9 @@ class _Credentials:
     """What the deployment and the stand-ins share, made anew each time."""
 
     localhost: Localhost
-    apns: ApnsKey
+    apns: ApnsKeyPair
     google: ServiceAccount
-    vapid: VapidKey
+    vapid: VapidKeyPair
 
     @classmethod
     def made(cls, folder: Path) -> Self:
@@ -194,7 +194,7 @@ class _Credentials:
         apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
         return cls(tls.issue(folder), apns, google, vapid)
 
-    def store_in(self, deployment: Deployment, token_uri: str) -> None:
+    def store_in(self, deployment: EmulatedDeployment, token_uri: str) -> None:
         """As an operator would: docs/operations.md, "Secrets"."""
         emulator, outputs = deployment.emulator, deployment.outputs
         secrets = emulator.session.client("secretsmanager", endpoint_url=emulator.endpoint)
@@ -207,7 +207,7 @@ class _Credentials:
 
 @contextmanager
 def ingesting(
-    deployment: Deployment,
+    deployment: EmulatedDeployment,
     node_urls: str,
     *,
     checkout: Path = ROOT,

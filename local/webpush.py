@@ -25,14 +25,14 @@ from urllib.parse import urlsplit
 from clarion import base64url
 from local import tls
 from local.browser import BrowserSubscription, UndecryptableError
-from local.http2 import Answer, Connection, Misbehaviour, Request, Response
+from local.http2 import Connection, Misbehaviour, Response, ServedAnswer, ServedRequest
 from local.lifetime import end_of_life
 from local.provider import (
     DEFAULTS,
+    InjectedFault,
     Options,
     Ruling,
     StandIn,
-    Trouble,
     add_options,
     json_response,
     options_of,
@@ -66,7 +66,7 @@ STATUS = {
 }
 """By reason. A subscription can ask for each as its trouble."""
 
-NO_TROUBLE = Trouble()
+NO_TROUBLE = InjectedFault()
 
 _SUBSCRIPTIONS = "/_stand-in/subscriptions"
 _HEADERS = {"authorization", "content-encoding", "ttl", "topic", "urgency"}
@@ -86,9 +86,9 @@ class PushService(StandIn):
     def __init__(self, context: ssl.SSLContext, *, options: Options = DEFAULTS) -> None:
         super().__init__(context, first_streams=options.max_streams, options=options)
         self._subscriptions: dict[str, BrowserSubscription] = {}
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, InjectedFault] = {}
 
-    def subscribe(self, application_server_key: str, trouble: Trouble = NO_TROUBLE) -> BrowserSubscription:
+    def subscribe(self, application_server_key: str, trouble: InjectedFault = NO_TROUBLE) -> BrowserSubscription:
         """As `pushManager.subscribe` does; the key is base64url. Raises `ValueError` for what is no key.
 
         The subscription's pushes meet `trouble`, whose `failure` is a reason or a misbehaviour.
@@ -101,15 +101,15 @@ class PushService(StandIn):
         return subscription
 
     @override
-    def respond(self, request: Request, connection: Connection) -> Answer:
+    def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         path = urlsplit(request.path).path
         if (request.method, path) == ("POST", _SUBSCRIPTIONS):
-            return Answer(self._subscribe_by_http(request))
+            return ServedAnswer(self._subscribe_by_http(request))
         trouble = self._troubles.get(path, NO_TROUBLE)
         failure = self._flaw(request, path) or self.meet(path, trouble)
         return self.after(trouble, self._outcome(request, path, trouble, failure))
 
-    def _subscribe_by_http(self, request: Request) -> Response:
+    def _subscribe_by_http(self, request: ServedRequest) -> Response:
         content = parse_json(request.body)
         key = content.get("applicationServerKey") if isinstance(content, dict) else None
         try:
@@ -117,7 +117,7 @@ class PushService(StandIn):
         except ValueError:
             return json_response(400, {"reason": "BadApplicationServerKey"})
 
-    def _flaw(self, request: Request, path: str) -> str | None:
+    def _flaw(self, request: ServedRequest, path: str) -> str | None:
         if not path.startswith("/push/"):
             return "BadPath"
         if request.method != "POST":
@@ -131,7 +131,7 @@ class PushService(StandIn):
             return flaw
         return _header_flaw(request) or _body_flaw(request)
 
-    def _authorization_flaw(self, request: Request, subscription: BrowserSubscription) -> str | None:
+    def _authorization_flaw(self, request: ServedRequest, subscription: BrowserSubscription) -> str | None:
         return authorization_flaw(
             request.header("authorization"),
             application_server_key=subscription.application_server_key,
@@ -140,7 +140,7 @@ class PushService(StandIn):
         )
 
     def _outcome(
-        self, request: Request, path: str, trouble: Trouble, failure: str | Misbehaviour | None
+        self, request: ServedRequest, path: str, trouble: InjectedFault, failure: str | Misbehaviour | None
     ) -> Response | Misbehaviour:
         endpoint = f"{self.url}{path}"
         subscription = self._subscriptions.get(path)
@@ -167,7 +167,7 @@ def _decrypted(subscription: BrowserSubscription, body: bytes) -> bytes | None:
         return None
 
 
-def _header_flaw(request: Request) -> str | None:
+def _header_flaw(request: ServedRequest) -> str | None:
     ours = [name for name, _ in request.headers if name in _HEADERS]
     topic = request.header("topic")
     flaws = {
@@ -180,13 +180,13 @@ def _header_flaw(request: Request) -> str | None:
     return next((reason for reason, present in flaws.items() if present), None)
 
 
-def _body_flaw(request: Request) -> str | None:
+def _body_flaw(request: ServedRequest) -> str | None:
     if not request.body:
         return "EmptyBody"
     return "BodyTooLarge" if len(request.body) > _MAX_BODY else None
 
 
-def _refusal(failure: str, trouble: Trouble) -> Response:
+def _refusal(failure: str, trouble: InjectedFault) -> Response:
     status = STATUS[failure]
     challenge = (("www-authenticate", "vapid"),) if status == 401 else ()
     after = (("retry-after", str(trouble.retry_after)),) if trouble.retry_after is not None else ()

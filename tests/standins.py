@@ -59,7 +59,7 @@ def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
 
 
 @pytest.fixture(scope="session")
-def apns_key() -> keys.ApnsKey:
+def apns_key() -> keys.ApnsKeyPair:
     return keys.generate_apns_key()
 
 

@@ -26,7 +26,7 @@ from api.authorization import SharedSecret
 from api.networks import routes_of
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
-from api.worker import ApiRequest, Worker, answering
+from api.worker import ApiRequest, ApiWorker, answering
 from clarion.secrets import Secret, SecretError
 from clarion.tables import error_code
 
@@ -51,7 +51,7 @@ TOO_DEEP = "too deep, or a number of too many digits"
 logger = Logger(service="api")
 
 
-def handle(event: Event, context: LambdaContext, worker: Worker) -> dict[str, Any]:
+def handle(event: Event, context: LambdaContext, worker: ApiWorker) -> dict[str, Any]:
     """Answer one request of API Gateway (payload 2.0)."""
     until = time.monotonic() + REQUEST_SECONDS
     try:
@@ -114,7 +114,7 @@ def _caller(event: Event) -> bytes:
     return bytes.fromhex(known["client_id"])
 
 
-def _within_allowance(client_id: bytes, worker: Worker) -> None:
+def _within_allowance(client_id: bytes, worker: ApiWorker) -> None:
     """Windows this short bound how many requests of one client are in progress, without counting those that end."""
     limit = worker.settings.requests_per_ten_seconds
     quotas.require(f"requests:{client_id.hex()}", Rate(limit, 10), worker.now(), f"at most {limit} in ten seconds")

@@ -6,9 +6,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from api.app import handle, resolver
 from api.settings import ApiSettings
-from api.worker import Worker
+from api.worker import ApiWorker
 
-WORKER = Worker.open(ApiSettings.from_environment())
+WORKER = ApiWorker.open(ApiSettings.from_environment())
 # The networks' routes are imported before the first request, too.
 resolver(WORKER.settings.networks)
 

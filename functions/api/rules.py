@@ -7,7 +7,7 @@ from uuid import UUID
 from api import quotas
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
-from api.worker import ApiRequest, Worker
+from api.worker import ApiRequest, ApiWorker
 from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
 from clarion.networks import Rule, network
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, Unchanged
@@ -46,7 +46,7 @@ def _context(request: ApiRequest, owner: Owner) -> RequestContext:
     return RequestContext(worker.now(), request.until, charge)
 
 
-def _done(worker: Worker, outcome: Changed | Unchanged, at: int) -> Changed:
+def _done(worker: ApiWorker, outcome: Changed | Unchanged, at: int) -> Changed:
     match outcome:
         case Changed():
             for event in _history(outcome, at):

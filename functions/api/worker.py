@@ -43,7 +43,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class ApiWorker:
     """What one instance of the function keeps from request to request. A network's own lies in its package."""
 
     settings: ApiSettings
@@ -81,7 +81,7 @@ class Worker:
 class ApiRequest:
     """The request being answered: `client_id` is its sender, if it needs one; after `until` it begins nothing new."""
 
-    worker: Worker
+    worker: ApiWorker
     client_id: bytes | None
     until: float
 

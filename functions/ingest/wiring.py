@@ -20,7 +20,7 @@ from botocore.config import Config
 from clarion.events import EventStream
 from clarion.metrics import metrics_of
 from clarion.networks import network
-from clarion.tables import Rule, bind, table_name
+from clarion.tables import RuleRow, bind, table_name
 from ingest.counts import SERVICE, Counts
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
@@ -121,7 +121,7 @@ class _Wiring:
     def task(self) -> Task:
         settings, clients = self._settings, self._clients
         archive = Archive(clients.s3, settings.state_bucket or settings.oversize_bucket, settings.state_prefix)
-        rules = table_name(settings.table_prefix, Rule)
+        rules = table_name(settings.table_prefix, RuleRow)
         return Task(
             settings=settings,
             counts=self._counts,

@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from match.settings import MatchSettings
-from match.worker import MatchClients, Worker
+from match.worker import MatchClients, MatchWorker
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -18,6 +18,6 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
 
 
 @cache
-def _worker() -> Worker:
+def _worker() -> MatchWorker:
     settings = MatchSettings.from_environment()
-    return Worker.open(settings, MatchClients.make(settings.table_prefix))
+    return MatchWorker.open(settings, MatchClients.make(settings.table_prefix))

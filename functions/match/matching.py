@@ -119,7 +119,7 @@ def rules(question: Question, page: int) -> FoundRules:
     span = question.span
     within = ByKey.subscription_id.between(f"{span.after} ", span.until) if span else None
     candidates: list[Candidate] = []
-    for row in tables.Rule.by_key.query(question.key, within, page_size=page + 1):
+    for row in tables.RuleRow.by_key.query(question.key, within, page_size=page + 1):
         if len(candidates) >= page and row.subscription_id != candidates[-1].subscription_id:
             return FoundRules(candidates, more=True)
         candidates.append(_candidate(row))
@@ -157,7 +157,7 @@ def _match_by_tables(
 def _candidates(keys: Sequence[bytes], known: Mapping[str, Subscriber]) -> Candidates:
     names = [(name, rule_key(known[name].generation, key)) for name in known for key in keys]
     found: dict[bytes, list[Candidate]] = {key: [] for key in keys}
-    for row in tables.Rule.batch_get(names, consistent_read=True):
+    for row in tables.RuleRow.batch_get(names, consistent_read=True):
         found[split_rule_key(row.rule_key)[1]].append(_candidate(row))
     return found
 
@@ -174,7 +174,7 @@ def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unre
     return {row.subscription_id: read_row(_subscriber, row) for row in rows}
 
 
-def _candidate(row: tables.Rule | ByKey) -> Candidate:
+def _candidate(row: tables.RuleRow | ByKey) -> Candidate:
     generation, _ = split_rule_key(row.rule_key)
     return Candidate(row.subscription_id, generation, row.condition or b"")
 

@@ -80,7 +80,7 @@ class MatchClients:
 
 
 @dataclass(frozen=True)
-class Worker:
+class MatchWorker:
     settings: MatchSettings
     clients: MatchClients
     matcher: Matcher

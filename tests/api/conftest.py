@@ -16,8 +16,8 @@ from moto import mock_aws
 from api.app import handle
 from api.authorization import Authorizer
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
-from api.worker import Worker
-from clarion.tables import Quota, Rule, Subscription, Token
+from api.worker import ApiWorker
+from clarion.tables import Quota, RuleRow, Subscription, Token
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
@@ -52,7 +52,7 @@ class Client:
     """A phone: sends requests through the authorizer and the API function, as API Gateway would."""
 
     authorizer: Authorizer
-    worker: Worker
+    worker: ApiWorker
     key: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ def aws() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def worker(aws: None) -> Worker:
+def worker(aws: None) -> ApiWorker:
     boto3.client("secretsmanager").create_secret(Name="login", SecretString=json.dumps({"secret": LOGIN_SECRET}))
     settings = ApiSettings(
         table_prefix="clarion-test-",
@@ -119,8 +119,8 @@ def worker(aws: None) -> Worker:
         login_secret_id="login",
         login_domain=DOMAIN,
     )
-    worker = Worker.open(settings)
-    for model in (Subscription, Token, Rule, Quota):
+    worker = ApiWorker.open(settings)
+    for model in (Subscription, Token, RuleRow, Quota):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("s3").create_bucket(Bucket="lake")
     boto3.client("firehose").create_delivery_stream(
@@ -134,7 +134,7 @@ def worker(aws: None) -> Worker:
 
 
 @pytest.fixture(scope="module")
-def authorizer(worker: Worker) -> Authorizer:
+def authorizer(worker: ApiWorker) -> Authorizer:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="jwt", SecretString=json.dumps({"secret": SECRET}))
     settings = AuthorizerSettings(
@@ -163,7 +163,7 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
 
 
 @pytest.fixture(scope="module")
-def pushing(providers: Providers, worker: Worker) -> Callable[..., Worker]:
+def pushing(providers: Providers, worker: ApiWorker) -> Callable[..., ApiWorker]:
     """Makes the worker with direct push switched on, towards the providers' stand-ins."""
     secrets = boto3.client("secretsmanager")
     key = {"key_id": providers.key.key_id, "team_id": providers.key.team_id, "private_key": providers.key.private_key}
@@ -179,7 +179,7 @@ def pushing(providers: Providers, worker: Worker) -> Callable[..., Worker]:
         ca_file=providers.ca_file,
     )
 
-    def make(**limits: int) -> Worker:
+    def make(**limits: int) -> ApiWorker:
         return replace(
             worker, settings=worker.settings.model_copy(update={"direct_push": direct.model_copy(update=limits)})
         )
@@ -188,14 +188,14 @@ def pushing(providers: Providers, worker: Worker) -> Callable[..., Worker]:
 
 
 @pytest.fixture(scope="module")
-def gateway(worker: Worker, authorizer: Authorizer) -> Iterator[Gateway]:
+def gateway(worker: ApiWorker, authorizer: Authorizer) -> Iterator[Gateway]:
     """The API on a socket, its authorizer before it."""
     with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
         yield running
 
 
 @pytest.fixture
-def new_client(worker: Worker, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
+def new_client(worker: ApiWorker, authorizer: Authorizer, new_token: Callable[..., str]) -> Callable[[], Client]:
     def make() -> Client:
         key, _ = sr25519.pair_from_seed(uuid4().bytes * 2)
         return Client(authorizer, worker, key, {"authorization": f"Bearer {new_token(sub=key.hex())}"})

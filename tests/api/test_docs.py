@@ -19,7 +19,7 @@ from api.authorization import Authorizer
 from api.openapi import document
 from api.problems import ProblemKind
 from api.settings import ApiSettings
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS, Receiver
@@ -42,7 +42,7 @@ SEPARATOR = "\n---- next example ----\n"
 
 
 @pytest.fixture(scope="module")
-def gateway(authorizer: Authorizer, pushing: Callable[..., Worker]) -> Iterator[Gateway]:
+def gateway(authorizer: Authorizer, pushing: Callable[..., ApiWorker]) -> Iterator[Gateway]:
     """A deployment that takes direct pushes, so that every example can succeed."""
     worker = pushing()
     with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
@@ -152,7 +152,7 @@ def same(found: Any, expected: Any) -> bool:
     return bool(expected in ("…", found))
 
 
-def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, worker: Worker) -> None:
+def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, worker: ApiWorker) -> None:
     client = DOCS / "examples" / "client.py"
     assert client.read_text() in (DOCS / "api.md").read_text()
     assert len(client.read_text().splitlines()) <= 41

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
 from clarion.clock import now_ms
@@ -17,7 +17,7 @@ from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
-from clarion.tables import Quota, Rule, Subscription, Token
+from clarion.tables import Quota, RuleRow, Subscription, Token
 from clarion.tokens import Death, declare_dead, token_hash
 
 RULES = "/v1/subscriptions/rules"
@@ -28,7 +28,7 @@ def rules(first: int, end: int) -> list[dict[str, str]]:
     return [{"sender_pubkey": "ab" * 32, "topic": f"{n:064x}"} for n in range(first, end)]
 
 
-def limited(worker: Worker, **limits: int) -> Worker:
+def limited(worker: ApiWorker, **limits: int) -> ApiWorker:
     settings = worker.settings.model_copy(update=limits)
     rule_sets = RuleSets(
         worker.connection, limit=settings.rules_per_subscription, request_cleanup=worker.cleanup.send_claim
@@ -37,10 +37,10 @@ def limited(worker: Worker, **limits: int) -> Worker:
 
 
 def stored(sid: str) -> int:
-    return Rule.count(sid, consistent_read=True)
+    return RuleRow.count(sid, consistent_read=True)
 
 
-def requested(worker: Worker, sid: str) -> list[CleanupMessage]:
+def requested(worker: ApiWorker, sid: str) -> list[CleanupMessage]:
     """Takes all messages from the cleanup queue and returns those that name the subscription."""
     sqs, url, found = boto3.client("sqs"), worker.settings.cleanup_queue_url, list[CleanupMessage]()
     while received := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
@@ -60,7 +60,7 @@ def pages(client: Any) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
-def test_pages_together_are_the_whole_list(client: Any, register: Any, worker: Worker, size: int) -> None:
+def test_pages_together_are_the_whole_list(client: Any, register: Any, worker: ApiWorker, size: int) -> None:
     wanted: dict[str, list[dict[str, str]]] = {}
     for count in (0, 3, 2, 0):
         sid = register(client)
@@ -75,7 +75,7 @@ def test_pages_together_are_the_whole_list(client: Any, register: Any, worker: W
     assert found == wanted
 
 
-def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: Any, worker: Worker) -> None:
+def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: Any, worker: ApiWorker) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 4)})
     client.worker = limited(worker, rules_per_page=2)
@@ -85,7 +85,9 @@ def test_rules_that_change_between_pages_are_never_mixed(client: Any, register: 
     assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:rules-changed")
 
 
-def test_a_cursor_shows_nobody_elses_subscription(new_client: Callable[[], Any], register: Any, worker: Worker) -> None:
+def test_a_cursor_shows_nobody_elses_subscription(
+    new_client: Callable[[], Any], register: Any, worker: ApiWorker
+) -> None:
     owner, other = new_client(), new_client()
     sid = register(owner)
     owner("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 2)})
@@ -94,7 +96,7 @@ def test_a_cursor_shows_nobody_elses_subscription(new_client: Callable[[], Any],
     assert other("GET", following).json == []
 
 
-def test_a_request_has_only_so_many_rules(client: Any, register: Any, worker: Worker) -> None:
+def test_a_request_has_only_so_many_rules(client: Any, register: Any, worker: ApiWorker) -> None:
     sid = register(client)
     client.worker = limited(worker, rules_per_request=3)
     assert client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 204
@@ -108,7 +110,7 @@ def test_a_list_that_is_too_long_is_refused_before_its_items(client: Any, path: 
     assert (answer.status, answer.json["errors"]) == (422, [{"field": field, "rule": f"must be at most {most}"}])
 
 
-def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, worker: Worker) -> None:
+def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, worker: ApiWorker) -> None:
     sid = register(client)
     client.worker = limited(worker, rules_per_subscription=3)
     assert client("POST", RULES, {"subscription_id": sid, "rules": rules(0, 3)}).status == 201
@@ -119,7 +121,7 @@ def test_a_subscription_has_only_so_many_rules(client: Any, register: Any, worke
 
 
 def test_a_client_has_only_so_many_requests_in_ten_seconds(
-    client: Any, new_client: Callable[[], Any], worker: Worker
+    client: Any, new_client: Callable[[], Any], worker: ApiWorker
 ) -> None:
     minute = 60_000 * 29_000_000
     client.worker = replace(limited(worker, requests_per_ten_seconds=2), now=lambda: minute + 45_000)
@@ -156,7 +158,7 @@ def test_a_large_change_counts_the_rules_that_it_writes_and_erases(client: Any, 
     assert charged(client, "DELETE", sid, rules(0, 400)) == 350 + 100
 
 
-def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any, worker: Worker) -> None:
+def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any, worker: ApiWorker) -> None:
     minute = 60_000 * 29_000_000
     first, second = register(client), register(client)
     client.worker = replace(
@@ -174,11 +176,11 @@ def test_a_client_changes_only_so_many_rules_a_minute(client: Any, register: Any
     assert client("PUT", RULES, {"subscription_id": first, "rules": rules(150, 300)}).status == 204
 
 
-def die(worker: Worker, sid: str, now: int = 1) -> None:
+def die(worker: ApiWorker, sid: str, now: int = 1) -> None:
     assert declare_dead(worker.connection, Subscription.get(sid), Death("Unregistered", at=now))
 
 
-def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, register: Any, worker: Worker) -> None:
+def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, register: Any, worker: ApiWorker) -> None:
     client.worker = limited(worker, subscriptions_per_client=3)
     made = []
     for number in range(6):
@@ -192,7 +194,7 @@ def test_the_oldest_dead_subscription_gives_way_to_a_new_one(client: Any, regist
     assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:too-many-subscriptions")
 
 
-def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: Any, worker: Worker) -> None:
+def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: Any, worker: ApiWorker) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 3)})
     die(worker, sid)
@@ -203,14 +205,14 @@ def test_a_dead_subscription_has_no_rules_and_takes_none(client: Any, register: 
         assert (answer.status, answer.json["type"]) == (409, "urn:clarion:problem:subscription-invalid")
 
 
-def test_a_dead_subscription_goes_by_itself(client: Any, register: Any, worker: Worker) -> None:
+def test_a_dead_subscription_goes_by_itself(client: Any, register: Any, worker: ApiWorker) -> None:
     sid = register(client)
     assert Subscription.get(sid).ttl is None
     die(worker, sid, now=1_000_000)
     assert Subscription.get(sid).ttl == 1_000 + 30 * 86_400
 
 
-def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, worker: Worker) -> None:
+def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, register: Any, worker: ApiWorker) -> None:
     client.worker = limited(worker, subscriptions_per_client=1)
     body = {"notificationType": "apns", "token": uuid4().hex * 2}
     sid = register(client, **body)
@@ -220,7 +222,7 @@ def test_a_repeated_registration_is_told_its_id_at_the_limit_too(client: Any, re
 
 @pytest.mark.parametrize("gone", ["the rules", "the subscription"])
 def test_the_clean_up_that_a_change_requests_erases_what_it_put_out_of_force(
-    client: Any, register: Any, worker: Worker, gone: str
+    client: Any, register: Any, worker: ApiWorker, gone: str
 ) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})
@@ -236,7 +238,7 @@ def test_the_clean_up_that_a_change_requests_erases_what_it_put_out_of_force(
 
 
 def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
-    client: Any, register: Any, worker: Worker, capsys: pytest.CaptureFixture[str]
+    client: Any, register: Any, worker: ApiWorker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = EventLog(boto3.client("firehose"), "no-such-stream")
     client.worker = replace(worker, events=lost, settings=worker.settings.model_copy(update={"stage": "blue"}))
@@ -245,7 +247,7 @@ def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
     assert (line["service"], line["stage"], line["events_lost"]) == ("api", "blue", [1])
 
 
-def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, worker: Worker) -> None:
+def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, worker: ApiWorker) -> None:
     sid, rule_sets, past = register(client), worker.rule_sets, time.monotonic() - 1
     owner = Owner(STATEMENTS, client.key)
     many: RuleSet = {n.to_bytes(65): b"" for n in range(150)}
@@ -256,7 +258,7 @@ def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, wor
     assert stored(sid) == 150
 
 
-def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, worker: Worker) -> None:
+def test_time_that_runs_out_between_two_batches_changes_nothing(client: Any, register: Any, worker: ApiWorker) -> None:
     sid, until = register(client), time.monotonic() + 3
 
     def wait(*_: Any) -> None:
@@ -279,7 +281,7 @@ def test_a_subscription_whose_token_row_is_lost_can_be_removed(client: Any, regi
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
 
 
-def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, worker: Worker) -> None:
+def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, worker: ApiWorker) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
     Token(token_hash(Channel.APNS, token), STATEMENTS, subscription_id="another", client_id=client.key).save()
@@ -287,7 +289,7 @@ def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: A
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:contended")
 
 
-def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, worker: Worker) -> None:
+def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, worker: ApiWorker) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
     assert declare_dead(worker.connection, Subscription.get(sid), Death("Unregistered", at=1))

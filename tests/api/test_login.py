@@ -9,7 +9,7 @@ import sr25519
 
 from api.authorization import SharedSecret
 from api.sign_in import CHALLENGE_SECONDS
-from api.worker import Login, Worker
+from api.worker import ApiWorker, Login
 from clarion.secrets import Secret
 
 type Keypair = tuple[bytes, bytes]
@@ -69,7 +69,7 @@ def test_a_bad_signature_does_not_use_a_challenge_up(nobody: Any, keypair: Keypa
     assert nobody("POST", "/v1/auth/tokens", signed(keypair, challenge)).status == 201
 
 
-def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, worker: Worker) -> None:
+def test_a_challenge_is_short_lived(nobody: Any, keypair: Keypair, worker: ApiWorker) -> None:
     challenge = ask(nobody, keypair)
     nobody.worker = replace(worker, now=lambda: worker.now() + CHALLENGE_SECONDS * 1000)
     late = nobody("POST", "/v1/auth/tokens", signed(keypair, challenge))
@@ -102,7 +102,7 @@ def test_nobody_signs_in_as_the_identity_point(nobody: Any) -> None:
     assert nobody("POST", "/v1/auth/tokens", body).status == 401
 
 
-def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, worker: Worker) -> None:
+def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair, worker: ApiWorker) -> None:
     secrets = boto3.client("secretsmanager")
     secrets.create_secret(Name="no-login", SecretString="{}")
     nobody.worker = replace(worker, login=Login(DOMAIN, Secret(secrets, "no-login", SharedSecret)))
@@ -112,7 +112,7 @@ def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair,
 
 @pytest.mark.parametrize("path", ["/v1/auth/challenges", "/v1/auth/tokens"])
 def test_without_a_standalone_login_there_is_nothing_to_sign_in_to(
-    nobody: Any, keypair: Keypair, worker: Worker, path: str
+    nobody: Any, keypair: Keypair, worker: ApiWorker, path: str
 ) -> None:
     nobody.worker = replace(worker, login=None)
     body = {"client_id": keypair[0].hex(), "challenge": "x", "signature": "00" * 64}

@@ -11,7 +11,7 @@ import pytest
 from api.app import resolver
 from api.networks import routes_of
 from api.openapi import document
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.rulesets import Owner, RequestContext, Unchanged
@@ -49,13 +49,13 @@ def elsewhere(client: Any) -> Owner:
     return Owner("another-network", client.key)
 
 
-def test_a_listing_shows_nothing_of_another_network(client: Any, worker: Worker, elsewhere: Owner) -> None:
+def test_a_listing_shows_nothing_of_another_network(client: Any, worker: ApiWorker, elsewhere: Owner) -> None:
     subscriptions.register(worker.connection, Registration(*elsewhere, Channel.FCM, str(uuid4())), now=1)
     assert client("GET", "/v1/subscriptions").json == []
 
 
 def test_the_rules_of_another_network_are_out_of_reach(
-    client: Any, register: Any, worker: Worker, elsewhere: Owner
+    client: Any, register: Any, worker: ApiWorker, elsewhere: Owner
 ) -> None:
     sid = register(client)
     rules = {bytes(65): b""}
@@ -67,7 +67,7 @@ def test_the_rules_of_another_network_are_out_of_reach(
     assert client("GET", "/v1/subscriptions").json[0]["rules"] == []
 
 
-def test_a_token_may_have_a_subscription_in_each_network(client: Any, worker: Worker, elsewhere: Owner) -> None:
+def test_a_token_may_have_a_subscription_in_each_network(client: Any, worker: ApiWorker, elsewhere: Owner) -> None:
     token = uuid4().hex * 2
     wanted = Registration(*elsewhere, Channel.APNS, token)
     assert not isinstance(subscriptions.register(worker.connection, wanted, now=1), TokenTaken | Unchanged)

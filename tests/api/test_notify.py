@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
-from local.provider import Trouble
+from local.provider import InjectedFault
 
 BUNDLE = "io.pcf.polkadotapp"
 PUSH_ID = "0f" * 16
@@ -18,7 +18,7 @@ ANDROID = "dQ:APA91bH_" + "x" * 60
 
 
 @pytest.fixture
-def caller(new_client: Callable[[], Any], pushing: Callable[..., Worker]) -> Any:
+def caller(new_client: Callable[[], Any], pushing: Callable[..., ApiWorker]) -> Any:
     client = new_client()
     client.worker = pushing(pushes_per_minute=3)
     return client
@@ -87,7 +87,7 @@ def test_an_android_phone_gets_the_data_that_it_knows(caller: Any, providers: An
 
 def test_a_token_of_apples_other_environment_is_tried_there(caller: Any, providers: Any) -> None:
     before = providers.sandbox.received.count
-    answer = push(caller, troubled_token(Trouble(failure="BadDeviceToken")))
+    answer = push(caller, troubled_token(InjectedFault(failure="BadDeviceToken")))
     reasons = [received.reason for received in providers.sandbox.received.since(before)]
     assert reasons.count("BadDeviceToken") == 1
     answered = answer.json
@@ -105,7 +105,7 @@ def test_a_refusal_of_firebase_is_passed_on_as_it_is(caller: Any) -> None:
 
 @pytest.mark.parametrize("bundle", [{"bundlerId": "com.evil"}, {}])
 def test_only_our_own_app_can_be_set_up_wrongly(caller: Any, bundle: dict[str, str]) -> None:
-    answer = push(caller, troubled_token(Trouble(failure="TopicDisallowed")), **bundle)
+    answer = push(caller, troubled_token(InjectedFault(failure="TopicDisallowed")), **bundle)
     if bundle:
         assert (answer.status, answer.json["errors"][0]["response"]) == (200, {"reason": "TopicDisallowed"})
     else:
@@ -119,7 +119,7 @@ def test_a_call_may_be_left_open(caller: Any) -> None:
 def test_a_provider_that_finds_a_token_dead_changes_no_subscription(
     caller: Any, new_client: Callable[[], Any], register: Callable[..., str]
 ) -> None:
-    token = troubled_token(Trouble(failure="Unregistered"), device=77)
+    token = troubled_token(InjectedFault(failure="Unregistered"), device=77)
     sid = register(new_client(), notificationType="apns", token=token)
     assert not push(caller, token).json["success"]
     assert Subscription.get(sid).status == "active"
@@ -133,7 +133,7 @@ def test_a_client_has_only_so_many_pushes_a_minute(caller: Any) -> None:
 
 
 def test_a_token_is_pushed_to_only_so_often_a_minute_whoever_pushes(
-    new_client: Callable[[], Any], pushing: Callable[..., Worker]
+    new_client: Callable[[], Any], pushing: Callable[..., ApiWorker]
 ) -> None:
     base = pushing(pushes_per_token_per_minute=2)
     worker = replace(base, now=lambda: 60_000 * 29_000_000 + 45_000)

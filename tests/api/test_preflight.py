@@ -8,20 +8,20 @@ import boto3
 
 from api.app import PREFLIGHT, handle
 from api.authorization import SharedSecret
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion.secrets import Secret
 
 
-def asked(worker: Worker, **headers: str) -> dict[str, Any]:
+def asked(worker: ApiWorker, **headers: str) -> dict[str, Any]:
     event = {"routeKey": PREFLIGHT, "rawPath": "/v1/subscriptions", "headers": headers, "requestContext": {}}
     return handle(event, cast("Any", None), worker)
 
 
-def test_a_preflight_is_answered_to_whoever_asks(worker: Worker) -> None:
+def test_a_preflight_is_answered_to_whoever_asks(worker: ApiWorker) -> None:
     assert asked(worker, origin="https://app.example.org") == {"statusCode": 204}
 
 
-def test_around_cloudfront_not_even_that(worker: Worker) -> None:
+def test_around_cloudfront_not_even_that(worker: ApiWorker) -> None:
     secrets = boto3.client("secretsmanager")
     name = secrets.create_secret(
         Name=f"origin-{uuid4()}",

@@ -1,4 +1,4 @@
-"""Rule sets under crashes and races, against a plain model.
+"""RuleRow sets under crashes and races, against a plain model.
 
 Every operation runs in a thread of its own and stops before each of its requests to DynamoDB. Hypothesis decides who
 goes next, and after how many requests somebody crashes. Whatever the schedule, some order of the same operations,
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
@@ -27,7 +27,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, RuleSets, Unchanged, owned
 from clarion.subscriptions import Registration
-from clarion.tables import Rule, Subscription, Token, split_rule_key
+from clarion.tables import RuleRow, Subscription, Token, split_rule_key
 from clarion.tokens import Death, declare_dead
 
 OWNER = Owner(STATEMENTS, b"c" * 32)
@@ -163,7 +163,7 @@ def seen_by_the_matcher(sid: str) -> Blocks | None:
 
 
 def in_force(sid: str, generation: float, pair: bytes) -> bool:
-    found = Rule.by_key.query(pair, Rule.subscription_id == sid)
+    found = RuleRow.by_key.query(pair, RuleRow.subscription_id == sid)
     return any(split_rule_key(rule.rule_key)[0] == generation for rule in found)
 
 
@@ -216,8 +216,8 @@ def _before_a_request(**_: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def watched(worker: Worker) -> Iterator[Connection]:
-    connections = {model._get_connection().connection for model in (Subscription, Token, Rule)} | {worker.connection}
+def watched(worker: ApiWorker) -> Iterator[Connection]:
+    connections = {model._get_connection().connection for model in (Subscription, Token, RuleRow)} | {worker.connection}
     clients = {connection.client for connection in connections}
     for client in clients:
         client.meta.events.register("before-call.dynamodb", _before_a_request)
@@ -313,7 +313,7 @@ class Bench:
             erase_dead(self.connection, self.sid, self.claims.pop())
         erase_dead(self.connection, self.sid, 0)
         row = owned(self.sid, OWNER)
-        assert Rule.count(self.sid, consistent_read=True) == (row.rule_count if row else 0), "rules are left over"
+        assert RuleRow.count(self.sid, consistent_read=True) == (row.rule_count if row else 0), "rules are left over"
 
     def clear(self) -> None:
         subscriptions.remove(self.connection, [self.sid], OWNER)

@@ -9,7 +9,7 @@ import pytest
 
 from api.app import handle
 from api.authorization import Authorizer
-from api.worker import Worker
+from api.worker import ApiWorker
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def gateway(authorizer: Authorizer, pushing: Callable[..., Worker]) -> Iterator[Gateway]:
+def gateway(authorizer: Authorizer, pushing: Callable[..., ApiWorker]) -> Iterator[Gateway]:
     """With direct push on, so that it meets more than the 403."""
     worker = pushing(pushes_per_minute=10_000)
     with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.worker import Worker
+from api.worker import ApiWorker
 from clarion.cleanup import erase_dead
-from clarion.tables import Quota, Rule, Subscription, Token
+from clarion.tables import Quota, RuleRow, Subscription, Token
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 RULES = "/v1/subscriptions/rules"
@@ -41,9 +41,9 @@ class Meter:
 
 
 @contextmanager
-def metered(worker: Worker) -> Iterator[Meter]:
+def metered(worker: ApiWorker) -> Iterator[Meter]:
     meter = Meter()
-    connections = {model._get_connection().connection for model in (Subscription, Token, Rule, Quota)}
+    connections = {model._get_connection().connection for model in (Subscription, Token, RuleRow, Quota)}
     clients = {connection.client for connection in connections | {worker.connection}}
     for client in clients:
         client.meta.events.register("before-parameter-build.dynamodb", meter)
@@ -62,7 +62,7 @@ def rules(first: int, end: int) -> list[dict[str, str]]:
     return [{"sender_pubkey": "ab" * 32, "topic": f"{n:064x}"} for n in range(first, end)]
 
 
-def test_registering_costs_what_the_docs_say(client: Any, register: Any, worker: Worker, documented: Any) -> None:
+def test_registering_costs_what_the_docs_say(client: Any, register: Any, worker: ApiWorker, documented: Any) -> None:
     with metered(worker) as meter:
         register(client)
     assert meter.units == documented["register a subscription"]
@@ -70,7 +70,7 @@ def test_registering_costs_what_the_docs_say(client: Any, register: Any, worker:
 
 @pytest.mark.parametrize("size", [10, 1_000, 10_000])
 def test_a_first_rule_set_costs_what_the_docs_say(
-    client: Any, register: Callable[..., str], worker: Worker, documented: Any, size: int
+    client: Any, register: Callable[..., str], worker: ApiWorker, documented: Any, size: int
 ) -> None:
     sid = register(client)
     with metered(worker) as meter:
@@ -78,7 +78,7 @@ def test_a_first_rule_set_costs_what_the_docs_say(
     assert meter.units == documented[f"PUT {size:,} rules, the first time"]
 
 
-def test_single_rules_cost_what_the_docs_say(client: Any, register: Any, worker: Worker, documented: Any) -> None:
+def test_single_rules_cost_what_the_docs_say(client: Any, register: Any, worker: ApiWorker, documented: Any) -> None:
     body = {"subscription_id": register(client), "rules": rules(0, 1)}
     for method in ("POST", "DELETE"):
         with metered(worker) as meter:
@@ -87,7 +87,7 @@ def test_single_rules_cost_what_the_docs_say(client: Any, register: Any, worker:
 
 
 def test_replacing_all_costs_the_removal_of_the_old_rules_too(
-    client: Any, register: Any, worker: Worker, documented: Any
+    client: Any, register: Any, worker: ApiWorker, documented: Any
 ) -> None:
     sid = register(client)
     client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, 150)})

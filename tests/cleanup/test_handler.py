@@ -14,7 +14,7 @@ from clarion.cleanup import CleanupQueue
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets
 from clarion.subscriptions import Registration
-from clarion.tables import Rule, Subscription, Token
+from clarion.tables import RuleRow, Subscription, Token
 from clarion.tokens import Death, declare_dead
 from cleanup import handler as cleanup
 
@@ -36,7 +36,7 @@ class Context:
 
 
 class Requests:
-    """Rule sets whose requests for a clean-up go to a queue, and from there, when asked, to the Lambda."""
+    """RuleRow sets whose requests for a clean-up go to a queue, and from there, when asked, to the Lambda."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -68,17 +68,17 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
     with mock_aws():
         cleanup._connection.cache_clear()
         connection = tables.bind("clarion-test-")
-        for model in (Subscription, Token, Rule):
+        for model in (Subscription, Token, RuleRow):
             model.create_table(billing_mode="PAY_PER_REQUEST")
         yield Requests(connection)
 
 
 def stored(sid: str) -> int:
-    return Rule.count(sid, consistent_read=True)
+    return RuleRow.count(sid, consistent_read=True)
 
 
 def in_index(rules: RuleSet) -> int:
-    return sum(1 for key in rules for _ in Rule.by_key.query(key))
+    return sum(1 for key in rules for _ in RuleRow.by_key.query(key))
 
 
 def replace(requests: Requests, sid: str, rules: RuleSet) -> None:

@@ -19,7 +19,7 @@ from moto.sqs.responses import SQSResponse
 
 from clarion import tables
 from clarion.events import Event
-from clarion.tables import Lease, Rule, Subscription, Token
+from clarion.tables import Lease, RuleRow, Subscription, Token
 from console import deployment
 from console.deployment import Deployment
 from console.depths import depth
@@ -141,7 +141,7 @@ class Account:
         self.s3.create_bucket(Bucket=LAKE)
         self._sources()
         tables.bind(PREFIX)
-        for model in (Subscription, Token, Rule, Lease):
+        for model in (Subscription, Token, RuleRow, Lease):
             model.create_table(billing_mode="PAY_PER_REQUEST")
         urls = {f"{name.title().replace('-', '')}QueueUrl": self.urls[name] for name in QUEUES}
         cloudformation.stacks = {

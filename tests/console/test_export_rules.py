@@ -8,7 +8,7 @@ import pytest
 
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.rules import CALL, key_of
-from clarion.tables import Rule, Subscription, rule_key
+from clarion.tables import RuleRow, Subscription, rule_key
 from console import export_rules
 from tests.console.account import Account, Clarion
 
@@ -35,7 +35,7 @@ def subscribe(client: bytes, *rules: tuple[bytes, bytes], generation: int = 3, *
 
 def allow(name: str, generation: int, sender: bytes, topic: bytes, condition: bytes | None = None) -> None:
     key = key_of(sender, topic)
-    Rule(name, rule_key(generation, key), key=key, condition=condition).save()
+    RuleRow(name, rule_key(generation, key), key=key, condition=condition).save()
 
 
 def lines(out: str) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_one_clients_are_told_alone(clarion: Clarion, account: Account) -> None:
 def test_rules_that_were_replaced_meanwhile_are_read_anew(account: Account) -> None:
     name = subscribe(BOB, (ALICE, CHAT))
     (before,) = Subscription.scan(attributes_to_get=export_rules.READ)
-    Rule(name, rule_key(3, key_of(ALICE, CHAT))).delete()
+    RuleRow(name, rule_key(3, key_of(ALICE, CHAT))).delete()
     allow(name, 5, ALICE, CALLS)
     Subscription(name).update([Subscription.generation.set(5)])
 

@@ -151,7 +151,7 @@ def test_the_token_comes_from_standard_input_for_a_dash(
 def test_a_dead_token_costs_its_real_owner_nothing_more(account: Account) -> None:
     """What dispatch does when the provider declares the token dead, done to the test's subscription."""
     Token(token_hash(Channel.FCM, TOKEN), STATEMENTS, subscription_id="the owner's", client_id=b"o" * 32).save()
-    device = send_test.Device(TOKEN, Channel.FCM, None, Environment.PRODUCTION)
+    device = send_test.TestDevice(TOKEN, Channel.FCM, None, Environment.PRODUCTION)
     connection = tables.bind(account.here.prefix)
 
     with send_test._subscribed(device, datetime.now(UTC)) as name:

@@ -37,7 +37,7 @@ from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
-from local.provider import Options, Trouble
+from local.provider import InjectedFault, Options
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import PREFIX
@@ -82,14 +82,14 @@ class Dispatching:
         self._queue_url, self._held_url = (
             boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"] for _ in range(2)
         )
-        self._reached = self._push_to(Trouble())
-        self._late = self._push_to(Trouble("ServiceUnavailable", times=1))
-        self._gone = self._push_to(Trouble("Unregistered"))
-        self._refused = self._push_to(Trouble("PayloadTooLarge"))
-        self._push_to(Trouble("Forbidden"))
+        self._reached = self._push_to(InjectedFault())
+        self._late = self._push_to(InjectedFault("ServiceUnavailable", times=1))
+        self._gone = self._push_to(InjectedFault("Unregistered"))
+        self._refused = self._push_to(InjectedFault("PayloadTooLarge"))
+        self._push_to(InjectedFault("Forbidden"))
         self.stop()
 
-    def _push_to(self, trouble: Trouble) -> Subscription:
+    def _push_to(self, trouble: InjectedFault) -> Subscription:
         token = troubled_token(trouble, next(_devices))
         now = int(NOW * 1000)
         row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, token=token, status="active")

@@ -18,7 +18,7 @@ from clarion.limiter import MAX_PACKED_BYTES, Admitted, mark_of, pack, unpack
 from clarion.messages import MatchMessage, PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement, encode
-from clarion.tables import WINDOW_PART, RateLimit, Rule, Subscription
+from clarion.tables import WINDOW_PART, RateLimit, RuleRow, Subscription
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from tests.crash.harness import RETURN, Scenario
@@ -84,8 +84,8 @@ class Matching:
 
     def _subscribe_unseen(self) -> Subscription:
         subscription = self._scene.subscribe(OTHER, subscription_id=_name("a"))
-        for rule in Rule.query(subscription.subscription_id):
-            rule.update(actions=[Rule.key.set(NOT_SHOWN_YET)])
+        for rule in RuleRow.query(subscription.subscription_id):
+            rule.update(actions=[RuleRow.key.set(NOT_SHOWN_YET)])
         return subscription
 
     def _fill(self, client_id: bytes, used: int) -> None:

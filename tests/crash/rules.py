@@ -11,7 +11,7 @@ from clarion import tables
 from clarion.cleanup import erase_dead
 from clarion.networks import STATEMENTS
 from clarion.rulesets import TRANSACTION_RULES, Owner, RequestContext, RuleSet, RuleSets, Unchanged
-from clarion.tables import Rule, Subscription
+from clarion.tables import RuleRow, Subscription
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX
@@ -70,7 +70,7 @@ class Replacement:
         for claim in self._claims:
             erase_dead(self.connection, self._name, claim)
         assert self._in_force() == self.new, "the clean-up erased rules in force"
-        assert Rule.count(self._name, consistent_read=True) == len(self.new), "the clean-up left rules over"
+        assert RuleRow.count(self._name, consistent_read=True) == len(self.new), "the clean-up left rules over"
 
     def _note_claim(self, _name: str, claim: int) -> None:
         """The queue keeps this, whatever becomes of the process."""
@@ -84,7 +84,7 @@ class Replacement:
         subscription = Subscription.get(self._name, consistent_read=True)
         first, end = (tables.rule_key(int(subscription.generation) + more, b"") for more in (0, 1))
         rules: RuleSet = {
-            rule.key: rule.condition or b"" for rule in Rule.query(self._name, Rule.rule_key.between(first, end))
+            rule.key: rule.condition or b"" for rule in RuleRow.query(self._name, RuleRow.rule_key.between(first, end))
         }
         assert len(rules) == subscription.rule_count, "the subscription miscounts its rules"
         return rules

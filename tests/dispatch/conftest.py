@@ -32,10 +32,10 @@ from infra.environments import PROD
 from local import keys, tls
 from local.apns import Apns, ProviderTokens
 from local.fcm import Fcm
-from local.http2 import Answer as HttpAnswer
 from local.http2 import Connection as HttpConnection
-from local.http2 import Misbehaviour, Request
-from local.provider import Options, Trouble, json_response
+from local.http2 import Misbehaviour, ServedRequest
+from local.http2 import ServedAnswer as HttpAnswer
+from local.provider import InjectedFault, Options, json_response
 from tests import standins
 from tests.standins import NOW, Clock, running
 
@@ -61,10 +61,10 @@ class SteeredApns(Apns):
     down_until = 0.0
 
     @override
-    def meet(self, token: str, trouble: Trouble) -> str | Misbehaviour | None:
+    def meet(self, token: str, trouble: InjectedFault) -> str | Misbehaviour | None:
         return "ServiceUnavailable" if self.now() < self.down_until else super().meet(token, trouble)
 
-    def trust(self, *known: keys.ApnsKey) -> None:
+    def trust(self, *known: keys.ApnsKeyPair) -> None:
         self._provider_tokens = ProviderTokens(known, self.now)
 
     def judge(self, token: str) -> str | None:
@@ -83,7 +83,7 @@ class SteeredFcm(Fcm):
     sent_elsewhere = False
 
     @override
-    def respond(self, request: Request, connection: HttpConnection) -> HttpAnswer:
+    def respond(self, request: ServedRequest, connection: HttpConnection) -> HttpAnswer:
         if request.path != "/token":
             return HttpAnswer(INVALID_ARGUMENT) if self.sent_elsewhere else super().respond(request, connection)
         self.exchanges += 1
@@ -99,7 +99,7 @@ def run() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def new_apns(
-    run: Callable[..., SteeredApns], localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Clock
+    run: Callable[..., SteeredApns], localhost: tls.Localhost, apns_key: keys.ApnsKeyPair, clock: Clock
 ) -> Callable[[], SteeredApns]:
     options = Options(now=clock)
     return lambda: run(
@@ -355,7 +355,7 @@ class Worker:
 
 
 @pytest.fixture
-def secrets(apns_key: keys.ApnsKey) -> Secrets:
+def secrets(apns_key: keys.ApnsKeyPair) -> Secrets:
     secrets = Secrets()
     secrets.texts["apns"] = secret_of(apns_key)
     return secrets
@@ -456,7 +456,7 @@ def cut_off(
         )
 
 
-def secret_of(key: keys.ApnsKey) -> str:
+def secret_of(key: keys.ApnsKeyPair) -> str:
     return json.dumps({"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key})
 
 

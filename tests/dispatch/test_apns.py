@@ -20,7 +20,7 @@ from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Request, Transport
 from local.apns import Apns
 from local.apns_trouble import REASONS, troubled_token
-from local.provider import Trouble
+from local.provider import InjectedFault
 
 NOW = 1_800_000_000
 PUSH_ID = "6d3f6a1e-1c2b-8a4d-8f00-0123456789ab"
@@ -66,7 +66,7 @@ def test_every_reason_that_apple_documents_is_in_the_table() -> None:
     [(reason, meaning) for meaning, reasons in MEANING.items() for reason in sorted(reasons)],
 )
 def test_a_reason_means_what_apple_says(push: Callable[..., Answered], reason: str, meaning: type[Answered]) -> None:
-    answer = push(troubled_token(Trouble(reason)))
+    answer = push(troubled_token(InjectedFault(reason)))
 
     assert (type(answer), answer.reason) == (meaning, reason)
 
@@ -76,13 +76,13 @@ def test_a_delivered_push_is_known_by_the_id_that_we_gave_it(push: Callable[...,
 
 
 def test_a_dead_token_tells_since_when(push: Callable[..., Answered]) -> None:
-    outcome = push(troubled_token(Trouble("Unregistered", ago=60)))
+    outcome = push(troubled_token(InjectedFault("Unregistered", ago=60)))
 
     assert outcome == TokenGone(status=410, reason="Unregistered", since=(NOW - 60) * 1000)
 
 
 def test_retry_after_is_passed_on(push: Callable[..., Answered]) -> None:
-    outcome = push(troubled_token(Trouble("ServiceUnavailable", retry_after=37)))
+    outcome = push(troubled_token(InjectedFault("ServiceUnavailable", retry_after=37)))
 
     assert outcome == RetryLater(status=503, reason="ServiceUnavailable", after=37)
 

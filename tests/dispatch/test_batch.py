@@ -23,8 +23,8 @@ from infra.environments import PROD
 from local import keys
 from local.apns import Apns
 from local.apns_trouble import troubled_token
-from local.http2 import Answer, Misbehaviour
-from local.provider import Trouble
+from local.http2 import Misbehaviour, ServedAnswer
+from local.provider import InjectedFault
 
 NOW = 1_800_000_000.0
 PATIENCE = 2.0
@@ -125,7 +125,7 @@ def test_a_provider_that_can_not_be_reached_keeps_its_messages_waiting(
 def test_a_retry_waits_as_long_as_the_provider_asks(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    token = troubled_token(Trouble("TooManyRequests", retry_after=120))
+    token = troubled_token(InjectedFault("TooManyRequests", retry_after=120))
     sent = message(register(Channel.APNS, token))
     queue.put(sent)
 
@@ -156,7 +156,7 @@ def test_a_table_that_can_not_be_read_costs_a_call_two_seconds(
 def test_a_message_that_would_come_back_too_late_is_stale_at_once(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write
 ) -> None:
-    token = troubled_token(Trouble("ServiceUnavailable", retry_after=120))
+    token = troubled_token(InjectedFault("ServiceUnavailable", retry_after=120))
     queue.put(message(register(Channel.APNS, token), expires_at=int(NOW) + 100))
 
     worker.work()
@@ -180,7 +180,7 @@ def test_a_call_that_nobody_could_take_in_thirty_seconds_never_rings(
 def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    gone = [register(Channel.APNS, troubled_token(Trouble("Unregistered"), device)) for device in range(25)]
+    gone = [register(Channel.APNS, troubled_token(InjectedFault("Unregistered"), device)) for device in range(25)]
     alive = [register(Channel.APNS, token) for token in tokens(25)]
     queue.put(*(message(row) for pair in zip(gone, alive, strict=True) for row in pair))
 
@@ -204,7 +204,7 @@ def test_a_burst_of_dead_tokens_ends_their_subscriptions_and_no_other(
 def test_a_death_that_could_not_be_recorded_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("Unregistered")))
     queue.put(message(row))
     hook = "before-call.dynamodb.TransactWriteItems"
     events = worker.dispatcher.connection.client.meta.events
@@ -225,7 +225,7 @@ def test_a_death_that_could_not_be_recorded_is_tried_again(
 def test_a_death_whose_clean_up_could_not_be_requested_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("Unregistered")))
     queue.put(message(row))
 
     def refuse(**_: object) -> None:
@@ -244,7 +244,7 @@ def test_a_death_whose_clean_up_could_not_be_requested_is_tried_again(
 def test_a_dead_token_gets_no_second_push(
     worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("BadDeviceToken")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("BadDeviceToken")))
     queue.put(message(row))
     worker.work()
     queue.put(message(row))
@@ -258,7 +258,7 @@ def test_a_dead_token_gets_no_second_push(
 def test_a_token_registered_after_its_death_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    token = troubled_token(Trouble("Unregistered", ago=600, times=1))
+    token = troubled_token(InjectedFault("Unregistered", ago=600, times=1))
     row = register(Channel.APNS, token, created_at=int((NOW - 60) * 1000))
     queue.put(message(row))
 
@@ -272,7 +272,7 @@ def test_a_token_registered_after_its_death_is_tried_again(
 def test_a_token_that_stays_dead_after_its_registration_ends_its_subscription_after_two_retries(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    token = troubled_token(Trouble("Unregistered", ago=600))
+    token = troubled_token(InjectedFault("Unregistered", ago=600))
     row = register(Channel.APNS, token, created_at=int((NOW - 60) * 1000))
     queue.put(message(row))
 
@@ -288,7 +288,7 @@ def test_a_token_that_stays_dead_after_its_registration_ends_its_subscription_af
 def test_what_the_provider_will_never_take_goes_to_the_dead_letters_and_keeps_its_token(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("BadCollapseId")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("BadCollapseId")))
     sent = message(row)
     queue.put(sent)
 
@@ -306,7 +306,7 @@ def test_a_wrong_key_stops_the_app_after_one_push_and_the_right_one_resumes_it(
     lake: Any,
     secrets: Any,
     clock: Any,
-    apns_key: keys.ApnsKey,
+    apns_key: keys.ApnsKeyPair,
     register: Register,
     message: Write,
     apns: Any,
@@ -346,8 +346,8 @@ def test_a_fault_of_one_app_is_told_by_its_name(
 def test_a_connection_reset_amid_500_streams_loses_nothing_and_shows_nothing_twice(
     worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
-    steady = [troubled_token(Trouble(delay=0.05), device) for device in range(500)]
-    fatal = troubled_token(Trouble(Misbehaviour.RESET_CONNECTION, times=1))
+    steady = [troubled_token(InjectedFault(delay=0.05), device) for device in range(500)]
+    fatal = troubled_token(InjectedFault(Misbehaviour.RESET_CONNECTION, times=1))
     wanted = [*steady[:250], fatal, *steady[250:]]
     queue.put(*(message(register(Channel.APNS, token)) for token in wanted))
 
@@ -400,7 +400,7 @@ def test_an_app_at_fault_delays_no_other(
 def test_an_app_whose_token_endpoint_is_silent_delays_no_other(
     android_fleet: Any, queue: Any, lake: Any, register: Register, message: Write, fcm: Any, another_fcm: Any
 ) -> None:
-    another_fcm.exchange = Answer(Misbehaviour.SILENCE)
+    another_fcm.exchange = ServedAnswer(Misbehaviour.SILENCE)
     queue.put(*(message(register(Channel.FCM, f"second-{n}", app="second")) for n in range(20)))
     queue.put(*(message(register(Channel.FCM, f"first-{n}")) for n in range(20)))
 
@@ -415,7 +415,7 @@ def test_an_app_whose_token_endpoint_is_silent_delays_no_other(
 def test_a_trial_that_gets_no_answer_delays_no_other_app(
     fleet: Any, queue: Any, register: Register, message: Write, apns: Any, sandbox: Any
 ) -> None:
-    silent = troubled_token(Trouble(Misbehaviour.SILENCE))
+    silent = troubled_token(InjectedFault(Misbehaviour.SILENCE))
     queue.put(message(register(Channel.VOIP, silent, environment="sandbox")))
     queue.put(*(message(register(Channel.VOIP, token)) for token in tokens(20)))
 
@@ -641,7 +641,9 @@ def test_an_acceptance_of_long_ago_no_longer_counts(
 def test_a_wrong_bundle_id_ends_a_few_subscriptions_and_spares_the_rest(
     worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    rows = [register(Channel.APNS, troubled_token(Trouble("DeviceTokenNotForTopic"), device)) for device in range(60)]
+    rows = [
+        register(Channel.APNS, troubled_token(InjectedFault("DeviceTokenNotForTopic"), device)) for device in range(60)
+    ]
     queue.put(*(message(row) for row in rows))
 
     report = worker.work()
@@ -656,7 +658,7 @@ def test_an_answer_that_another_push_refutes_holds_its_own_message_alone(
 ) -> None:
     queue.put(message(register(Channel.APNS, "a1" * 32)))
     worker.work()
-    forbidden = register(Channel.APNS, troubled_token(Trouble("Forbidden")))
+    forbidden = register(Channel.APNS, troubled_token(InjectedFault("Forbidden")))
     queue.put(message(forbidden), *(message(register(Channel.APNS, token)) for token in tokens(5)))
     assert worker.work().decisions == {PushDecision.MISCONFIGURED: 1, PushDecision.DELIVERED: 5}
 

@@ -24,7 +24,7 @@ from clarion.providers.transport import Transport
 from clarion.secrets import MAX_AGE, RETRY_SECONDS, Secret, SecretError
 from local import keys
 from local.fcm import Fcm
-from local.http2 import Answer, Response
+from local.http2 import Response, ServedAnswer
 
 NOW = 1_800_000_000.0
 
@@ -48,7 +48,7 @@ def test_all_workers_show_apple_the_same_token(worker_credential: Callable[[], A
     assert worker_credential().bearer() != first
 
 
-def test_a_provider_token_is_signed_as_apple_asks(apns_app: ApnsApp, apns_key: keys.ApnsKey) -> None:
+def test_a_provider_token_is_signed_as_apple_asks(apns_app: ApnsApp, apns_key: keys.ApnsKeyPair) -> None:
     token = apns_app.credential.bearer()
 
     assert isinstance(token, str)
@@ -118,7 +118,7 @@ def test_a_key_that_google_does_not_know_is_a_rejected_credential(fcm_app: FcmAp
 def test_a_token_endpoint_that_answers_something_else_is_asked_again_later(
     fcm_app: FcmApp, fcm: Any, body: bytes
 ) -> None:
-    fcm.exchange = Answer(Response(200, body=body))
+    fcm.exchange = ServedAnswer(Response(200, body=body))
 
     assert fcm_app.credential.bearer() == RetryLater(status=None, reason="oauth: unreadable answer")
 
@@ -130,7 +130,7 @@ def test_a_token_endpoint_that_failed_is_left_alone_for_a_while(
     fcm_app: FcmApp, fcm: Any, clock: Any, status: int, retry_after: int | None, pause: float
 ) -> None:
     headers = () if retry_after is None else (("retry-after", str(retry_after)),)
-    fcm.exchange = Answer(Response(status, headers))
+    fcm.exchange = ServedAnswer(Response(status, headers))
     failed = fcm_app.credential.bearer()
     fcm.exchange = None
 
@@ -217,7 +217,7 @@ def test_a_secret_is_read_once_in_minutes(apns_app: ApnsApp, secrets: Any, clock
     assert secrets.read == 1
 
 
-def test_keys_are_never_shown(apns_key: keys.ApnsKey, account: keys.ServiceAccount) -> None:
+def test_keys_are_never_shown(apns_key: keys.ApnsKeyPair, account: keys.ServiceAccount) -> None:
     shown = [
         ApnsKey(key_id="K", team_id="T", private_key=apns_key.private_key),
         GoogleAccount.model_validate_json(account.as_json("https://oauth")),
@@ -251,7 +251,7 @@ def test_the_google_token_of_a_frozen_worker_is_not_used_after_its_end(
     assert credential.bearer() != first
 
 
-def test_equal_key_and_period_make_equal_tokens(apns_key: keys.ApnsKey) -> None:
+def test_equal_key_and_period_make_equal_tokens(apns_key: keys.ApnsKeyPair) -> None:
     made = [ApnsKey(key_id="K", team_id="T", private_key=apns_key.private_key) for _ in range(2)]
 
     assert len({apns_token(key, 1_799_999_000) for key in made}) == 1

@@ -15,7 +15,7 @@ from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
 from local.fcm import Fcm
-from local.provider import Trouble
+from local.provider import InjectedFault
 
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "a1" * 32
@@ -24,7 +24,7 @@ type Invoke = Callable[[Channel, PushMessage], dict[str, Any]]
 
 
 @pytest.fixture
-def apns(run: Callable[[Apns], Apns], localhost: tls.Localhost, apns_key: keys.ApnsKey) -> Apns:
+def apns(run: Callable[[Apns], Apns], localhost: tls.Localhost, apns_key: keys.ApnsKeyPair) -> Apns:
     return run(Apns(localhost.server_context(), known=[apns_key], topics=[BUNDLE]))
 
 
@@ -38,7 +38,7 @@ def invoke(
     aws: None,
     monkeypatch: pytest.MonkeyPatch,
     localhost: tls.Localhost,
-    apns_key: keys.ApnsKey,
+    apns_key: keys.ApnsKeyPair,
     account: keys.ServiceAccount,
     apns: Apns,
     fcm: Fcm,
@@ -140,7 +140,7 @@ def test_a_push_for_android_reaches_fcm_with_the_statements_lifetime(
 def test_a_dead_token_ends_its_subscription(
     invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("Unregistered")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("Unregistered")))
 
     assert invoke(Channel.APNS, message(row)) == {"batchItemFailures": []}
 
@@ -151,7 +151,7 @@ def test_a_dead_token_ends_its_subscription(
 def test_a_provider_in_trouble_leaves_the_message_in_the_queue(
     invoke: Invoke, register: Callable[..., Subscription], message: Callable[..., PushMessage]
 ) -> None:
-    row = register(Channel.APNS, troubled_token(Trouble("ServiceUnavailable")))
+    row = register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable")))
 
     assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
 
@@ -185,13 +185,13 @@ def test_what_became_of_pushes_is_counted_for_the_stage(
 
 def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(
     invoke: Invoke,
-    apns_key: keys.ApnsKey,
+    apns_key: keys.ApnsKeyPair,
     register: Callable[..., Subscription],
     message: Callable[..., PushMessage],
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    token = troubled_token(Trouble("TopicDisallowed"))
+    token = troubled_token(InjectedFault("TopicDisallowed"))
     invoke(Channel.APNS, message(register(Channel.APNS, token)))
 
     dispatcher, _ = lambda_module._worker()

@@ -11,7 +11,7 @@ from clarion.messages import PushMessage
 from clarion.networks import network
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
-from local.provider import Trouble
+from local.provider import InjectedFault
 from tests.toy import ToyBody
 
 type Register = Callable[..., Subscription]
@@ -51,7 +51,7 @@ def test_a_network_whose_payload_fails_loses_its_own_push_alone(
 def test_an_outcome_that_concerns_a_network_is_a_command_for_it(
     toy: str, worker: Any, queue: Any, register: Register, message: Write
 ) -> None:
-    gone = register(Channel.APNS, troubled_token(Trouble("Unregistered")), network=toy)
+    gone = register(Channel.APNS, troubled_token(InjectedFault("Unregistered")), network=toy)
     queue.put(toys(message, gone))
 
     worker.work()
@@ -64,7 +64,7 @@ def test_an_outcome_that_concerns_a_network_is_a_command_for_it(
 def test_a_subscription_ends_only_once_its_networks_command_is_sent(
     toy: str, worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    gone = register(Channel.APNS, troubled_token(Trouble("Unregistered")), network=toy)
+    gone = register(Channel.APNS, troubled_token(InjectedFault("Unregistered")), network=toy)
     queue.put(toys(message, gone))
     queue.takes_commands = False
 
@@ -82,7 +82,7 @@ def test_a_network_without_a_queue_of_commands_keeps_its_own_message_alone(
     toy: str, worker: Any, queue: Any, register: Register, message: Write, apns: Any
 ) -> None:
     worker.dispatcher.command_queues.clear()
-    queue.put(toys(message, register(Channel.APNS, troubled_token(Trouble("Unregistered")), network=toy)))
+    queue.put(toys(message, register(Channel.APNS, troubled_token(InjectedFault("Unregistered")), network=toy)))
     queue.put(message(register(Channel.APNS, "b2" * 32)))
 
     worker.work()

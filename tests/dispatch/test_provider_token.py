@@ -23,7 +23,7 @@ from clarion.tables import Subscription
 from local import keys
 from local.apns import Apns, ProviderTokens
 from local.apns_trouble import STATUS, troubled_token
-from local.provider import Trouble
+from local.provider import InjectedFault
 from tests.standins import NOW, Clock
 
 BORDER = NOW // APNS_PERIOD * APNS_PERIOD + APNS_PERIOD
@@ -106,7 +106,7 @@ def test_workers_that_start_at_any_moment_deliver_at_once(
 
 
 def test_a_token_of_somebody_else_with_our_key_costs_two_tries_and_stops_nothing(
-    worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Any, apns_key: keys.ApnsKey
+    worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Any, apns_key: keys.ApnsKeyPair
 ) -> None:
     clock.seconds = BORDER + MINUTE
     key = ApnsKey(key_id=apns_key.key_id, team_id=apns_key.team_id, private_key=apns_key.private_key)
@@ -128,14 +128,14 @@ def test_a_refusal_that_passes_is_tried_again_only_once(
     worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Apns
 ) -> None:
     clock.seconds = BORDER + MINUTE
-    queue.put(fresh(token=troubled_token(Trouble(TOO_MANY, times=3))))
+    queue.put(fresh(token=troubled_token(InjectedFault(TOO_MANY, times=3))))
 
     assert worker.work().decisions == {PushDecision.RETRY: 1}
     assert answers(apns) == [TOO_MANY] * 2
 
 
 def test_a_worker_that_shows_the_last_token_moves_on_when_only_the_new_one_is_known(
-    new_worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Any, apns_key: keys.ApnsKey
+    new_worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Any, apns_key: keys.ApnsKeyPair
 ) -> None:
     worker = new_worker()
     for seconds in (-60, 60):
@@ -155,7 +155,7 @@ def test_late_in_a_period_there_is_no_token_to_go_back_to(
     worker: Any, queue: Any, clock: Clock, fresh: Write, apns: Apns, minutes: int
 ) -> None:
     clock.seconds = BORDER + minutes * MINUTE
-    queue.put(fresh(token=troubled_token(Trouble(TOO_MANY))))
+    queue.put(fresh(token=troubled_token(InjectedFault(TOO_MANY))))
 
     assert worker.work().decisions == {PushDecision.RETRY: 1}
     assert answers(apns) == [TOO_MANY]
@@ -196,7 +196,7 @@ def test_a_token_that_came_too_late_for_both_rules_is_no_misconfiguration(
 class Judge:
     """Answers pushes as the stand-in does, without a network between; notes how old the tokens were."""
 
-    def __init__(self, key: keys.ApnsKey, clock: Clock) -> None:
+    def __init__(self, key: keys.ApnsKeyPair, clock: Clock) -> None:
         self.ages: list[float] = []
         self._tokens = ProviderTokens([key], clock)
         self._clock = clock
@@ -218,7 +218,7 @@ class Judge:
     pushes=st.lists(st.tuples(st.floats(0, 1500), st.integers(0, 9)), min_size=1, max_size=60),
 )
 def test_whoever_pushes_whenever_is_delivered_at_once_with_a_token_of_an_hour_at_most(
-    apns_key: keys.ApnsKey, secrets: Any, start: float, pushes: list[tuple[float, int]]
+    apns_key: keys.ApnsKeyPair, secrets: Any, start: float, pushes: list[tuple[float, int]]
 ) -> None:
     """Worker 0 is always another, as after a start; the others are as old as the run."""
     clock = Clock(NOW + start)
@@ -242,7 +242,7 @@ def test_whoever_pushes_whenever_is_delivered_at_once_with_a_token_of_an_hour_at
     pushes=st.lists(st.tuples(st.one_of(st.floats(0, 30), st.floats(0, 1500)), st.integers(0, 2)), max_size=60),
 )
 def test_clocks_that_are_seconds_off_delay_a_push_by_seconds_and_never_look_like_a_misconfiguration(
-    apns_key: keys.ApnsKey, secrets: Any, errors: list[float], pushes: list[tuple[float, int]]
+    apns_key: keys.ApnsKeyPair, secrets: Any, errors: list[float], pushes: list[tuple[float, int]]
 ) -> None:
     clock = Clock(NOW + APNS_PERIOD / 2)
     judge = Judge(apns_key, clock)

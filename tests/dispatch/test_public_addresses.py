@@ -54,10 +54,10 @@ class Server(Http2Server):
     def __init__(self, context: Any) -> None:
         self.paths: list[str] = []
         self.connections: set[http2.Connection] = set()
-        self.usual: http2.Answer = http2.Answer(Response(200))
+        self.usual: http2.ServedAnswer = http2.ServedAnswer(Response(200))
         super().__init__(self._respond, context, max_streams=100)
 
-    def _respond(self, request: http2.Request, connection: http2.Connection) -> http2.Answer:
+    def _respond(self, request: http2.ServedRequest, connection: http2.Connection) -> http2.ServedAnswer:
         self.paths.append(request.path)
         self.connections.add(connection)
         return self.usual
@@ -97,7 +97,7 @@ def test_a_request_to_our_own_host_reaches_it_beside_one_that_must_not(server: S
 def test_a_handle_that_was_free_to_connect_anywhere_is_not_when_it_is_used_again(
     server: Server, transport: Transport
 ) -> None:
-    server.usual = http2.Answer(Misbehaviour.RESET_CONNECTION)
+    server.usual = http2.ServedAnswer(Misbehaviour.RESET_CONNECTION)
     transport.send([Request(f"{server.url}/own", [], b"", "lane")])
     seen = len(server.paths)
 
@@ -124,7 +124,7 @@ def test_a_connection_to_a_public_address_serves_many_requests(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_an_answer_and_not_followed(server: Server, transport: Transport, status: int) -> None:
-    server.usual = http2.Answer(Response(status, (("location", f"{server.url}/elsewhere"),)))
+    server.usual = http2.ServedAnswer(Response(status, (("location", f"{server.url}/elsewhere"),)))
 
     (result,) = transport.send([Request(f"{server.url}/x", [], b"", "lane")])
 

@@ -15,7 +15,7 @@ from clarion.providers.transport import Answer, Fault, Request, Timeouts, Transp
 from local import http2, tls
 from local.http2 import Http2Server, Misbehaviour, Response
 
-OK = http2.Answer(Response(200))
+OK = http2.ServedAnswer(Response(200))
 PATIENT = Timeouts(connect=2.0, answer=5.0)
 HASTY = Timeouts(connect=0.8, answer=0.8)
 
@@ -27,7 +27,7 @@ class Provider:
         self.paths: Counter[str] = Counter()
         self.arrivals: list[float] = []
         self.connections: set[http2.Connection] = set()  # themselves: an id may be used again
-        self.plan: dict[int, http2.Answer] = {}
+        self.plan: dict[int, http2.ServedAnswer] = {}
         self.usual = OK
         self._server = Http2Server(self._answer, context, max_streams=max_streams)
 
@@ -42,7 +42,7 @@ class Provider:
     def url(self) -> str:
         return self._server.url
 
-    def _answer(self, request: http2.Request, connection: http2.Connection) -> http2.Answer:
+    def _answer(self, request: http2.ServedRequest, connection: http2.Connection) -> http2.ServedAnswer:
         self.paths[request.path] += 1
         self.arrivals.append(time.monotonic())
         self.connections.add(connection)
@@ -121,7 +121,7 @@ def test_many_requests_share_a_connection_that_outlives_them(
 
 
 def test_results_come_in_the_order_of_the_requests(provider: Provider, client: Callable[[Timeouts], Transport]) -> None:
-    provider.plan = {n: http2.Answer(Response(500 + n), delay=0.01 * (5 - n)) for n in range(1, 6)}
+    provider.plan = {n: http2.ServedAnswer(Response(500 + n), delay=0.01 * (5 - n)) for n in range(1, 6)}
 
     results = _answers(client(PATIENT).send(requests(provider.url, 6)))
 
@@ -144,8 +144,8 @@ def test_streams_follow_the_servers_settings(
 def test_a_connection_reset_amid_500_streams_loses_nothing(
     provider: Provider, client: Callable[[Timeouts], Transport]
 ) -> None:
-    provider.usual = http2.Answer(Response(200), delay=0.05)
-    provider.plan = {250: http2.Answer(Misbehaviour.RESET_CONNECTION)}
+    provider.usual = http2.ServedAnswer(Response(200), delay=0.05)
+    provider.plan = {250: http2.ServedAnswer(Misbehaviour.RESET_CONNECTION)}
 
     results = client(PATIENT).send(requests(provider.url, 500))
 
@@ -156,8 +156,8 @@ def test_a_connection_reset_amid_500_streams_loses_nothing(
 def test_a_connection_that_says_goaway_is_left_and_nothing_is_sent_twice(
     provider: Provider, client: Callable[[Timeouts], Transport]
 ) -> None:
-    provider.usual = http2.Answer(Response(200), delay=0.05)
-    provider.plan = {250: http2.Answer(Misbehaviour.GO_AWAY)}
+    provider.usual = http2.ServedAnswer(Response(200), delay=0.05)
+    provider.plan = {250: http2.ServedAnswer(Misbehaviour.GO_AWAY)}
 
     results = client(PATIENT).send(requests(provider.url, 500))
 
@@ -168,7 +168,7 @@ def test_a_connection_that_says_goaway_is_left_and_nothing_is_sent_twice(
 def test_a_reset_stream_is_that_requests_fault_alone(
     provider: Provider, client: Callable[[Timeouts], Transport]
 ) -> None:
-    provider.plan = {50: http2.Answer(Misbehaviour.RESET_STREAM)}
+    provider.plan = {50: http2.ServedAnswer(Misbehaviour.RESET_STREAM)}
 
     results = client(PATIENT).send(requests(provider.url, 100))
 
@@ -182,7 +182,7 @@ def test_an_answer_without_end_is_that_requests_fault_alone(
     provider: Provider, client: Callable[[Timeouts], Transport], status: int
 ) -> None:
     endless = Response(status, (("retry-after", "7"),), b"[" * 30_000_000)
-    provider.plan = {50: http2.Answer(endless)}
+    provider.plan = {50: http2.ServedAnswer(endless)}
 
     results = client(PATIENT).send(requests(provider.url, 100))
 
@@ -194,7 +194,7 @@ def test_an_answer_without_end_is_that_requests_fault_alone(
 
 def test_an_answer_is_read_up_to_the_limit(provider: Provider, client: Callable[[Timeouts], Transport]) -> None:
     sizes = [transport_module.ANSWER_BYTES, transport_module.ANSWER_BYTES + 1, 3]
-    provider.plan = {n: http2.Answer(Response(400, body=b"x" * size)) for n, size in enumerate(sizes, start=1)}
+    provider.plan = {n: http2.ServedAnswer(Response(400, body=b"x" * size)) for n, size in enumerate(sizes, start=1)}
 
     transport = client(PATIENT)
     results = [transport.send(requests(provider.url, 1))[0] for _ in sizes]
@@ -210,7 +210,7 @@ def test_a_body_that_is_no_json_or_nested_too_deep_reads_as_nothing(body: bytes)
 def test_a_server_that_stays_silent_is_not_waited_for_twice(
     provider: Provider, client: Callable[[Timeouts], Transport]
 ) -> None:
-    provider.usual = http2.Answer(Misbehaviour.SILENCE)
+    provider.usual = http2.ServedAnswer(Misbehaviour.SILENCE)
 
     (result,) = client(HASTY).send(requests(provider.url, 1))
 
@@ -250,7 +250,7 @@ def test_a_connection_closed_between_calls_is_replaced(
 ) -> None:
     provider = run(Provider(localhost.server_context()))
     transport = client(PATIENT)
-    provider.plan = {3: http2.Answer(Misbehaviour.GO_AWAY)}
+    provider.plan = {3: http2.ServedAnswer(Misbehaviour.GO_AWAY)}
 
     for _ in range(3):
         assert {result.status for result in _answers(transport.send(requests(provider.url, 2)))} == {200}
@@ -260,7 +260,7 @@ def test_a_silent_lane_delays_no_other(
     run: Callable[..., Any], localhost: tls.Localhost, client: Callable[[Timeouts], Transport]
 ) -> None:
     silent = run(Provider(localhost.server_context()))
-    silent.usual = http2.Answer(Misbehaviour.SILENCE)
+    silent.usual = http2.ServedAnswer(Misbehaviour.SILENCE)
     healthy = run(Provider(localhost.server_context()))
     transport = client(Timeouts(connect=2.0, answer=2.0))
     began = time.monotonic()

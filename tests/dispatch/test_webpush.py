@@ -30,7 +30,7 @@ from local.http2 import Http2Server, Response
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-CREATED = http2.Answer(Response(201, (("location", "https://push.example.com/m/capability"),)))
+CREATED = http2.ServedAnswer(Response(201, (("location", "https://push.example.com/m/capability"),)))
 FIRST = AppSettings(name="first", secret_id="vapid", alert_title="First")
 SECOND = AppSettings(name="second", secret_id="other")
 P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
@@ -43,11 +43,11 @@ class Service(Http2Server):
     """Notes what it gets, and answers by path."""
 
     def __init__(self, context: Any) -> None:
-        self.requests: list[http2.Request] = []
-        self.answers: dict[str, http2.Answer] = {}
+        self.requests: list[http2.ServedRequest] = []
+        self.answers: dict[str, http2.ServedAnswer] = {}
         super().__init__(self._respond, context, max_streams=100)
 
-    def _respond(self, request: http2.Request, _connection: http2.Connection) -> http2.Answer:
+    def _respond(self, request: http2.ServedRequest, _connection: http2.Connection) -> http2.ServedAnswer:
         self.requests.append(request)
         return self.answers.get(request.path, CREATED)
 
@@ -145,7 +145,7 @@ def test_a_topic_has_the_form_that_is_allowed(collapse_id: str) -> None:
 def test_an_accepted_push_is_delivered_and_its_capability_goes_nowhere(
     service: Service, push: Callable[..., Answered], status: int
 ) -> None:
-    service.answers["/x"] = http2.Answer(Response(status, (("location", f"{service.url}/m/capability"),)))
+    service.answers["/x"] = http2.ServedAnswer(Response(status, (("location", f"{service.url}/m/capability"),)))
 
     assert push("/x") == Delivered(status=status)
 
@@ -189,7 +189,7 @@ def test_an_answer_means_what_the_push_services_say(status: int, body: bytes, ou
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_passed_on(service: Service, push: Callable[..., Answered], status: int) -> None:
-    service.answers["/x"] = http2.Answer(Response(status, (("retry-after", "37"),)))
+    service.answers["/x"] = http2.ServedAnswer(Response(status, (("retry-after", "37"),)))
 
     outcome = push("/x")
 
@@ -268,7 +268,7 @@ def test_a_key_that_can_not_be_read_stops_the_app(push: Callable[..., Answered],
 
 
 def test_one_refused_subscription_does_not_stop_the_others(service: Service, push: Callable[..., Answered]) -> None:
-    service.answers["/foreign"] = http2.Answer(Response(403))
+    service.answers["/foreign"] = http2.ServedAnswer(Response(403))
 
     assert isinstance(push("/foreign"), TokenOrApp)
     assert isinstance(push("/ours"), Delivered)

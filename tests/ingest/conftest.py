@@ -24,7 +24,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from clarion.tables import Lease, Rule, rule_key
+from clarion.tables import Lease, RuleRow, rule_key
 from ingest.counts import Counts
 from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import Outgoing
@@ -45,7 +45,7 @@ TOPIC = b"\x70" * 32
 
 type MakeStatement = Callable[..., bytes]
 type MakeSettings = Callable[..., IngestSettings]
-type WriteRule = Callable[..., Rule]
+type WriteRule = Callable[..., RuleRow]
 
 
 def hexed(raw: bytes) -> str:
@@ -306,10 +306,10 @@ def tables(aws: None, sdk: AwsClients) -> None:
 
 @pytest.fixture
 def write_rule(tables: None) -> WriteRule:
-    def write(topic: bytes = TOPIC, generation: int = 1) -> Rule:
+    def write(topic: bytes = TOPIC, generation: int = 1) -> RuleRow:
         """Of statements by `SENDER`."""
         key = key_of(SENDER, topic)
-        rule = Rule("s", rule_key(generation, key), key=key)
+        rule = RuleRow("s", rule_key(generation, key), key=key)
         rule.save()
         return rule
 

@@ -16,10 +16,10 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
 from clarion.rulesets import Owner, RequestContext, RuleSets
-from clarion.tables import MODELS, Rule, Subscription, bind, rule_key
+from clarion.tables import MODELS, RuleRow, Subscription, bind, rule_key
 from ingest.wiring import AwsClients
 from match.settings import MatchSettings
-from match.worker import MatchClients, Worker
+from match.worker import MatchClients, MatchWorker
 from tests.ingest.conftest import MakeSettings
 from tests.match.scene import NOT_SHOWN_YET, InTurn, Queues, Sender
 from tests.match.scene import received as as_received
@@ -45,7 +45,7 @@ def tables(aws: None, sdk: AwsClients) -> Iterator[Connection]:
 
 @dataclass
 class Matching:
-    worker: Worker
+    worker: MatchWorker
     clients: MatchClients
     queues: Queues
 
@@ -82,7 +82,7 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: AwsClients, lak
     )
     made = MatchClients.make("test-")
     clients = MatchClients(made.dynamodb, made.sqs, made.firehose, made.s3, InTurn())
-    return Matching(Worker.open(settings, clients), clients, Queues.of(settings))
+    return Matching(MatchWorker.open(settings, clients), clients, Queues.of(settings))
 
 
 def named(message: MatchMessage) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def subscribe(sender: Sender, topic: bytes) -> Subscription:
     )
     subscription.save()
     key = key_of(sender.key, topic)
-    Rule(subscription.subscription_id, rule_key(1, key), key=key).save()
+    RuleRow(subscription.subscription_id, rule_key(1, key), key=key).save()
     return subscription
 
 
@@ -160,7 +160,9 @@ async def test_a_fresh_rule_that_the_index_does_not_show_yet_counts_where_others
     async with running(make_settings(node, rule_lag_seconds=5.0)):
         await node.subscribed()
         fresh = subscribe(sender, ONE)
-        Rule(fresh.subscription_id, rule_key(1, key_of(sender.key, ONE))).update(actions=[Rule.key.set(NOT_SHOWN_YET)])
+        RuleRow(fresh.subscription_id, rule_key(1, key_of(sender.key, ONE))).update(
+            actions=[RuleRow.key.set(NOT_SHOWN_YET)]
+        )
         node.show(encode(sender.states(ONE)))
         while not any(fresh.subscription_id in named(message) for message in received.read()):
             await asyncio.sleep(0.01)

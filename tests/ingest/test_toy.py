@@ -14,7 +14,7 @@ from clarion.messages import CommandMessage, EnvelopeMessage
 from clarion.metrics import Metric
 from clarion.networks import Command, Envelope
 from clarion.networks.statements.codec import digest
-from clarion.tables import Rule, rule_key
+from clarion.tables import RuleRow, rule_key
 from ingest.delivery.destinations import CommandQueues
 from ingest.delivery.outbox import BATCH_BYTES
 from ingest.delivery.outgoing import OVERHEAD_BYTES
@@ -62,7 +62,7 @@ def toy_settings(make_settings: MakeSettings, toy_queue: str) -> MakeSettings:
 
 
 def write_rule(room: str) -> None:
-    Rule("s", rule_key(1, key_of(room)), key=key_of(room)).save()
+    RuleRow("s", rule_key(1, key_of(room)), key=key_of(room)).save()
 
 
 async def test_envelopes_of_two_networks_share_a_queue_and_each_is_forwarded_once(

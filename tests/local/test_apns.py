@@ -16,7 +16,7 @@ from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import REASONS, trouble_of, troubled_token
 from local.http2 import Misbehaviour
-from local.provider import Options, Trouble
+from local.provider import InjectedFault, Options
 
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
@@ -27,11 +27,11 @@ type Sign = Callable[..., str]
 
 
 @pytest.fixture
-def sign(apns_key: keys.ApnsKey, clock: Any) -> Sign:
+def sign(apns_key: keys.ApnsKeyPair, clock: Any) -> Sign:
     """Mints a provider token, right unless an argument makes it wrong."""
 
     def sign(
-        *, age: float = 0, key: keys.ApnsKey = apns_key, key_id: str = keys.KEY_ID, team: str = keys.TEAM_ID
+        *, age: float = 0, key: keys.ApnsKeyPair = apns_key, key_id: str = keys.KEY_ID, team: str = keys.TEAM_ID
     ) -> str:
         claims = {"iss": team, "iat": int(clock() - age)}
         return jwt.encode(claims, key.private_key, algorithm="ES256", headers={"kid": key_id})
@@ -49,7 +49,7 @@ async def client_of(stand_in: Apns, localhost: tls.Localhost) -> AsyncIterator[h
 
 
 @pytest.fixture
-async def apns(localhost: tls.Localhost, apns_key: keys.ApnsKey, clock: Any) -> AsyncIterator[Apns]:
+async def apns(localhost: tls.Localhost, apns_key: keys.ApnsKeyPair, clock: Any) -> AsyncIterator[Apns]:
     context = localhost.server_context()
     async with Apns(context, known=[apns_key], topics=[BUNDLE], options=Options(now=clock)) as apns:
         yield apns
@@ -219,18 +219,18 @@ async def test_a_second_provider_token_within_twenty_minutes_is_too_many(
     [(status, nth, reason) for status, reasons in REASONS.items() for nth, reason in enumerate(reasons, 1)],
 )
 async def test_a_device_can_ask_for_any_reason(client: httpx.AsyncClient, status: int, nth: int, reason: str) -> None:
-    token = troubled_token(Trouble(failure=reason))
+    token = troubled_token(InjectedFault(failure=reason))
     assert token.startswith(f"dead{status}{nth:02}")
     assert verdict(await push(client, token)) == (status, reason)
 
 
 async def test_a_dead_token_says_since_when_in_milliseconds(client: httpx.AsyncClient, clock: Any) -> None:
-    response = await push(client, troubled_token(Trouble(failure="Unregistered", ago=90)))
+    response = await push(client, troubled_token(InjectedFault(failure="Unregistered", ago=90)))
     assert response.json()["timestamp"] == (clock() - 90) * 1000
 
 
 async def test_a_device_can_ask_for_trouble_that_passes(client: httpx.AsyncClient) -> None:
-    token = troubled_token(Trouble(failure="ServiceUnavailable", retry_after=30, times=2))
+    token = troubled_token(InjectedFault(failure="ServiceUnavailable", retry_after=30, times=2))
     responses = [await push(client, token) for _ in range(3)]
     assert [response.status_code for response in responses] == [503, 503, 200]
     assert [response.headers.get("retry-after") for response in responses] == ["30", "30", None]
@@ -239,21 +239,21 @@ async def test_a_device_can_ask_for_trouble_that_passes(client: httpx.AsyncClien
 @pytest.mark.parametrize(
     "trouble",
     [
-        Trouble(),
-        Trouble(delay=0.25),
-        Trouble(failure="ExpiredToken", ago=3600),
-        Trouble(failure=Misbehaviour.SILENCE),
-        Trouble(failure="TooManyRequests", delay=1.5, retry_after=120, times=3),
+        InjectedFault(),
+        InjectedFault(delay=0.25),
+        InjectedFault(failure="ExpiredToken", ago=3600),
+        InjectedFault(failure=Misbehaviour.SILENCE),
+        InjectedFault(failure="TooManyRequests", delay=1.5, retry_after=120, times=3),
     ],
 )
-def test_a_token_says_which_trouble_it_was_made_for(trouble: Trouble) -> None:
+def test_a_token_says_which_trouble_it_was_made_for(trouble: InjectedFault) -> None:
     assert trouble_of(troubled_token(trouble, device=7)) == trouble
     assert len({troubled_token(trouble, device) for device in range(100)}) == 100
 
 
 async def test_a_delayed_answer_holds_up_no_other(client: httpx.AsyncClient, apns: Apns) -> None:
     await push(client)
-    slow = asyncio.create_task(push(client, troubled_token(Trouble(delay=0.2))))
+    slow = asyncio.create_task(push(client, troubled_token(InjectedFault(delay=0.2))))
     await apns.received.until(2)
     assert (await push(client)).status_code == 200
     assert not slow.done()
@@ -262,27 +262,27 @@ async def test_a_delayed_answer_holds_up_no_other(client: httpx.AsyncClient, apn
 
 async def test_a_reset_connection_fails_the_push(client: httpx.AsyncClient, apns: Apns) -> None:
     with pytest.raises(httpx.TransportError):
-        await push(client, troubled_token(Trouble(failure=Misbehaviour.RESET_CONNECTION)))
+        await push(client, troubled_token(InjectedFault(failure=Misbehaviour.RESET_CONNECTION)))
     assert (await push(client)).status_code == 200
     assert [received.status for received in apns.received] == [0, 200]
 
 
 async def test_a_reset_stream_fails_the_push_and_spares_the_connection(client: httpx.AsyncClient) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
-        await push(client, troubled_token(Trouble(failure=Misbehaviour.RESET_STREAM)))
+        await push(client, troubled_token(InjectedFault(failure=Misbehaviour.RESET_STREAM)))
     assert (await push(client)).status_code == 200
 
 
 async def test_goaway_fails_the_push_and_the_next_connects_anew(client: httpx.AsyncClient) -> None:
     with pytest.raises(httpx.RemoteProtocolError, match=b'"Shutdown"'.hex()):
-        await push(client, troubled_token(Trouble(failure=Misbehaviour.GO_AWAY)))
+        await push(client, troubled_token(InjectedFault(failure=Misbehaviour.GO_AWAY)))
     assert (await push(client)).status_code == 200
 
 
 async def test_silence_is_for_the_client_to_end(client: httpx.AsyncClient) -> None:
     with pytest.raises(httpx.ReadTimeout):
         await client.post(
-            f"/3/device/{troubled_token(Trouble(failure=Misbehaviour.SILENCE))}",
+            f"/3/device/{troubled_token(InjectedFault(failure=Misbehaviour.SILENCE))}",
             json=ALERT,
             headers=HEADERS,
             timeout=0.1,

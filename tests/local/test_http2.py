@@ -10,7 +10,7 @@ from h2.events import ConnectionTerminated, Event, RemoteSettingsChanged, Respon
 from h2.settings import SettingCodes
 
 from local import tls
-from local.http2 import Answer, Connection, Http2Server, Request, Response
+from local.http2 import Connection, Http2Server, Response, ServedAnswer, ServedRequest
 
 
 class RawClient:
@@ -41,11 +41,11 @@ class RawClient:
         return found
 
 
-def handle(request: Request, connection: Connection) -> Answer:
+def handle(request: ServedRequest, connection: Connection) -> ServedAnswer:
     """/slow takes a little; /welcome allows eight streams; anything else is just answered."""
     if request.path == "/welcome":
         connection.allow_streams(8)
-    return Answer(Response(200), delay=0.05 if request.path == "/slow" else 0)
+    return ServedAnswer(Response(200), delay=0.05 if request.path == "/slow" else 0)
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ async def test_a_server_that_leaves_says_how_far_it_got(server: Http2Server, cli
 async def test_a_server_that_leaves_finishes_what_it_has_begun(localhost: tls.Localhost) -> None:
     begun = asyncio.Event()
 
-    def slowly(_: Request, __: Connection) -> Answer:
+    def slowly(_: ServedRequest, __: Connection) -> ServedAnswer:
         begun.set()
-        return Answer(Response(200), delay=0.05)
+        return ServedAnswer(Response(200), delay=0.05)
 
     async with Http2Server(slowly, localhost.server_context(), max_streams=1) as server:
         answer = asyncio.create_task(asyncio.to_thread(status_by_curl, server.url, localhost))

@@ -12,7 +12,7 @@ import pytest
 from local import keys, tls
 from local.browser import BrowserSubscription
 from local.http2 import Misbehaviour
-from local.provider import Options, Trouble
+from local.provider import InjectedFault, Options
 from local.webpush import STATUS, PushService
 from tests.local.application_server import ApplicationServer, encrypt
 from tests.standins import NOW
@@ -274,12 +274,12 @@ async def test_a_browser_that_is_away_gets_the_newest_message_of_a_topic(
 async def test_a_subscription_can_ask_for_any_refusal(
     service: PushService, client: httpx.AsyncClient, reason: str
 ) -> None:
-    browser = service.subscribe(SERVER.public_key, Trouble(reason))
+    browser = service.subscribe(SERVER.public_key, InjectedFault(reason))
     assert verdict(await push(client, browser)) == (STATUS[reason], reason)
 
 
 async def test_a_subscription_can_ask_for_trouble_that_passes(service: PushService, client: httpx.AsyncClient) -> None:
-    trouble = Trouble("ServiceUnavailable", delay=0.01, retry_after=30, times=1)
+    trouble = InjectedFault("ServiceUnavailable", delay=0.01, retry_after=30, times=1)
     browser = service.subscribe(SERVER.public_key, trouble)
     responses = [await push(client, browser) for _ in range(2)]
     assert [response.status_code for response in responses] == [503, 201]
@@ -295,7 +295,7 @@ async def test_a_subscription_can_ask_for_a_broken_connection(
     service: PushService, client: httpx.AsyncClient, browser: BrowserSubscription, misbehaviour: Misbehaviour
 ) -> None:
     with pytest.raises(httpx.TransportError):
-        await push(client, service.subscribe(SERVER.public_key, Trouble(misbehaviour)))
+        await push(client, service.subscribe(SERVER.public_key, InjectedFault(misbehaviour)))
     assert (await push(client, browser)).status_code == 201
 
 

@@ -14,14 +14,14 @@ from botocore.model import OperationModel
 from pynamodb.models import Model
 
 from clarion.messages import MatchMessage, read_match_message
-from clarion.tables import PushRecord, RateLimit, Rule, Subscription
+from clarion.tables import PushRecord, RateLimit, RuleRow, Subscription
 from match.worker import MatchClients
 
 type Item = dict[str, dict[str, Any]]
 
 _KEYS: dict[type[Model], tuple[str, ...]] = {
     Subscription: ("subscription_id",),
-    Rule: ("subscription_id", "rule_key"),
+    RuleRow: ("subscription_id", "rule_key"),
     PushRecord: ("subscription_id", "envelope_id"),
     RateLimit: ("scope", "part"),
 }
@@ -51,7 +51,7 @@ class Dictionary:
         """Put it there, free of charge."""
         item = row.serialize()
         self._rows[self._name(row.Meta.table_name, item)] = item
-        if isinstance(row, Rule):
+        if isinstance(row, RuleRow):
             rules = self._index[row.key]
             rules.insert(bisect_right(rules, row.subscription_id, key=_subscription), (row.subscription_id, item))
 

@@ -21,7 +21,7 @@ from clarion.messages import EnvelopeMessage, MatchMessage, PageMessage, SecondL
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
-from clarion.tables import Rule, Subscription, rule_key
+from clarion.tables import RuleRow, Subscription, rule_key
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from pipeline.prices import READ_UNIT
@@ -329,7 +329,7 @@ def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
         )
     )
     key = key_of(sender, TOPIC)
-    table.keep(Rule(subscription_id, rule_key(1, key), key=key))
+    table.keep(RuleRow(subscription_id, rule_key(1, key), key=key))
 
 
 PATHS = (

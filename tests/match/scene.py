@@ -20,7 +20,7 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import Subscription, pair_scope, rule_key
 from match.settings import MatchSettings
-from match.worker import MatchClients, Worker
+from match.worker import MatchClients, MatchWorker
 
 NOW = 1_800_000_000_000
 NEVER = 0xFFFF_FFFF
@@ -133,7 +133,7 @@ class Scene:
     sender: Sender = field(default_factory=Sender)
 
     def __post_init__(self) -> None:
-        self.worker = Worker.open(self.settings, self.clients, self.clock)
+        self.worker = MatchWorker.open(self.settings, self.clients, self.clock)
         self.queues = Queues.of(self.settings)
 
     def elsewhere(self) -> "Scene":
@@ -198,7 +198,7 @@ class Scene:
         """The index doesn't show one that is not `seen` yet."""
         key = rule.key if seen else NOT_SHOWN_YET
         row_key = rule_key(generation, rule.key)
-        tables.Rule(subscription_id, row_key, key=key, condition=rule.condition or None).save()
+        tables.RuleRow(subscription_id, row_key, key=key, condition=rule.condition or None).save()
 
     def key(self, topic: bytes = TOPIC) -> bytes:
         """What a rule for the sender's statements on that topic names."""

@@ -21,8 +21,7 @@ from clarion.networks import Rule
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.payload import MAX_DATA_SIZE
 from clarion.networks.statements.rules import CALL
-from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
-from clarion.tables import Rule as RuleRow
+from clarion.tables import WINDOW_PART, PushRecord, RateLimit, RuleRow, Subscription
 from match.worker import RESERVE
 from tests.match.ledger import look_again
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene, Sender, received, statement_of

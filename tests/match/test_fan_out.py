@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clarion.messages import EnvelopeMessage, PageMessage, PushMessage, Span
 from clarion.networks import STATEMENTS
-from clarion.tables import PushRecord, Rule
+from clarion.tables import PushRecord, RuleRow
 from match.fan_out import EVERYTHING, FannedOut, cut, successors
 from match.matching import Candidate, FoundRules
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
@@ -170,6 +170,6 @@ def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scen
     scene.take(message)
     assert scene.take(*first) == set()
     work_off(scene)
-    wanting = {rule.subscription_id for rule in Rule.by_key.query(scene.key())}
+    wanting = {rule.subscription_id for rule in RuleRow.by_key.query(scene.key())}
     assert late < wanting
     assert {str(push.subscription_id) for push in scene.pushes()} | {*removed} == wanting

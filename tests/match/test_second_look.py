@@ -11,8 +11,7 @@ from clarion.decisions import Wanted
 from clarion.messages import EnvelopeMessage, MatchMessage
 from clarion.networks import Rule
 from clarion.networks.statements.rules import ALERT, CALL
-from clarion.tables import Rule as RuleRow
-from clarion.tables import Subscription, rule_key
+from clarion.tables import RuleRow, Subscription, rule_key
 from tests.match.ledger import look_again
 from tests.match.meter import meter
 from tests.match.scene import NOT_SHOWN_YET, OTHER, PAGE, TOPIC, Scene

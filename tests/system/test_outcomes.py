@@ -23,7 +23,7 @@ from clarion.tokens import token_hash
 from local.apns_trouble import troubled_token
 from local.device import Device, topic_of
 from local.http2 import Misbehaviour
-from local.provider import Trouble
+from local.provider import InjectedFault
 from local.system import QUEUES, System
 from local.webpush import NO_TROUBLE
 
@@ -79,11 +79,11 @@ class Case:
             return "-".join([word for word in words if isinstance(word, str)] + [f"phone{number:04}" + "F" * 120])
         if self.channel is Channel.WEBPUSH:
             return self._browser(number, system, times)
-        trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
+        trouble = InjectedFault(failure=self.answer, retry_after=self.retry_after, times=times)
         return troubled_token(trouble, device=0xFA7E0000 + number)
 
     def _browser(self, number: int, system: System, times: int | None) -> str:
-        trouble = Trouble(failure=self.answer, retry_after=self.retry_after, times=times)
+        trouble = InjectedFault(failure=self.answer, retry_after=self.retry_after, times=times)
         browser = system.webpush.subscribe(
             system.application_server_key, NO_TROUBLE if self.answer is NOWHERE else trouble
         )

@@ -18,7 +18,7 @@ from infra.alarms import alarm_specs
 from infra.environments import EMULATOR
 from local.apns_trouble import troubled_token
 from local.device import Device, topic_of
-from local.provider import Trouble
+from local.provider import InjectedFault
 from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -167,7 +167,7 @@ async def without(system: System, function: str, variable: str) -> AsyncIterator
 
 async def test_a_push_that_the_provider_refused_rings_and_is_brought_by_a_redrive(system: System) -> None:
     alice, bob = Device("Alice, to be refused"), Device("Bob, who gets it later")
-    token = troubled_token(Trouble(failure="BadTopic", times=1), device=0xB0B)
+    token = troubled_token(InjectedFault(failure="BadTopic", times=1), device=0xB0B)
     await system.register(bob, "apns", token, (alice.public_key, CHAT))
     alarm, dead = await asyncio.to_thread(Alarm, system, "dead-letters-apns"), Queue(system, "apns-dead")
     raw = alice.statement(CHAT, data=b"refused at first")

@@ -18,7 +18,7 @@ from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, template_of
 from local.lake import trails
-from local.provider import Push
+from local.provider import ReceivedPush
 from local.system import PATIENCE, System, running
 from tests import previous
 
@@ -70,7 +70,7 @@ async def flowing(system: System, senders: list[Device]) -> AsyncIterator[list[b
         publishing.cancel()
 
 
-def by_content(pushes: Iterable[Push]) -> dict[str, list[Push]]:
+def by_content(pushes: Iterable[ReceivedPush]) -> dict[str, list[ReceivedPush]]:
     """Those that a provider accepted, by the data of their statement."""
     found = defaultdict(list)
     for push in pushes:
@@ -80,13 +80,13 @@ def by_content(pushes: Iterable[Push]) -> dict[str, list[Push]]:
     return found
 
 
-def name_of(push: Push) -> str:
+def name_of(push: ReceivedPush) -> str:
     """What a phone knows a push again by: APNs' id, or, as FCM has none, all that the app is handed."""
     message = push.payload.get("message")
     return json.dumps(message["data"], sort_keys=True) if message else push.headers["apns-id"]
 
 
-def check_repeats(pushes: Iterable[Push]) -> None:
+def check_repeats(pushes: Iterable[ReceivedPush]) -> None:
     """A push may come again if its function was ended, but as the same."""
     contents = by_content(pushes).values()
     for repeats in contents:

@@ -33,7 +33,7 @@ BETWEEN_LOOKS_MS = 12_000
 
 
 @dataclass(slots=True)
-class _Held:
+class _AwaitingLook:
     """`looked_through` numbers the last change that it was compared with. Times are in UNIX milliseconds."""
 
     outgoing: Outgoing
@@ -72,7 +72,7 @@ class Forwarded:
         self._patience_ms = patience_ms
         self._capacity = capacity
         self._clock = clock
-        self._held: OrderedDict[UUID, _Held] = OrderedDict()
+        self._held: OrderedDict[UUID, _AwaitingLook] = OrderedDict()
         """By receipt."""
         self._held_bytes = 0
         self._looks_unsent: dict[UUID, Outgoing] = {}
@@ -94,7 +94,7 @@ class Forwarded:
         """Hold what the queue has just taken."""
         self._compared_through = min(self.compared_through, outgoing.changes_known)
         self._compared_meanwhile = min(self._compared_meanwhile, outgoing.changes_known)
-        self._held[outgoing.receipt] = _Held(outgoing, self._clock(), outgoing.changes_known, outgoing.verified)
+        self._held[outgoing.receipt] = _AwaitingLook(outgoing, self._clock(), outgoing.changes_known, outgoing.verified)
         self._held_bytes += outgoing.held_size
         while self._held_bytes > self._capacity:
             self._release(next(iter(self._held)))
@@ -130,7 +130,7 @@ class Forwarded:
             await self._give_way()
         self._compared_through = min(compared_through, self._compared_meanwhile)
 
-    async def _look_at(self, held: _Held) -> None:
+    async def _look_at(self, held: _AwaitingLook) -> None:
         outgoing, changes = held.outgoing, self._candidates.changes
         if held.looked_through == changes.count:
             return

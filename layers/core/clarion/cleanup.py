@@ -21,7 +21,7 @@ from pynamodb.expressions.condition import Condition
 
 from clarion.generations import BATCH, NEVER, batch_write, prefix
 from clarion.messages import CleanupMessage
-from clarion.tables import Rule, Subscription
+from clarion.tables import RuleRow, Subscription
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -62,7 +62,9 @@ def erase(
     connection: Connection, subscription_id: str, which: Condition | None = None, *, until: float = NEVER
 ) -> bool:
     """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
-    found = Rule.query(subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"])
+    found = RuleRow.query(
+        subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"]
+    )
     for batch in batched(found, BATCH, strict=False):
         if time.monotonic() > until:
             return False
@@ -70,10 +72,10 @@ def erase(
     return True
 
 
-def _key(rule: Rule) -> dict[str, dict[str, Any]]:
+def _key(rule: RuleRow) -> dict[str, dict[str, Any]]:
     return {"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}}
 
 
 def _generations(first: int, end: int) -> Condition:
     """From `first` up to, but without, `end`: no key is as short as a bare generation."""
-    return Rule.rule_key.between(prefix(first), prefix(end))
+    return RuleRow.rule_key.between(prefix(first), prefix(end))

@@ -11,7 +11,7 @@ from pynamodb.exceptions import PutError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from clarion.tables import GENERATION_BYTES, Rule, Subscription, refused
+from clarion.tables import GENERATION_BYTES, RuleRow, Subscription, refused
 
 BATCH = 25
 """The most items of one BatchWriteItem."""
@@ -57,7 +57,7 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
 
     DynamoDB hands back what it had no capacity for, or refuses all: a partition has 1,000 units a second.
     """
-    table = Rule.Meta.table_name
+    table = RuleRow.Meta.table_name
     left = {table: requests}
     for attempt in range(WRITE_ATTEMPTS):
         try:

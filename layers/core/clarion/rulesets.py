@@ -1,4 +1,4 @@
-"""Rule sets: up to thousands of rules that change as one.
+"""RuleRow sets: up to thousands of rules that change as one.
 
 A subscription's rules in force are those of its current `generation`. Whoever changes them reads the subscription,
 works out what is to be added and removed, and commits that on condition that `revision` has not moved:
@@ -32,7 +32,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
 from clarion.generations import BATCH, NEVER, WRITE_ATTEMPTS, back_off, batch_write, claim_generation, flip, prefix
-from clarion.tables import Rule, Subscription, lost_race, rule_key
+from clarion.tables import RuleRow, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
 """What a receiver asks for: keys, each with its condition; see `clarion.networks.Rule`."""
@@ -240,7 +240,7 @@ class RuleSets:
                 for key, condition in added.items():
                     write.save(_rule(row.subscription_id, row.generation, key, condition))
                 for key in removed.keys() - added.keys():
-                    write.delete(Rule(row.subscription_id, rule_key(int(row.generation), key)))
+                    write.delete(RuleRow(row.subscription_id, rule_key(int(row.generation), key)))
         except TransactWriteError as error:
             if lost_race(error):
                 return None
@@ -289,7 +289,7 @@ def _in_generation(row: Subscription, after: bytes | None = None, limit: int | N
     first, end = prefix(row.generation), prefix(row.generation + 1)
     if after is not None:
         first += after + b"\0"
-    found = Rule.query(row.subscription_id, Rule.rule_key.between(first, end), consistent_read=True, limit=limit)
+    found = RuleRow.query(row.subscription_id, RuleRow.rule_key.between(first, end), consistent_read=True, limit=limit)
     return {rule.key: rule.condition or b"" for rule in found}
 
 
@@ -299,8 +299,8 @@ def _in_force(row: Subscription, keys: Collection[bytes]) -> RuleSet:
         rules = _in_generation(row)
         return {key: rules[key] for key in keys if key in rules}
     rows = [(row.subscription_id, rule_key(int(row.generation), key)) for key in keys]
-    return {rule.key: rule.condition or b"" for rule in Rule.batch_get(rows, consistent_read=True)}
+    return {rule.key: rule.condition or b"" for rule in RuleRow.batch_get(rows, consistent_read=True)}
 
 
-def _rule(subscription_id: str, generation: float, key: bytes, condition: bytes) -> Rule:
-    return Rule(subscription_id, rule_key(int(generation), key), key=key, condition=condition or None)
+def _rule(subscription_id: str, generation: float, key: bytes, condition: bytes) -> RuleRow:
+    return RuleRow(subscription_id, rule_key(int(generation), key), key=key, condition=condition or None)

@@ -78,7 +78,7 @@ class Token(Model):
     client_id = BinaryAttribute(legacy_encoding=False)
 
 
-class ByKey(GlobalSecondaryIndex["Rule"]):
+class ByKey(GlobalSecondaryIndex["RuleRow"]):
     """All rules that name a key, of whatever generation, each with its condition."""
 
     class Meta:
@@ -91,7 +91,7 @@ class ByKey(GlobalSecondaryIndex["Rule"]):
     condition = BinaryAttribute(null=True, legacy_encoding=False)
 
 
-class Rule(Model):
+class RuleRow(Model):
     """What a subscription asks for: see `clarion.networks.Rule`. It counts only while its generation is its subscription's."""
 
     class Meta:
@@ -179,7 +179,7 @@ class Quota(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, Rule, PushRecord, RateLimit, Quota, Lease)
+MODELS: tuple[type[Model], ...] = (Subscription, Token, RuleRow, PushRecord, RateLimit, Quota, Lease)
 """One for each table."""
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 
