@@ -93,7 +93,7 @@ class Dictionary:
                 return self.put(asked)
             case "SendMessageBatch":
                 self.sent += [Sent(asked["QueueUrl"], entry["MessageBody"]) for entry in asked["Entries"]]
-                return _yes({"Successful": []})
+                return _yes({"Successful": [{"Id": entry["Id"]} for entry in asked["Entries"]]})
             case "PutRecordBatch":
                 return _yes({"FailedPutCount": 0, "RequestResponses": []})
         raise NotImplementedError(model.name)
