@@ -270,7 +270,7 @@ async def test_a_dead_tokens_subscription_says_why_and_the_token_can_be_register
 ) -> None:
     assert seen[case].row["status_reason"] == {"S": case.answer}
 
-    async with system.api_of(Device("Carol, with Bob's old phone")) as api:
+    async with system.api_of(Device(f"Carol, with the old phone of {case.name}")) as api:
         again = await api.register(case.channel, seen[case].row["token"]["S"])
         await api.unregister(again)
 

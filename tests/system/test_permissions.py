@@ -21,10 +21,10 @@ from aws_cdk.assertions import Template
 from clarion.channels import CHANNELS
 from clarion.clock import now_ms
 from clarion.messages import CleanupMessage, EnvelopeMessage
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
-from clarion.tables import WINDOW_PART, RateLimit, rule_key, table_name
+from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
 from local.device import Device, topic_of
@@ -168,7 +168,8 @@ async def use_match(system: System) -> None:
     alice, bob, busy = Device("Alice, of many words"), Device("Bob, who reads them"), Device("Alice, ever busy")
     rules = [(each.public_key, TOPIC) for each in (alice, busy)]
     subscription = await system.register(bob, "apns", "9f" * 32, *rules)
-    await asyncio.to_thread(set_aside_pages, system, busy.public_key + bob.public_key)
+    pair = pair_scope(network(STATEMENTS).number, busy.public_key, bob.public_key)
+    await asyncio.to_thread(set_aside_pages, system, pair)
     large = alice.statement(TOPIC, data=bytes(LARGE))
     await system.store.inject(large)
     await system.push_of(large, WAIT_S)

@@ -198,7 +198,7 @@ async def test_a_statement_of_a_later_version_waits_among_the_dead_letters_until
     letter = await Queue(system, "envelopes-dead").take()
 
     assert letter["Body"] == later
-    assert letter["MessageAttributes"]["reason"]["StringValue"] == "version: Input should be 1"
+    assert letter["MessageAttributes"]["reason"]["StringValue"] == "envelope.version: Input should be 1"
     await Queue(system, "envelopes").put(today.to_json())
     assert (await system.push_of(raw)).token == "f1" * 32
 
