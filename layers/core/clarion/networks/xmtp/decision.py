@@ -63,6 +63,8 @@ def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int)
     """
     if not metadata.sender_hmac:
         return False
-    near = (hmac_keys.get(number, b"") for number in (period, period - 1, period + 1))
-    usable = (key for key in near if len(key) == metadata.key_size)
-    return any(verify(key, metadata.covered, metadata.sender_hmac) for key in usable)
+    for near in (period, period - 1, period + 1):
+        key = hmac_keys.get(near, b"")
+        if len(key) == metadata.key_size and verify(key, metadata.covered, metadata.sender_hmac):
+            return True
+    return False
