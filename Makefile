@@ -152,6 +152,10 @@ bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 openapi: .venv/.ready ## Write docs/openapi.json anew from the code
 	@$(PY) tools/openapi.py
 
+.PHONY: proto
+proto: .venv/.ready ## Generate the protobuf modules anew from their .proto files
+	@$(PY) tools/proto.py
+
 .PHONY: bench-dispatch
 bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
 	@$(PY) bench/dispatch.py

@@ -1,0 +1,34 @@
+import pytest
+
+from clarion.networks.xmtp.topics import MessageKind, conversation_topic, group_topic, kind_of, welcome_topic
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind"),
+    [
+        ("/xmtp/mls/1/g-00ff/proto", MessageKind.V3_CONVERSATION),
+        ("/xmtp/mls/1/w-aabb/proto", MessageKind.V3_WELCOME),
+        ("/xmtp/0/m-0102/proto", MessageKind.V2_CONVERSATION),
+        ("/xmtp/0/invite-0xabc/proto", MessageKind.V2_INVITE),
+        ("/xmtp/0/dm-0xabc-0xdef/proto", MessageKind.V1_CONVERSATION),
+        ("/xmtp/0/intro-0xabc/proto", MessageKind.V1_INTRO),
+        ("/xmtp/0/contact-0xabc/proto", MessageKind.CONTACT),
+        ("/xmtp/0/privatestore-0xabc/key_bundle/proto", MessageKind.PRIVATE),
+        ("/xmtp/0/userpreferences-abc/proto", MessageKind.UNKNOWN),
+        ("/xmtp/0/g-00ff/proto", MessageKind.UNKNOWN),
+        ("/xmtp/mls/1/m-0102/proto", MessageKind.UNKNOWN),
+        ("/xmtp/mls/2/g-00ff/proto", MessageKind.UNKNOWN),
+        ("/xmtp/mls/1/g", MessageKind.UNKNOWN),
+        ("g-00ff", MessageKind.UNKNOWN),
+        ("-", MessageKind.UNKNOWN),
+        ("", MessageKind.UNKNOWN),
+    ],
+)
+def test_a_topics_prefix_says_what_it_holds(topic: str, kind: MessageKind) -> None:
+    assert kind_of(topic) is kind
+
+
+def test_topics_are_made_of_ids() -> None:
+    assert group_topic(b"\x00\xff") == "/xmtp/mls/1/g-00ff/proto"
+    assert welcome_topic(b"\xaa\xbb") == "/xmtp/mls/1/w-aabb/proto"
+    assert conversation_topic("0102") == "/xmtp/0/m-0102/proto"
