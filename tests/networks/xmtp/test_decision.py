@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.networks.xmtp import MalformedEnvelope, decide, decode
-from clarion.networks.xmtp.decision import Decided, Reason, decide_message
+from clarion.networks.xmtp.decision import MessageDecision, Reason, decide_message
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from clarion.networks.xmtp.topics import conversation_topic, group_topic, welcome_topic
 from clarion.networks.xmtp.wire_pb2 import NodeEnvelope
@@ -19,10 +19,13 @@ NS = 1_000_000_000
 PERIOD = 700
 ROLLOVER_NS = PERIOD * PERIOD_S * NS
 OWN, NOT_PUSHABLE = (
-    Decided(deliver=False, reason=Reason.OWN_MESSAGE),
-    Decided(deliver=False, reason=Reason.NOT_PUSHABLE),
+    MessageDecision(deliver=False, reason=Reason.OWN_MESSAGE),
+    MessageDecision(deliver=False, reason=Reason.NOT_PUSHABLE),
 )
-SHOULD_PUSH, NO_FLAG = Decided(deliver=True, reason=Reason.SHOULD_PUSH), Decided(deliver=True, reason=Reason.NO_FLAG)
+SHOULD_PUSH, NO_FLAG = (
+    MessageDecision(deliver=True, reason=Reason.SHOULD_PUSH),
+    MessageDecision(deliver=True, reason=Reason.NO_FLAG),
+)
 
 times = st.integers(0, 2**64 - 1)
 keys = st.dictionaries(st.integers(-1, 8000), st.binary(max_size=64), max_size=4)

@@ -4,13 +4,13 @@ Envelopes are signed by nobody whom Clarion knows, so the node that shows one is
 is pure; the protobuf runtime is imported with the first envelope, not with the package.
 """
 
-from clarion.networks.xmtp.decision import Decided, Reason, decide
+from clarion.networks.xmtp.decision import MessageDecision, Reason, decide
 from clarion.networks.xmtp.envelope import MalformedEnvelope, TopicMessage, decode
 from clarion.networks.xmtp.sender_hmac import sender_hmac_key_v2, sender_hmac_key_v3
 
 __all__ = [
-    "Decided",
     "MalformedEnvelope",
+    "MessageDecision",
     "Reason",
     "TopicMessage",
     "decide",

@@ -27,20 +27,20 @@ class Reason(StrEnum):
     NO_FLAG = "no_flag"
 
 
-class Decided(NamedTuple):
+class MessageDecision(NamedTuple):
     deliver: bool
     reason: Reason
 
 
-_DECIDED = {reason: Decided(reason in {Reason.SHOULD_PUSH, Reason.NO_FLAG}, reason) for reason in Reason}
+_DECIDED = {reason: MessageDecision(reason in {Reason.SHOULD_PUSH, Reason.NO_FLAG}, reason) for reason in Reason}
 
 
-def decide(envelope: bytes, hmac_keys: Mapping[int, bytes]) -> Decided:
+def decide(envelope: bytes, hmac_keys: Mapping[int, bytes]) -> MessageDecision:
     """`hmac_keys` are one subscriber's for the envelope's topic, by period. Raises `MalformedEnvelope`."""
     return decide_message(decode(envelope), hmac_keys)
 
 
-def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Decided:
+def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> MessageDecision:
     """As `decide`, for one of many subscribers of an envelope that is decoded once."""
     return _DECIDED[_reason(message, hmac_keys)]
 

@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from clarion.networks import Malformed
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V2, KEY_SIZE_V3, period_at
 from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
 
@@ -16,7 +17,7 @@ _NS_PER_S = 1_000_000_000
 _LENGTH_SIZE = 8
 
 
-class MalformedEnvelope(ValueError):  # noqa: N818 - it names what was received, as the decision `malformed` does
+class MalformedEnvelope(Malformed):
     """The bytes are no envelope that a node may show. `reason` never quotes them."""
 
     def __init__(self, reason: str) -> None:
