@@ -46,7 +46,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Event
     A small one was observed by two tasks, and the second one's receipt was pushed.
     """
     oversize = tmp_path_factory.mktemp("oversize")
-    (oversize / "statements").mkdir()
+    (oversize / OVERSIZE_PREFIX).mkdir()
     (oversize / place(KEPT)).write_bytes(states(1).encoded)
     lake = EventLake(spark, str(tmp_path_factory.mktemp("lake")), str(oversize))
     twice = sign(Statement(0xFFFFFFFF << 32, (TOPIC,), b"small"), KEYS)
