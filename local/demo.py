@@ -71,8 +71,17 @@ def _phone(push: ReceivedPush) -> Panel:
     """The push as the phone gets it. No push token."""
     message = push.payload.get("message")
     content = {name: value for name, value in message.items() if name != "token"} if message else push.payload
-    kind = "FCM" if message else f"APNs {push.headers['apns-push-type']} · topic {push.headers['apns-topic']}"
-    return Panel(JSON.from_data(_shortened(content)), title=kind, title_align="left", width=100)
+    return Panel(JSON.from_data(_shortened(content)), title=_provider(push), title_align="left", width=100)
+
+
+def _provider(push: ReceivedPush) -> str:
+    """Each is known by what it alone is sent."""
+    match push.headers:
+        case {"apns-push-type": kind, "apns-topic": topic}:
+            return f"APNs {kind} · topic {topic}"
+        case {"urgency": urgency}:
+            return f"Web Push · urgency {urgency}, decrypted by the browser"
+    return "FCM"
 
 
 def _shortened(value: Any) -> Any:
