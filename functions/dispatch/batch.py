@@ -64,6 +64,7 @@ class Dispatcher:
         report = BatchReport()
         attempts = self._attempts(deliveries)
         self._send(self._sendable(attempts))
+        self._schedule(attempts)
         # Before a subscription ends: when its message comes again, the answer of the provider is known no more.
         without_command = self._send_commands(attempts)
         self._end_subscriptions(
@@ -108,9 +109,7 @@ class Dispatcher:
         """What final outcomes change in networks' own state; returns the ids of messages to be tried again for it."""
         by_network: dict[str, list[tuple[Delivery, str]]] = defaultdict(list)
         for attempt in attempts:
-            if isinstance(attempt.verdict, RetryLater | Misconfigured):
-                continue
-            if command := _command(attempt):
+            if attempt.delay is None and (command := _command(attempt)):
                 body = CommandMessage(network=command.network, content=command.content).to_json()
                 by_network[command.network].append((attempt.delivery, body))
         return [
@@ -198,12 +197,18 @@ class Dispatcher:
             return declare_dead(self.connection, row, death, request_cleanup=self.cleanup.send)
         except (*AWS_ERRORS, ValueError, TypeError, LookupError):
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
+            self._schedule([attempt])
             return []
+
+    def _schedule(self, attempts: Iterable[Attempt]) -> None:
+        """Before anything follows from how an attempt ended: one that can't be retried any more is final."""
+        now = self.clock()
+        for attempt in attempts:
+            schedule_retry(attempt, now, self.max_receives)
 
     def _conclude(self, attempts: Iterable[Attempt], report: BatchReport) -> None:
         now = self._milliseconds()
         for attempt in attempts:
-            schedule_retry(attempt, now / 1000, self.max_receives)
             event = tried(attempt, now)
             self.events.add(event)
             report.decisions[event.decision] += 1

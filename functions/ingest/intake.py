@@ -160,12 +160,12 @@ class Intake:
             return
         if envelope is None:
             return
-        if fingerprint is not None:
-            self._take_new(envelope, fingerprint, raw, showing)
-        elif self._seen.refresh(fingerprint := of_envelope(envelope.id, feed.network_number)):
-            self._skip(fingerprint, raw, showing)
-        else:
-            self._take_new(envelope, fingerprint, raw, showing)
+        if fingerprint is None:
+            fingerprint = of_envelope(envelope.id, feed.network_number)
+            if self._seen.refresh(fingerprint):
+                self._skip(fingerprint, raw, showing)
+                return
+        self._take_new(envelope, fingerprint, raw, showing)
 
     def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
         feed, observed_at, replay = showing

@@ -1,6 +1,7 @@
 """Dispatch and any network: what one of them does concerns nobody else's pushes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_a_subscription_ends_only_once_its_networks_command_is_sent(
     worker.work()
     assert len(queue.commands) == 1
     assert (len(queue), Subscription.get(gone.subscription_id).status) == (0, "invalid")
+
+
+def test_a_push_that_is_given_up_is_an_outcome_as_well(
+    toy: str, worker: Any, queue: Any, register: Register, message: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused only when it is not tried again."""
+    outcomes: list[PushDecision] = []
+    monkeypatch.setattr(type(network(toy)), "on_outcome", lambda _self, _push, outcome: outcomes.append(outcome))
+    worker.dispatcher = replace(worker.dispatcher, max_receives=1)
+    queue.put(toys(message, register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable")), network=toy)))
+
+    worker.work()
+
+    assert outcomes == [PushDecision.REFUSED]
 
 
 def test_a_network_without_a_queue_of_commands_keeps_its_own_message_alone(

@@ -31,7 +31,7 @@ class Queues:
         if self._calls_left < 0:
             return {"Failed": [{"Id": entry["Id"], "Code": "Throttled"} for entry in Entries]}
         self.sent += [(QueueUrl, entry["MessageBody"]) for entry in Entries]
-        return {}
+        return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
 
 
 @pytest.fixture(scope="module")

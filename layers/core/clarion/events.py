@@ -12,6 +12,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from clarion.batching import by_size
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
 from clarion.messages import HexBytes, Milliseconds, ObservedMessage
@@ -198,15 +199,7 @@ class RulesChanged(Event):
 
 def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
     """A change of any size, as events that each fit a record."""
-    some: list[RuleRef] = []
-    size = 0
-    for rule in change.rules:
-        if some and size + rule.size > RULE_BYTES_PER_EVENT:
-            yield change.model_copy(update={"rules": tuple(some)})
-            some, size = [], 0
-        some.append(rule)
-        size += rule.size
-    if some:
+    for some in by_size(change.rules, lambda rule: rule.size, RULE_BYTES_PER_EVENT):
         yield change.model_copy(update={"rules": tuple(some)})
 
 
@@ -258,17 +251,4 @@ class EventLog:
 
 def calls(lines: Iterable[bytes]) -> Iterator[tuple[Pack, ...]]:
     """What to `put`, call by call."""
-    return batched(_packed(lines), RECORDS_PER_CALL, strict=False)
-
-
-def _packed(lines: Iterable[bytes]) -> Iterator[Pack]:
-    pack: Pack = []
-    size = 0
-    for line in lines:
-        if pack and size + len(line) > RECORD_BYTES:
-            yield pack
-            pack, size = [], 0
-        pack.append(line)
-        size += len(line)
-    if pack:
-        yield pack
+    return batched(by_size(lines, len, RECORD_BYTES), RECORDS_PER_CALL, strict=False)

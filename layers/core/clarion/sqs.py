@@ -12,6 +12,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from clarion.batching import by_size
 from clarion.faults import AWS_ERRORS, describe
 
 if TYPE_CHECKING:
@@ -100,16 +101,7 @@ def send_to_queues(
 
 def batches(messages: Iterable[SqsMessage]) -> Iterator[list[SqsMessage]]:
     """The messages in their order, as many together as one request takes."""
-    batch: list[SqsMessage] = []
-    size = 0
-    for message in messages:
-        if len(batch) == ENTRIES or (batch and size + message.size > REQUEST_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += message.size
-    if batch:
-        yield batch
+    return by_size(messages, lambda message: message.size, REQUEST_BYTES, ENTRIES)
 
 
 def change_visibility(

@@ -6,7 +6,7 @@ from clarion.decisions import Wanted
 from clarion.networks import Rule
 
 NUMBER = b"\x01"
-SENDER_BYTES = TOPIC_BYTES = 32
+SENDER_BYTES = 32
 ALERT, CALL = b"alert", b"voip"
 """What a rule may ask for; without, it takes what the subscription's channel gives."""
 
