@@ -11,7 +11,7 @@ pure: what reaches AWS is done by the components, with what `Needs` asks of the 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 ID_BYTES = 32
 STATEMENTS = "statements"
+XMTP = "xmtp"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
+    XMTP: "clarion.networks.xmtp.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
@@ -73,10 +75,15 @@ class Receiver(NamedTuple):
 
 
 class FcmMessage(TypedDict):
-    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it."""
+    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it.
+
+    `apns` and `webpush` are for iPhones and browsers that are registered with FCM.
+    """
 
     data: dict[str, str]
     android: dict[str, str]
+    apns: NotRequired[dict[str, dict[str, object]]]
+    webpush: NotRequired[dict[str, dict[str, object]]]
 
 
 class Payload[Body](NamedTuple):
