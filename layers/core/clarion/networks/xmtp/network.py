@@ -18,6 +18,7 @@ class Xmtp:
 
     name = XMTP
     number = rules.NUMBER[0]
+    channels = payload.CHANNELS
     limit: Limit | None = None
     secret_conditions = True
     body = payload.TopicBody
