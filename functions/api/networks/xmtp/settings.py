@@ -1,20 +1,7 @@
 """What XMTP's router reads from its environment."""
 
-from collections.abc import Mapping
-from enum import StrEnum
-
-from pydantic import Field, Json
-
 from api.settings import ClientSettings
-from clarion.decisions import Environment
-from clarion.networks.settings import RouterSettings
-
-
-class OwnMessages(StrEnum):
-    """Whether clients are pushed what they have sent themselves. To deliver it, no keys are needed, and none are kept."""
-
-    SUPPRESS = "suppress"
-    DELIVER = "deliver"
+from clarion.networks.settings import OwnMessages, RouterSettings
 
 
 class XmtpSettings(ClientSettings, RouterSettings):
@@ -26,8 +13,6 @@ class XmtpSettings(ClientSettings, RouterSettings):
     events_stream: str
     cleanup_queue_url: str
     first_app: str
-    environment: Environment | None = None
-    own_messages: Json[Mapping[str, OwnMessages]] = Field(default_factory=dict)
 
     def keeps_keys(self, app: str | None) -> bool:
         return self.own_messages.get(app or self.first_app) is not OwnMessages.DELIVER

@@ -23,7 +23,7 @@ NEEDS = Needs(
     ),
     routes=(Route("POST", "/notifications.v1.Notifications/{method}", Auth.CLIENT),),
     grants=(
-        Grant(INSTALLATIONS, ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
+        Grant(INSTALLATIONS, ("UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions/index/by_client", ("Query",), _ROUTER),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem"), _ROUTER),
