@@ -70,6 +70,8 @@ _TEXTS = {
     ProblemKind.TOO_MANY_RULES: "too many topics",
 }
 """Where the API's own words are about subscriptions and rules, which XMTP's clients don't know."""
+_FIELDS = {"notificationType": "the delivery mechanism", "token": "the token", "app": "clarion-app"}
+"""The API's fields, as XMTP's clients know them."""
 
 
 def of_problem(problem: Problem) -> CallError:
@@ -77,5 +79,5 @@ def of_problem(problem: Problem) -> CallError:
     words = [_TEXTS.get(kind, kind.title)]
     if problem.detail and kind not in {ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID}:
         words.append(problem.detail)
-    words += [f"{error['field']} {error['rule']}" for error in problem.more.get("errors", [])]
+    words += [f"{_FIELDS[error['field']]} {error['rule']}" for error in problem.more.get("errors", [])]
     return CallError(_CODES[kind], ": ".join(words), problem.headers)

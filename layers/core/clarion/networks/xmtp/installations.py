@@ -6,7 +6,6 @@ its subscription, which ends by itself when its token dies, goes by its `ttl`.
 """
 
 import hashlib
-from collections.abc import Sequence
 from uuid import UUID, uuid5
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
@@ -51,12 +50,17 @@ def subscription_id_of(client_id: bytes, installation_id: str) -> str:
     return str(uuid5(_NAMESPACE, f"{client_id.hex()}\0{installation_id}"))
 
 
-def registered(installation_id: str, now: int) -> Sequence[Action]:
+def valid_until(now: int) -> int:
+    """Of a registration now; both in UNIX seconds."""
+    return now + VALID_S
+
+
+def registered(installation_id: str, now: int) -> list[Action]:
     """What a registration makes of the row, new or not. `now` is in UNIX seconds."""
     return [
         Installation.installation_id.set(installation_id),
-        Installation.valid_until.set(now + VALID_S),
-        Installation.ttl.set(now + VALID_S + _KEPT_S),
+        Installation.valid_until.set(valid_until(now)),
+        Installation.ttl.set(valid_until(now) + _KEPT_S),
     ]
 
 
@@ -69,7 +73,10 @@ def slot(period: int, subscription_id: str) -> str:
 def note_keys(subscription_id: str, newest: int) -> None:
     """Have the app asked for newer keys in the period `newest`, the last for which it has given any."""
     has_older = Installation.refresh_in.does_not_exist() | (Installation.refresh_in < newest)
-    actions = [Installation.refresh_in.set(newest), Installation.refresh_slot.set(slot(newest, subscription_id))]
+    actions: list[Action] = [
+        Installation.refresh_in.set(newest),
+        Installation.refresh_slot.set(slot(newest, subscription_id)),
+    ]
     try:
         Installation(subscription_id).update(actions, condition=Installation.subscription_id.exists() & has_older)
     except UpdateError as error:
