@@ -7,7 +7,7 @@ reference server takes them and pushes nothing for them either.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -68,7 +68,8 @@ class XmtpCall(ClientRequest):
     """A call being answered, with its headers."""
 
     worker: XmtpWorker
-    headers: Headers
+    headers: Headers = field(repr=False)
+    """The caller's bearer token is among them."""
 
     @property
     def caller(self) -> Owner:

@@ -163,7 +163,11 @@ def queue_of_cleanup(xmtp_worker: XmtpWorker) -> Callable[[], list[str]]:
     sqs = boto3.client("sqs")
 
     def read() -> list[str]:
-        found = sqs.receive_message(QueueUrl=xmtp_worker.settings.cleanup_queue_url, MaxNumberOfMessages=10)
-        return [message["Body"] for message in found.get("Messages", [])]
+        bodies = []
+        while found := sqs.receive_message(
+            QueueUrl=xmtp_worker.settings.cleanup_queue_url, MaxNumberOfMessages=10
+        ).get("Messages"):
+            bodies += [message["Body"] for message in found]
+        return bodies
 
     return read
