@@ -10,6 +10,7 @@ from api import openapi
 from api.app import resolver
 from clarion.channels import CHANNELS
 from clarion.networks import STATEMENTS
+from clarion.networks.needs import Function
 from clarion.tables import MODELS, table_name
 from infra.environments import PROD
 from tests.infra.templates import properties
@@ -317,9 +318,9 @@ def test_what_firehose_writes_is_encrypted_and_expires(prod: Template) -> None:
 
 def test_the_emulator_gets_the_same_functions_without_the_service(template_of: Callable[[str], Template]) -> None:
     emulator, prod = template_of("emulator"), template_of("prod")
-    """With every channel, where production has those that need nothing of a deployment's own."""
+    """With every channel, where production has those that need nothing of a deployment's own, and with XMTP's two."""
     local, deployed = ({name.rpartition("-")[2] for name in functions(each)} for each in (emulator, prod))
-    assert local == deployed | {*CHANNELS}
+    assert local == deployed | {*CHANNELS, *Function}
     assert {*CHANNELS} & deployed == {*PROD.channels}
     emulator.resource_count_is("AWS::ECS::Service", 0)
     emulator.resource_count_is("AWS::EC2::VPC", 0)

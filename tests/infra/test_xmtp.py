@@ -103,7 +103,7 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     assert router.own_messages == {"first": OwnMessages.SUPPRESS, "robot": OwnMessages.DELIVER}
     assert (router.keeps_keys(None), router.keeps_keys("robot")) == (True, False)
     assert router.apps[Channel.FCM] == {"first", "robot"}
-    assert (router.apns_environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
+    assert (router.environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
     worker = XmtpWorkerSettings.from_environment(variables(template, "xmtp-worker"))
     assert worker.push_queues.keys() == set(CHANNELS)
 
