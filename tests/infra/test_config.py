@@ -5,8 +5,9 @@ from aws_cdk import App
 from constructs import Node
 from pydantic import ValidationError
 
+from clarion.channels import Channel, Provider
 from infra.config import Consumer, EnvironmentConfig
-from infra.environments import ENVIRONMENTS, PROD, chosen
+from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
 from infra.options import ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
