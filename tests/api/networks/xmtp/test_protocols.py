@@ -101,9 +101,17 @@ def test_what_expands_to_more_than_the_limit_is_refused_without_being_expanded(m
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
 
 
-@pytest.mark.parametrize(
-    "broken", [gzip.compress(b"x" * 99)[:-1], gzip.compress(b"x") + b"y", gzip.compress(b"x") * 2, b"x", b"\x1f\x8b"]
-)
+WHOLE = gzip.compress(b"x" * 99, mtime=0)
+BROKEN = {
+    "cut off": WHOLE[:-1],
+    "with something after it": WHOLE + b"y",
+    "twice": WHOLE * 2,
+    "no gzip": b"x",
+    "a beginning": WHOLE[:2],
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_gzip_that_is_not_one_whole_stream_is_refused(broken: bytes) -> None:
     with pytest.raises(CallError) as refused:
         of("application/proto").message({"content-encoding": "gzip"}, broken, LIMIT)
