@@ -110,6 +110,8 @@ def of_apns() -> Iterator[Case]:
 UNKNOWN_TO_THE_STAND_IN = {(403, "BadEnvironmentKeyInToken")}
 """Another spelling of `BadEnvironmentKeyIdInToken`, which Apple's documentation has beside it."""
 
+TOO_NEW = {reason for _, reason in apns.TOO_NEW}
+
 OF_VOIP = (
     Case(Channel.VOIP, None, DELIVERED),
     Case(Channel.VOIP, "Unregistered", TOKEN_DEAD),
@@ -159,7 +161,7 @@ async def seen(system: System) -> AsyncIterator[Mapping[Case, Seen]]:
     await warm_up(system, [case for case in CASES if case.answer is None], alice)
     raw = alice.statement(TOPIC, data=b"to all")
     await system.store.inject(raw)
-    attempts = await decided(system, digest(raw).hex(), {ids[case]: case.fate for case in CASES})
+    attempts = await decided(system, digest(raw).hex(), {ids[case]: case for case in CASES})
     for channel, count in (await asyncio.to_thread(in_queues, system)).items():
         assert count >= sum(case.fate.waits for case in CASES if case.channel is channel)
     letters = await asyncio.to_thread(dead_letters, system, set(ids.values()))
@@ -198,17 +200,28 @@ async def registered(system: System, case: Case, token: str, sender: Device) -> 
     return subscription
 
 
-async def decided(system: System, of: str, fates: Mapping[str, Fate]) -> Mapping[str, list[dict[str, Any]]]:
-    """What the lake says of each subscription's push, in the attempts' order, once it says as much as its fate has."""
-    told: dict[str, list[dict[str, Any]]] = {}
+async def decided(system: System, of: str, cases: Mapping[str, Case]) -> Mapping[str, list[dict[str, Any]]]:
+    """The attempts of each subscription's push that met the case's answer, in order, once there are enough of them."""
+    attempts: dict[str, list[dict[str, Any]]] = {}
     async for events in system.lake.growing(WAIT_S):
-        told = defaultdict(list)
+        attempts = defaultdict(list)
         for event in events:
-            if event["event"] == "push" and event["subscription_id"] in fates and event["envelope_id"] == of:
-                told[event["subscription_id"]].append(event)
-        if all(len(told[each]) >= len(fate.decisions) for each, fate in fates.items()):
+            case = cases.get(event.get("subscription_id", ""))
+            if event["event"] == "push" and event["envelope_id"] == of and case and met_its_answer(event, case):
+                attempts[event["subscription_id"]].append(event)
+        if all(len(attempts[each]) >= len(case.fate.decisions) for each, case in cases.items()):
             break
-    return {each: sorted(told[each], key=lambda event: int(event["attempt"])) for each in fates}
+    return {each: sorted(attempts[each], key=lambda event: int(event["attempt"])) for each in cases}
+
+
+def met_its_answer(attempt: Mapping[str, Any], case: Case) -> bool:
+    """Whether this is no retry that came between: an answer may be late on a busy machine.
+
+    And where the stand-in rejects a good key, the token that is made of it anew may be too new.
+    """
+    if attempt["decision"] != "retry" or isinstance(case.answer, Misbehaviour):
+        return True
+    return "status" in attempt and (attempt["reason"] == case.answer or attempt["reason"] not in TOO_NEW)
 
 
 def push_queues(channel: Channel) -> list[str]:
