@@ -49,8 +49,8 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
     """By queue, how many seconds its oldest message may wait. Android's calls wait in the queue of its other pushes."""
     limits = environment.thresholds
     pushes = {
-        channel: limits.push_age_s if row.calls is Calls.NEVER else limits.call_age_s
-        for channel, row in CHANNELS.items()
+        channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
+        for channel in environment.channels
     }
     commands = {commands_queue(name): limits.command_age_s for name in commanded(environment)}
     return {"envelopes": limits.envelope_age_s, **pushes, **commands, "cleanup": limits.cleanup_age_s}
@@ -59,7 +59,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The names of all, below the deployment's prefix."""
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return ("match", *CHANNELS, *of_networks, "cleanup", "api", "authorizer")
+    return ("match", *environment.channels, *of_networks, "cleanup", "api", "authorizer")
 
 
 def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:
@@ -136,12 +136,20 @@ def _on_functions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 def _on_tables(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     """An index is throttled by itself, and a table's metrics leave it out."""
-    of_networks = [table.name for name in environment.networks for table in network(name).needs.tables]
-    for table, index in [*((table, None) for table in (*TABLES, *of_networks)), *INDEXES.items()]:
+    for table, index in _tables(environment):
         throttled = partial(of_table, f"{environment.prefix}{table}", index=index)
         subject = f"{table}-{index}" if index else table
         yield AlarmSpec("table-throttled", throttled("ReadThrottleEvents"), 1, 1, f"{subject}-reads")
         yield AlarmSpec("table-throttled", throttled("WriteThrottleEvents"), 1, 1, f"{subject}-writes")
+
+
+def _tables(environment: EnvironmentConfig) -> Iterator[tuple[str, str | None]]:
+    """Each, and each of its indexes."""
+    yield from ((table, None) for table in TABLES)
+    yield from INDEXES.items()
+    for table in (table for name in environment.networks for table in network(name).needs.tables):
+        yield table.name, None
+        yield from ((table.name, index.name) for index in table.indexes)
 
 
 def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:

@@ -4,8 +4,8 @@ import json
 
 from aws_cdk import Stack
 
-from clarion.channels import CHANNELS, PROVIDERS, Provider
-from infra.functions import ComponentFunction, Foundation, given
+from clarion.channels import PROVIDERS, Provider
+from infra.functions import ComponentFunction, Foundation, app_names, given
 from infra.options import ApiConfig, Stubs
 from infra.permissions import allow_index, allow_key
 from infra.secrets import ProviderSecrets
@@ -23,7 +23,7 @@ class ApiFunction(ComponentFunction):
             **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "networks": json.dumps(foundation.environment.networks),
-            "apps": json.dumps(_apps(foundation)),
+            "apps": json.dumps(app_names(foundation)),
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
         }
@@ -76,12 +76,6 @@ class AuthorizerFunction(ComponentFunction):
         self.allow_secrets(secrets.jwt, secrets.login)
 
 
-def _apps(foundation: Foundation) -> dict[str, list[str]]:
-    """By channel; a subscription may name no others."""
-    of_providers = foundation.secrets.providers
-    return {channel: [app.name for app in of_providers[row.provider]] for channel, row in CHANNELS.items()}
-
-
 def _direct_push(foundation: Foundation) -> dict[str, str]:
     """See `DirectPushSettings`: the first app at every provider."""
     environment = foundation.environment
@@ -101,7 +95,7 @@ def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
     """The first app's at each provider that direct pushes go to."""
     first, secrets = foundation.environment.apps[0], foundation.secrets
     return {
-        provider: secrets.providers[provider][first] for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes
+        provider: apps[first] for provider, apps in secrets.providers.items() if PROVIDERS[provider].takes_direct_pushes
     }
 
 

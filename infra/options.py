@@ -18,12 +18,15 @@ from pydantic import (
 )
 
 from clarion.channels import PROVIDERS
+from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
 from clarion.settings import LimitSettings
 
 
 class Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+    """Where a value is refused, its error does not show it: an address with a password may be among them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always", hide_input_in_errors=True)
 
     def as_settings(self) -> dict[str, str]:
         """What is set, as text for a function's environment; for the rest the function's own defaults hold."""
@@ -163,6 +166,8 @@ class ApiConfig(Config):
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
     device.
+
+    `default_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
     """
 
     size: Size
@@ -184,6 +189,7 @@ class ApiConfig(Config):
     token_lifetime_seconds: PositiveInt | None = None
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
+    default_environment: Environment = Environment.PRODUCTION
     domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
     certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
         None
