@@ -15,7 +15,11 @@ from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
-MISSING = {"node_urls": "wss://one.node.invalid,wss://two.node.invalid", "alarm_email": "operators@clarion.invalid"}
+MISSING = {
+    "node_urls": "wss://one.node.invalid,wss://two.node.invalid",
+    "xmtp_nodes": "https://one.node.invalid,https://two.node.invalid",
+    "alarm_email": "operators@clarion.invalid",
+}
 """Stands where a deployment names the nodes to follow and who hears the alarms."""
 
 
