@@ -27,7 +27,7 @@ _BACKLOG = 1_024
 _SUBSCRIBED = (("subscribed", "true"),)
 
 
-class _Stream:
+class _EnvelopeStream:
     """What one subscriber is still to be shown; its end is the status to end with."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class XmtpNode:
         self._certificate = localhost.certificate_file.read_bytes()
         self._port = port
         self._now = now
-        self._streams: set[_Stream] = set()
+        self._streams: set[_EnvelopeStream] = set()
         self._refusal: grpc.StatusCode | None = None
         self._opened, self._flowing = asyncio.Event(), asyncio.Event()
         self._flowing.set()
@@ -122,7 +122,7 @@ class XmtpNode:
     async def _subscribe_all(self, _: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> AsyncIterator[bytes]:
         if self._refusal:
             await context.abort(self._refusal)
-        stream = _Stream()
+        stream = _EnvelopeStream()
         self._streams.add(stream)
         self._opened.set()
         try:
