@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 ID_BYTES = 32
 STATEMENTS = "statements"
+XMTP = "xmtp"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
+    XMTP: "clarion.networks.xmtp.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
