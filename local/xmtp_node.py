@@ -47,7 +47,7 @@ class _EnvelopeStream:
 
 
 class XmtpNode:
-    """An async context manager: the node answers on localhost inside. Entered again, it has the port it had before.
+    """An async context manager: the node answers on localhost inside. Started again, it has the port it had before.
 
     `now` is the node's clock: UNIX time in nanoseconds.
     """
@@ -62,6 +62,13 @@ class XmtpNode:
         self._flowing.set()
 
     async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
         self._server = grpc.aio.server()
         methods = {"SubscribeAll": grpc.unary_stream_rpc_method_handler(self._subscribe_all)}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
@@ -69,9 +76,10 @@ class XmtpNode:
         credentials = grpc.ssl_server_credentials([(self._certificate, self._certificate)])
         self._port = self._server.add_secure_port(f"127.0.0.1:{self._port}", credentials)
         await self._server.start()
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def stop(self) -> None:
+        """As if its machine were gone: streams break, and nobody answers."""
+        self._opened.clear()
         await self._server.stop(grace=None)
 
     @property
@@ -83,7 +91,7 @@ class XmtpNode:
         return len(self._streams)
 
     async def until_watched(self) -> None:
-        """Wait for a first stream, or for one after `end_streams`."""
+        """Wait for a first stream, also after `stop`, `refuse` and `end_streams`."""
         await self._opened.wait()
 
     def show(self, topic: str, message: bytes) -> bytes:
