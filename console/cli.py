@@ -183,7 +183,7 @@ def _redrive(
 @clarion.command("send-test")
 @_options(
     click.argument("token", metavar="TOKEN"),
-    click.option("--channel", type=click.Choice([str(one) for one in Channel]), required=True),
+    click.option("--channel", type=click.Choice([str(one) for one in send_test.TESTED]), required=True),
     click.option("--app", help="One of the environment's apps; by default the first."),
     click.option("--sandbox", is_flag=True, help="The token is of a development build."),
     click.option(

@@ -56,6 +56,8 @@ class Deployment:
         return [self.queue(name) for name in _functions() if _output(name) in self.outputs]
 
     def queue(self, name: str) -> Queue:
+        if _output(name) not in self.outputs:
+            raise Trouble(f"{self} has no queue {name}: nothing is deployed for it")
         url = self.outputs[_output(name)]
         has_held_queue = name in CHANNELS and CHANNELS[Channel(name)].has_held_queue
         return Queue(

@@ -27,7 +27,7 @@ from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 
 # A push is always one of some network: only statements have bodies that can be made up without a node or a server.
-from clarion.networks.statements.payload import StatementBody
+from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.tables import Subscription
 from console.deployment import Deployment
 from console.faults import Trouble
@@ -36,6 +36,8 @@ from console.output import Progress, Report, ago, confirm, progress
 from console.sources import Source
 from console.tracks import scan
 
+TESTED = CHANNELS
+"""The channels that a test may go by."""
 NOBODY = bytes(32)
 WAIT_SECONDS = 150
 """Firehose gathers for a minute, and takes a while to write."""

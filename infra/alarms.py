@@ -49,8 +49,8 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
     """By queue, how many seconds its oldest message may wait. Android's calls wait in the queue of its other pushes."""
     limits = environment.thresholds
     pushes = {
-        channel: limits.push_age_s if row.calls is Calls.NEVER else limits.call_age_s
-        for channel, row in CHANNELS.items()
+        channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
+        for channel in environment.channels
     }
     commands = {commands_queue(name): limits.command_age_s for name in commanded(environment)}
     return {"envelopes": limits.envelope_age_s, **pushes, **commands, "cleanup": limits.cleanup_age_s}
@@ -59,7 +59,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The names of all, below the deployment's prefix."""
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return ("match", *CHANNELS, *of_networks, "cleanup", "api", "authorizer")
+    return ("match", *environment.channels, *of_networks, "cleanup", "api", "authorizer")
 
 
 def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:

@@ -77,9 +77,9 @@ class AuthorizerFunction(ComponentFunction):
 
 
 def _apps(foundation: Foundation) -> dict[str, list[str]]:
-    """By channel; a subscription may name no others."""
-    of_providers = foundation.secrets.providers
-    return {channel: [app.name for app in of_providers[row.provider]] for channel, row in CHANNELS.items()}
+    """By channel; a subscription may name no others of either."""
+    of_providers, channels = foundation.secrets.providers, foundation.environment.channels
+    return {channel: [app.name for app in of_providers[CHANNELS[channel].provider]] for channel in channels}
 
 
 def _direct_push(foundation: Foundation) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
     """The first app's at each provider that direct pushes go to."""
     first, secrets = foundation.environment.apps[0], foundation.secrets
     return {
-        provider: secrets.providers[provider][first] for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes
+        provider: apps[first] for provider, apps in secrets.providers.items() if PROVIDERS[provider].takes_direct_pushes
     }
 
 

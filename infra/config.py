@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from clarion.channels import PROVIDERS, Channel, Provider
+from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.networks import NETWORKS, STATEMENTS
+from clarion.providers.webhook import WebhookUrl
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
@@ -132,10 +133,11 @@ class Thresholds(Config):
 class EnvironmentConfig(Config):
     """One deployment. `ingest` absent means that the statements' source runs elsewhere, `pipeline` that no job runs.
 
-    `networks` are those that are deployed, by their names in `clarion.networks.NETWORKS`. `dispatch` works off the pushes
-    of each channel that has no consumer of its own in `channels`, and `commands` those of each network that has any.
-    `push_services` are further hosts that browsers' endpoints may have, beside those of the well-known browsers: with a
-    port, one is the deployment's own. `apps`: the first, which has every provider, is meant by subscriptions that name none.
+    `networks` are those that are deployed, by their names in `clarion.networks.NETWORKS`, and `channels` those that
+    subscriptions may have. `dispatch` works off the pushes of each channel that has no consumer of its own in `consumers`,
+    and `commands` those of each network that has any. `push_services` are further hosts that browsers' endpoints may have,
+    beside those of the well-known browsers: with a port, one is the deployment's own. `webhook_url` is where the channel
+    `webhook` leads. `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
     again what is still in force: with fewer than seven, a run that fails would come too close to that.
@@ -150,18 +152,20 @@ class EnvironmentConfig(Config):
     tls_only: bool = True
 
     networks: tuple[str, ...] = (STATEMENTS,)
+    channels: Annotated[tuple[Channel, ...], Field(min_length=1)] = (Channel.APNS, Channel.VOIP, Channel.FCM)
     apps: Annotated[tuple[AppConfig, ...], Field(min_length=1)]
 
     match: Consumer
     matching: Matching = Matching()
     dispatch: Consumer
-    channels: Mapping[Channel, Consumer] = {}
+    consumers: Mapping[Channel, Consumer] = {}
     commands: Consumer
     cleanup: Consumer
     api: ApiConfig
     ingest: Ingest | None
     pipeline: Pipeline | None = None
     push_services: tuple[ServiceName, ...] = ()
+    webhook_url: WebhookUrl | None = None
     providers: Stubs = Stubs()
 
     log_days: LogDays
@@ -187,8 +191,8 @@ class EnvironmentConfig(Config):
 
     @model_validator(mode="after")
     def _apps_can_be_distinguished(self) -> "EnvironmentConfig":
-        if self.apps[0].providers != frozenset(PROVIDERS):
-            raise ValueError("the first app needs every provider")
+        if not self.apps[0].providers.issuperset(self.deployed_providers):
+            raise ValueError("the first app needs the provider of each channel")
         if len({app.name for app in self.apps}) < len(self.apps):
             raise ValueError("two apps have the same name")
         return self
@@ -201,6 +205,27 @@ class EnvironmentConfig(Config):
             raise ValueError(f"limits of {', '.join(sorted(strange))}, which is not deployed")
         return self
 
+    @model_validator(mode="after")
+    def _channels_are_whole(self) -> "EnvironmentConfig":
+        if len(set(self.channels)) < len(self.channels):
+            raise ValueError("a channel is named twice")
+        if (Channel.WEBHOOK in self.channels) != bool(self.webhook_url):
+            raise ValueError("webhook_url and the channel webhook go together")
+        return self
+
+    @model_validator(mode="after")
+    def _direct_pushes_have_their_providers(self) -> "EnvironmentConfig":
+        needed = [provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes]
+        if self.api.direct_push and (missing := set(needed) - set(self.deployed_providers)):
+            raise ValueError(f"direct_push needs a channel of {', '.join(sorted(missing))}, too")
+        return self
+
+    @property
+    def deployed_providers(self) -> tuple[Provider, ...]:
+        """Those that the channels go through."""
+        used = {CHANNELS[channel].provider for channel in self.channels}
+        return tuple(provider for provider in PROVIDERS if provider in used)
+
     @property
     def prefix(self) -> str:
         """What every name of this deployment starts with, so that several fit into one account."""
@@ -211,6 +236,15 @@ class EnvironmentConfig(Config):
         """For those that read browsers' endpoints."""
         return {"push_services": json.dumps(self.push_services)} if self.push_services else {}
 
+    def address_settings(self, channel: Channel) -> dict[str, str]:
+        """What dispatch reads of where the channel's addresses may be."""
+        match channel:
+            case Channel.WEBPUSH:
+                return self.push_service_settings
+            case Channel.WEBHOOK if self.webhook_url:
+                return {"webhook_url": self.webhook_url}
+        return {}
+
     def consumer(self, channel: Channel) -> Consumer:
         """Of the channel's pushes."""
-        return self.channels.get(channel, self.dispatch)
+        return self.consumers.get(channel, self.dispatch)

@@ -1,7 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`, `node_urls` and `push_services`, each separated by commas, and `alarm_email`.
+`domain` and `certificate_arn`, `channels`, `node_urls` and `push_services`, each separated by commas, `webhook_url` and
+`alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ PROD = EnvironmentConfig(
     apps=(AppConfig(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
     match=_MATCH,
     dispatch=_DISPATCH,
-    channels={Channel.VOIP: _VOIP},
+    consumers={Channel.VOIP: _VOIP},
     commands=_COMMANDS,
     cleanup=_CLEANUP,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
@@ -64,12 +65,14 @@ def _few(consumer: Consumer) -> Consumer:
 
 _FEW = {
     **{name: _few(getattr(PROD, name)) for name in ("match", "dispatch", "commands", "cleanup")},
-    "channels": {channel: _few(consumer) for channel, consumer in PROD.channels.items()},
+    "consumers": {channel: _few(consumer) for channel, consumer in PROD.consumers.items()},
 }
 
 DEV = PROD.model_copy(
     update={
         **_FEW,
+        # All that need no address of ours.
+        "channels": tuple(channel for channel in Channel if channel is not Channel.WEBHOOK),
         "api": _API,
         "stage": "dev",
         "data": Lasting.DISCARD,
@@ -84,6 +87,9 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
+        "channels": tuple(Channel),
+        # Nothing is there: its stand-in takes its place.
+        "webhook_url": "https://webhook.clarion.localhost/",
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": "local",
         "platform": Platform.HOST,
@@ -112,9 +118,13 @@ def chosen(node: Node) -> EnvironmentConfig:
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
     api = {**dict(environment.api), **_given(node, "domain", "certificate_arn")}
-    changes = {"providers": stubs, "api": api, "ingest": _ingest(environment, node), **_given(node, "alarm_email")}
-    if services := _listed(node, "push_services"):
-        changes["push_services"] = services
+    changes = {
+        "providers": stubs,
+        "api": api,
+        "ingest": _ingest(environment, node),
+        **_given(node, "alarm_email", "webhook_url"),
+    }
+    changes |= {name: listed for name in ("channels", "push_services") if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
         raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")

@@ -23,7 +23,9 @@ from clarion.settings import LimitSettings
 
 
 class Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+    """Where a value is refused, its error does not show it: an address with a password may be among them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always", hide_input_in_errors=True)
 
     def as_settings(self) -> dict[str, str]:
         """What is set, as text for a function's environment; for the rest the function's own defaults hold."""

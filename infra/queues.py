@@ -36,8 +36,8 @@ class Queues(Construct):
         self._environment = environment
         self.envelopes = self._pair("envelopes", environment.match)
         self.pushes = {
-            channel: self._pair(channel, environment.consumer(channel), held=spec.has_held_queue)
-            for channel, spec in CHANNELS.items()
+            channel: self._pair(channel, environment.consumer(channel), held=CHANNELS[channel].has_held_queue)
+            for channel in environment.channels
         }
         self.commands = {
             name: self._pair(commands_queue(name), environment.commands) for name in commanded(environment)

@@ -45,7 +45,7 @@ class Secrets(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
-        self.providers = {provider: self._of_apps(provider) for provider in PROVIDERS}
+        self.providers = {provider: self._of_apps(provider) for provider in environment.deployed_providers}
         self.networks = {
             name: {secret: self._secret(secret, f"For {name}") for secret in network(name).needs.secrets}
             for name in environment.networks

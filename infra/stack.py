@@ -5,7 +5,6 @@ from aws_cdk import Environment as Account
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from clarion.channels import CHANNELS
 from clarion.networks import network
 from clarion.networks.needs import Function
 from infra.api import HttpApi, public_paths
@@ -72,7 +71,7 @@ class ClarionStack(Stack):
 
     def _consumers(self) -> None:
         MatchFunction(self, foundation=self.foundation)
-        for channel in CHANNELS:
+        for channel in self._environment.channels:
             DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
 

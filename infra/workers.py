@@ -70,7 +70,7 @@ class DispatchFunction(ComponentFunction):
         settings = {
             **foundation.settings,
             **environment.providers.as_settings(),
-            **(environment.push_service_settings if channel is Channel.WEBPUSH else {}),
+            **environment.address_settings(channel),
             "queue_url": pair.queue.queue_url,
             "dead_letter_url": pair.dead.queue_url,
             **given(held_url=pair.held.queue_url if pair.held else None),

@@ -95,12 +95,14 @@ class Outputs:
     voip_queue_url: str
     fcm_queue_url: str
     webpush_queue_url: str
+    webhook_queue_url: str
     lake_bucket: str
     oversize_bucket: str
     events_stream: str
     apns_secret_id: str
     fcm_secret_id: str
     webpush_secret_id: str
+    webhook_secret_id: str
     jwt_secret_id: str
     ingest_role_arn: str
 

@@ -3,7 +3,7 @@
     python -m local.fcm --keys FOLDER
 
 It writes FOLDER/service-account.json, which names its token endpoint. Fields of a message that Clarion never sends
-(notification, webpush, topic, …) are refused as unknown. A device token can ask for trouble, by these words in order:
+(notification, topic, …) are refused as unknown. A device token can ask for trouble, by these words in order:
 
     DELAY250-            answer after so many milliseconds
     UNREGISTERED-        this error (any in `ERRORS`), or RESET-, GOAWAY-, RST_STREAM-, SILENCE-
@@ -118,11 +118,28 @@ class _Android(_Shape):
     collapse_key: StrictStr | None = None
 
 
+class _Apns(_Shape):
+    """For an iPhone: a payload with `aps`, and headers that are text."""
+
+    headers: dict[str, StrictStr] = Field(default_factory=dict)
+    payload: dict[Literal["aps"], dict[str, Any]]
+
+
+class _Notification(_Shape):
+    title: StrictStr
+
+
+class _Webpush(_Shape):
+    notification: _Notification
+
+
 class _Message(_Shape):
     token: StrictStr | None = Field(None, min_length=1)
     fid: StrictStr | None = Field(None, min_length=1)
     data: Annotated[dict[str, StrictStr], AfterValidator(_with_allowed_keys)] = Field(default_factory=dict)
     android: _Android = Field(default_factory=_Android)
+    apns: _Apns | None = None
+    webpush: _Webpush | None = None
 
     @model_validator(mode="after")
     def _to_one_device_and_not_too_big(self) -> Self:

@@ -79,6 +79,7 @@ class Toy:
 
     name = TOY
     number = NUMBER[0]
+    channels = tuple(Channel)
     limit: Limit | None = None
     secret_conditions = True
     body = ToyBody

@@ -54,7 +54,7 @@ class ApiSettings(Settings):
     cleanup_queue_url: str
     networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
     apps: Json[Mapping[Channel, frozenset[str]]]
-    """The names of the apps that each channel reaches."""
+    """The names of the apps that each channel reaches. A channel that is not among them is not deployed."""
     push_services: Json[tuple[str, ...]] = ()
     """Further hosts of browsers' push services, as `DispatchSettings.push_services`."""
 
@@ -89,7 +89,7 @@ class ApiSettings(Settings):
 
     @model_validator(mode="after")
     def _every_channel_has_an_app(self) -> Self:
-        if any(not self.apps.get(channel) for channel in Channel):
+        if not (self.apps and all(self.apps.values())):
             raise ValueError("apps has to name one for each channel")
         return self
 

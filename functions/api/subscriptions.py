@@ -121,8 +121,12 @@ def _listed(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> List
 
 
 def _check_reachable(request: ApiRequest, registration: Registration) -> None:
-    app, channel = registration.app, registration.channel
-    if app is not None and app not in request.worker.settings.apps[channel]:
+    app, channel, apps = registration.app, registration.channel, request.worker.settings.apps
+    if channel not in apps:
+        there = [name for name in network(registration.network).channels if name in apps]
+        errors = [{"field": "notificationType", "rule": f"must be one that this deployment has: {', '.join(there)}"}]
+        raise Problem(ProblemKind.INVALID, more={"errors": errors})
+    if app is not None and app not in apps[channel]:
         errors = [{"field": "app", "rule": f"must be an app that this deployment reaches by {channel}"}]
         raise Problem(ProblemKind.INVALID, more={"errors": errors})
     if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):

@@ -17,6 +17,7 @@ from clarion.events import EventLog
 from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.transport import Transport
+from clarion.providers.webhook import webhook_apps
 from clarion.providers.webpush import WebPushApps
 from clarion.providers.webpush_address import PUSH_SERVICES
 from dispatch.batch import BatchReport, Dispatcher
@@ -65,6 +66,10 @@ def _apps(settings: DispatchSettings, transport: Transport) -> Apps[Any]:
             return fcm_apps(settings.all_apps, secrets, transport, settings.fcm_url)
         case Provider.WEBPUSH:
             return WebPushApps(settings.all_apps, secrets, (*PUSH_SERVICES, *settings.push_services))
+        case Provider.WEBHOOK:
+            stand_in = settings.webhook_stand_in_url
+            url = stand_in or settings.webhook_url or ""
+            return webhook_apps(settings.all_apps, secrets, url, public=stand_in is None)
 
 
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:

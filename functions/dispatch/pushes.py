@@ -50,8 +50,14 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
 
 
 def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
-    """The same message makes the same push every time, whoever builds it and however often."""
-    payload = network(message.network).payload(message.channel, message, Receiver(app.title))
+    """The same message makes the same push every time, whoever builds it and however often.
+
+    Raises `LookupError` for a channel that the message's network does not serve.
+    """
+    of_network = network(message.network)
+    if message.channel not in of_network.channels:
+        raise LookupError(message.channel)
+    payload = of_network.payload(message.channel, message, Receiver(app.title))
     order = Order(
         token=token,
         body=payload.body,

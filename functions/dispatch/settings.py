@@ -2,10 +2,11 @@ from typing import Self
 
 from pydantic import Field, Json, model_validator
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel, Provider
 from clarion.decisions import Environment
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
+from clarion.providers.webhook import WebhookUrl
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import TITLE, Origin, Settings, Title
 
@@ -18,7 +19,8 @@ class DispatchSettings(Settings):
     and comes back after the queue's own visibility timeout. A message is a dead letter after `max_receives` attempts,
     in the queue and the held queue together; without it, each queue counts for itself. `command_queues` is a JSON
     object: the URL of each network's queue of commands. `push_services` is a JSON array of further hosts that browsers'
-    endpoints may have, beside those of the well-known browsers.
+    endpoints may have, beside those of the well-known browsers. The webhook is sent to at a public IP address only; its
+    stand-in, which takes its place, may have a private one.
     """
 
     table_prefix: str
@@ -36,6 +38,8 @@ class DispatchSettings(Settings):
     apns_sandbox_url: Origin = apns.URLS[Environment.SANDBOX]
     fcm_url: Origin = fcm.PRODUCTION
     push_services: Json[tuple[ServiceName, ...]] = ()
+    webhook_url: WebhookUrl | None = None
+    webhook_stand_in_url: WebhookUrl | None = None
     ca_file: str | None = None
     dead_letter_url: str | None = None
     held_url: str | None = None
@@ -46,6 +50,12 @@ class DispatchSettings(Settings):
     def _apps_have_names_of_their_own(self) -> Self:
         if len({app.name for app in self.all_apps}) < len(self.all_apps):
             raise ValueError("two apps have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _a_webhook_has_a_url(self) -> Self:
+        if CHANNELS[self.channel].provider is Provider.WEBHOOK and not (self.webhook_url or self.webhook_stand_in_url):
+            raise ValueError("the webhook needs a webhook_url")
         return self
 
     @property

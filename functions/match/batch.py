@@ -84,6 +84,9 @@ class Matcher:
         groups: dict[Hashable, list[tuple[str, Notification]]] = defaultdict(list)
         for name, item in matched.items():
             for notification in item.notifications():
+                if notification.match.subscriber.channel not in self.settings.push_queues:
+                    # Registered while the channel was deployed.
+                    continue
                 if notification.match.wanted.pushes:
                     groups[self.admission.group(notification)].append((name, notification))
                 else:

@@ -11,12 +11,13 @@ import pytest
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, XMTP, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from console.lake import hours_back
 from local.device import Device, topic_of
 from tests.console.account import Account, Clarion
+from tests.xmtp import Inbox
 
 CHAT = topic_of("why")
 RAW = Device("Alice asks why").statement(CHAT, data=b"hello")
@@ -125,6 +126,36 @@ def test_people_get_a_table_and_what_the_end_means(clarion: Clarion, account: Ac
     assert ended.code == 0
     assert "attempt 1, status 410, reason Unregistered" in ended.out
     assert "token_gone: the provider says that the token is dead; the device has to register again" in ended.out
+
+
+def test_an_envelope_of_xmtp_is_found_by_its_id_and_its_decisions_are_explained(
+    clarion: Clarion, account: Account
+) -> None:
+    raw, at = Inbox(b"alix").message(NOW.timestamp()), int(NOW.timestamp() * 1000)
+    envelope = network(XMTP).decode(raw)
+    known = {"network": XMTP, "receipt": uuid4(), "envelope_id": envelope.id, "sender": envelope.sender}
+    about = {"client_id": BOB, "channel": Channel.FCM, "key": envelope.keys[0]}
+    words = (NotificationDecision.OWN_MESSAGE, NotificationDecision.NOT_PUSHABLE)
+    account.tell_lake(
+        EnvelopeObserved(network=XMTP, at=at, receipt=known["receipt"], observed_at=at, raw=raw),
+        EnvelopeDecided(at=at + 1, decision=MATCHED, observed_at=at, **known),
+        *(
+            NotificationDecided(at=at + 2 + place, decision=word, subscription_id=uuid4(), **known, **about)
+            for place, word in enumerate(words)
+        ),
+    )
+
+    answer = json.loads(clarion("why", "--envelope", envelope.id.hex(), "--json").out)
+
+    assert whats(answer) == [["observed", "matched", "own_message", "not_pushable"]]
+    assert [ending.partition(":")[0] for ending in answer["summary"]] == ["own_message", "not_pushable"]
+
+
+def test_an_envelope_of_xmtp_that_was_only_observed_is_found_by_its_content(clarion: Clarion, account: Account) -> None:
+    raw, at = Inbox(b"alix").message(NOW.timestamp()), int(NOW.timestamp() * 1000)
+    account.tell_lake(EnvelopeObserved(network=XMTP, at=at, receipt=uuid4(), observed_at=at, raw=raw))
+    answer = json.loads(clarion("why", "--envelope", network(XMTP).decode(raw).id.hex(), "--json").out)
+    assert whats(answer) == [["observed"]]
 
 
 def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clarion, account: Account) -> None:

@@ -117,6 +117,8 @@ async def test_a_message_is_accepted_and_recorded(fcm: Fcm, client: httpx.AsyncC
         {"message": {"fid": "a-firebase-installation"}},
         message(android={"priority": "high", "ttl": "60s", "collapseKey": "k"}),
         message(android={"priority": "NORMAL", "ttl": "3.5s", "collapse_key": "k"}),
+        message(apns={"headers": {"apns-priority": "5"}, "payload": {"aps": {"content-available": 1}}}),
+        message(webpush={"notification": {"title": "News"}}),
         message(data={"x": "y" * 4095}),
         message() | {"validateOnly": True},
     ],
@@ -146,6 +148,9 @@ async def test_a_right_message_is_accepted(client: httpx.AsyncClient, content: d
         message(android={"ttl": 60}),
         message(android={"ttl": "2419201s"}),
         message(android={"color": "red"}),
+        message(apns={"headers": {"apns-priority": 5}, "payload": {"aps": {}}}),
+        message(apns={"payload": {"topic": "elsewhere"}}),
+        message(webpush={"title": "News"}),
         message(sound="loud"),
     ],
 )

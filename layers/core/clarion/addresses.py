@@ -1,16 +1,41 @@
-"""How the address of each channel is written: Apple's and Google's tokens, and a browser's subscription.
+"""How the address of each channel is written: Apple's and Google's tokens, a browser's subscription, what a webhook gets.
 
 An address is stored, hashed and compared as one text; `canonical` makes it the same text however a client writes it.
 """
 
+import json
 import re
-from typing import assert_never
+from typing import Self, assert_never
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clarion.channels import CHANNELS, Channel, Provider
 
 APNS_TOKEN = r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})"  # noqa: S105 - the form of one
 """Apple documents no length to rely on; 32 bytes is what it has always been, 100 what PushKit may reach."""
 FCM_TOKEN = r"[0-9a-zA-Z_:.+/=-]{16,1024}"  # noqa: S105 - the form of one
+
+
+class WebhookAddress(BaseModel):
+    """An installation and its token, which mean something to the webhook's owner alone; clients choose both."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    installation_id: str = Field(min_length=1, max_length=256, repr=False)
+    token: str = Field(min_length=1, max_length=4096, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of the JSON object of the two fields. Raise `ValueError`, which shows nothing of them."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            raise ValueError("not a JSON object of installation_id and token") from None
+
+    @property
+    def text(self) -> str:
+        """The one spelling of this address: sorted keys, no spaces, ASCII."""
+        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"))
 
 
 def canonical(channel: Channel, text: str) -> str:
@@ -27,6 +52,8 @@ def canonical(channel: Channel, text: str) -> str:
             from clarion.providers.webpush_address import WebPushAddress  # noqa: PLC0415
 
             return WebPushAddress.parse(text).text
+        case Provider.WEBHOOK:
+            return WebhookAddress.parse(text).text
         case provider:
             assert_never(provider)
     raise ValueError(f"must be a token of {channel}")

@@ -16,6 +16,7 @@ class Channel(StrEnum):
     VOIP = "voip"
     FCM = "fcm"
     WEBPUSH = "webpush"
+    WEBHOOK = "webhook"
 
 
 class Provider(StrEnum):
@@ -24,6 +25,7 @@ class Provider(StrEnum):
     APNS = "apns"
     FCM = "fcm"
     WEBPUSH = "webpush"
+    WEBHOOK = "webhook"
 
 
 class Calls(Enum):
@@ -72,6 +74,11 @@ PROVIDERS = {
         "The VAPID key that signs for browsers' push services, and whom they may write to",
         takes_direct_pushes=False,
     ),
+    Provider.WEBHOOK: ProviderSpec(
+        "What the webhook's owner knows requests by: the Authorization header, and the key that signs them",
+        addresses=("webhook_stand_in_url",),
+        takes_direct_pushes=False,
+    ),
 }
 
 CHANNELS = {
@@ -82,6 +89,8 @@ CHANNELS = {
     Channel.FCM: ChannelSpec(Provider.FCM, 4096, Calls.AS_WANTED),
     # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
     Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER),
+    # Our own: with its message about it, a push is one request of 64 KiB to SQS, and costs as much as any other.
+    Channel.WEBHOOK: ChannelSpec(Provider.WEBHOOK, 60 * 1024, Calls.NEVER),
 }
 
 

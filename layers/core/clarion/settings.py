@@ -51,7 +51,10 @@ class Settings(BaseModel):
 
 
 class PushQueues(Settings):
-    """The queues of pushes: each channel's URL is read from a variable of its own, such as `CLARION_APNS_QUEUE_URL`."""
+    """The queues of pushes, of the channels that are deployed.
+
+    Each channel's URL is read from a variable of its own, such as `CLARION_APNS_QUEUE_URL`.
+    """
 
     push_queues: Mapping[Channel, str]
 
@@ -60,8 +63,8 @@ class PushQueues(Settings):
     def _gather(cls, found: Mapping[str, object]) -> Mapping[str, object]:
         urls = {channel: found[name] for channel in CHANNELS if (name := _queue_url(channel)) in found}
         rest = {name: value for name, value in found.items() if name not in map(_queue_url, CHANNELS)}
-        if missing := [_queue_url(channel) for channel in CHANNELS if channel not in urls]:
-            raise ValueError(f"missing: {', '.join(missing)}")
+        if not urls:
+            raise ValueError(f"missing: {', '.join(map(_queue_url, CHANNELS))}, or some of them")
         return rest | {"push_queues": urls}
 
 

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -24,6 +26,7 @@ from api.settings import MOST_RULES
 from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
+from clarion.networks.statements.payload import CHANNELS
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
 from clarion.rulesets import RuleSet
 from clarion.tables import Subscription
@@ -33,6 +36,20 @@ CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
 MOST_SUBSCRIPTIONS = 50
 """In one request."""
+
+
+def _served(channel: Channel) -> Channel:
+    if channel not in CHANNELS:
+        raise ValueError(f"must be one of {', '.join(CHANNELS)}")
+    return channel
+
+
+StatementChannel = Annotated[
+    Channel,
+    AfterValidator(_served),
+    WithJsonSchema({"type": "string", "enum": [str(one) for one in CHANNELS], "title": "Channel"}),
+]
+"""The channels that statements go by."""
 
 
 class NotifyType(StrEnum):
@@ -96,7 +113,7 @@ class NewSubscription(RequestBody):
     model_config = ConfigDict(json_schema_extra=_registration_schema)
     spellings = (("notificationType", "platform"),)
 
-    notify_type: Channel = Field(validation_alias=AliasChoices("notificationType", "platform"))
+    notify_type: StatementChannel = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
     app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
     environment: Environment | None = Field(
@@ -184,7 +201,7 @@ class SubscriptionShape(BaseModel):
     """`statusReason` is the provider's word for why it declared the token dead."""
 
     subscription_id: UUID
-    notify_type: Channel = Field(serialization_alias="notificationType")
+    notify_type: StatementChannel = Field(serialization_alias="notificationType")
     token: str = Field(repr=False)
     app: str | None = None
     environment: Environment | None = None

@@ -8,10 +8,10 @@ A network is a package that says what is particular to it, by one object with th
 pure: what reaches AWS is done by the components, with what `Needs` asks of the account. To add one: docs/architecture.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -75,10 +75,15 @@ class Receiver(NamedTuple):
 
 
 class FcmMessage(TypedDict):
-    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it."""
+    """The part of an FCM message that doesn't depend on the device; `token`, `ttl` and the like go beside it.
+
+    `apns` and `webpush` are for iPhones and browsers that are registered with FCM.
+    """
 
     data: dict[str, str]
     android: dict[str, str]
+    apns: NotRequired[dict[str, dict[str, object]]]
+    webpush: NotRequired[dict[str, dict[str, object]]]
 
 
 class Payload[Body](NamedTuple):
@@ -91,12 +96,14 @@ class Payload[Body](NamedTuple):
 class Network(Protocol):
     """What is particular to a network. `number` is the first byte of each of its keys, and never changes.
 
+    `channels` are those by which its subscriptions may be reached, where they are deployed: it has a payload for each.
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
     conditions recorded in the lake by a digest alone. `body` is the model of a push message's body.
     """
 
     name: str
     number: int
+    channels: Collection[Channel]
     limit: Limit | None
     secret_conditions: bool
     body: "type[BaseModel]"
@@ -117,7 +124,10 @@ class Network(Protocol):
     def payload(
         self, channel: Channel, push: "PushMessage", receiver: Receiver
     ) -> Payload[bytes] | Payload[FcmMessage]:
-        """What the provider gets: at most as many bytes as the channel takes, sealed if the network seals."""
+        """What the provider gets: at most as many bytes as the channel takes, sealed if the network seals.
+
+        `channel` is one of `channels`.
+        """
 
     def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
         """What a final outcome changes in the network's own state, as an order to its own function."""

@@ -88,7 +88,7 @@ class FcmPush:
     def request(self, bearer: str) -> Request:
         android = {**self.message["android"], "ttl": f"{self.ttl}s"}
         body: dict[str, object] = {
-            "message": {"token": self.token, "data": self.message["data"], "android": android},
+            "message": {"token": self.token, **self.message, "android": android},
             **({"validateOnly": True} if self.validate_only else {}),
         }
         headers = [f"authorization: Bearer {bearer}", "content-type: application/json"]

@@ -16,6 +16,7 @@ class Statements:
 
     name = STATEMENTS
     number = rules.NUMBER[0]
+    channels = payload.CHANNELS
     limit = Limit(30, 60_000, 120_000)
     secret_conditions = False
     body = payload.StatementBody

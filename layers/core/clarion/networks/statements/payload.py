@@ -10,16 +10,18 @@ from functools import cache
 
 from pydantic import BaseModel, ConfigDict
 
-from clarion.channels import CHANNELS, Channel
+from clarion import channels
+from clarion.channels import Channel
 from clarion.decisions import Wanted
 from clarion.messages import HexBytes, PushMessage
 from clarion.networks import FcmMessage, Payload, Receiver
 from clarion.networks.statements.codec import Statement
 
-APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT, WEBPUSH_LIMIT = (
-    CHANNELS[channel].payload_bytes for channel in (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-)
-MAX_DATA_SIZE = max(row.payload_bytes for row in CHANNELS.values()) // 2
+CHANNELS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
+LIMITS = APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT, WEBPUSH_LIMIT = [
+    channels.CHANNELS[channel].payload_bytes for channel in CHANNELS
+]
+MAX_DATA_SIZE = max(LIMITS) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
 
 
@@ -41,7 +43,7 @@ def body_of(statement: Statement, sender: bytes, topic: bytes) -> StatementBody:
 
 
 def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
-    """What `channel` sends for a push of this network."""
+    """What `channel` sends for a push of this network. Raises `LookupError` for a channel that it does not serve."""
     match channel:
         case Channel.APNS:
             return apns(push, title=receiver.title)
@@ -51,6 +53,7 @@ def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[
             return fcm(push)
         case Channel.WEBPUSH:
             return webpush(push, title=receiver.title)
+    raise LookupError(channel)
 
 
 def apns(push: PushMessage, *, title: str) -> Payload[bytes]:

@@ -11,13 +11,14 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from clarion.networks import Rule
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V2, KEY_SIZE_V3
 
 NUMBER = b"\x02"
 MAX_KEYS = 3
 """The periods before, at and after the time of writing: what clients hand over, and all that a decision can need."""
 
-_KEY_SIZES = (KEY_SIZE_V2, KEY_SIZE_V3)
+_KEY_SIZES = frozenset({KEY_SIZE_V2, KEY_SIZE_V3})
 _KEY = struct.Struct(">I43p")
 _PERIODS = range(1 << 32)
 _SILENT = b"\1"
@@ -44,7 +45,9 @@ class TopicCondition:
     def __post_init__(self) -> None:
         if len(self.hmac_keys) > MAX_KEYS:
             raise ValueError(f"a condition has at most {MAX_KEYS} keys, not {len(self.hmac_keys)}")
-        if any(period not in _PERIODS or len(key) not in _KEY_SIZES for period, key in self.hmac_keys.items()):
+        # Match makes one of these for each subscriber: a loop in Python would take longer than an HMAC.
+        known = _KEY_SIZES.issuperset(map(len, self.hmac_keys.values()))
+        if not known or not all(map(_PERIODS.__contains__, self.hmac_keys)):
             raise ValueError("a period out of range, or a key of no scheme's size")
 
     def renewed(self, named: Mapping[int, bytes], *, silent: bool, period: int) -> "TopicCondition":
@@ -65,6 +68,9 @@ class TopicCondition:
         return max(self.hmac_keys, default=None) == period
 
 
+NOTHING = TopicCondition()
+
+
 def pack(condition: TopicCondition) -> bytes:
     keys = sorted(condition.hmac_keys.items())
     if not keys and not condition.silent:
@@ -81,6 +87,23 @@ def unpack(packed: bytes) -> TopicCondition:
     except struct.error as error:
         raise ValueError("the keys of a condition are truncated") from error
     return TopicCondition(keys, silent=packed[:1] == _SILENT)
+
+
+def read(condition: bytes) -> TopicCondition:
+    """As `unpack`; a condition that can't be read counts as one that says nothing, and so as an alert for everything."""
+    try:
+        return unpack(condition) if condition else NOTHING
+    except ValueError:
+        return NOTHING
+
+
+def describe(rule: Rule) -> dict[str, str]:
+    """Without the keys; of which periods they are is no secret."""
+    condition = read(rule.condition)
+    described = {"topic": topic_of(rule.key)}
+    if condition.hmac_keys:
+        described["key_periods"] = ", ".join(map(str, sorted(condition.hmac_keys)))
+    return described | ({"is_silent": "true"} if condition.silent else {})
 
 
 def _near(keys: Mapping[int, bytes], period: int) -> dict[int, bytes]:

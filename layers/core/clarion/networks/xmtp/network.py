@@ -1,0 +1,58 @@
+"""XMTP behind the kernel's nouns. Envelopes, decisions, rules and payloads have modules of their own."""
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
+from clarion.limiter import Limit
+from clarion.messages import PushMessage
+from clarion.networks import XMTP, Command, Envelope, FcmMessage, Payload, Receiver, Rule
+from clarion.networks.needs import Needs
+from clarion.networks.xmtp import payload, rules
+from clarion.networks.xmtp.decision import Reason, decide_message
+from clarion.networks.xmtp.envelope import TopicMessage, decode
+
+_REFUSED = {Reason.OWN_MESSAGE: Wanted.OWN_MESSAGE, Reason.NOT_PUSHABLE: Wanted.NOT_PUSHABLE}
+
+
+class Xmtp:
+    """Envelopes hold a `TopicMessage` as their content."""
+
+    name = XMTP
+    number = rules.NUMBER[0]
+    limit: Limit | None = None
+    secret_conditions = True
+    body = payload.TopicBody
+    needs = Needs()
+
+    def decode(self, raw: bytes) -> Envelope:
+        message = decode(raw)
+        return Envelope(XMTP, message.id, [rules.key_of(message.topic)], message.sender, message.expires_at, message)
+
+    def verify(self, _envelope: Envelope) -> EnvelopeDecision | None:
+        """Nothing is signed for servers: the node that showed an envelope is all that vouches for it."""
+        return None
+
+    def wants(self, envelope: Envelope, rule: Rule, _at: int) -> Wanted:
+        condition = rules.read(rule.condition)
+        reason = decide_message(_message(envelope), condition.hmac_keys).reason
+        return _REFUSED.get(reason) or (Wanted.BACKGROUND if condition.silent else Wanted.ALERT)
+
+    def push_body(self, envelope: Envelope, _key: bytes) -> payload.TopicBody:
+        return payload.body_of(_message(envelope))
+
+    def payload(self, channel: Channel, push: PushMessage, _receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+        return payload.compose(channel, push)
+
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
+        return None
+
+    def describe(self, rule: Rule) -> dict[str, str]:
+        return rules.describe(rule)
+
+
+def _message(envelope: Envelope) -> TopicMessage:
+    if not isinstance(envelope.content, TopicMessage):
+        raise TypeError("no envelope of XMTP")
+    return envelope.content
+
+
+NETWORK = Xmtp()

@@ -1,0 +1,172 @@
+"""What each push carries: the message as its group sealed it if it fits its channel, otherwise only the topic.
+
+The fields are those of the reference server, so that apps made for it read them; but a silent push is a real background
+push, and one that is `truncated` comes without `encryptedMessage`: the app syncs the topic instead.
+https://github.com/xmtp/example-notification-server-go/tree/main/pkg/delivery
+
+A refresh asks the app to subscribe again, with the keys of the next period. It names no topic.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from hashlib import sha1
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+
+from clarion.channels import CHANNELS, Channel
+from clarion.decisions import Purpose, Wanted
+from clarion.messages import PushMessage
+from clarion.networks import FcmMessage, Payload
+from clarion.networks.xmtp.envelope import TopicMessage
+
+TITLE = "New message from XMTP"
+REFRESH_KIND, REFRESH_KEYS = "refresh", "refresh-keys"
+"""A refresh as its body has it, and as its payloads have it."""
+MAX_MESSAGE_SIZE = max(row.payload_bytes for row in CHANNELS.values()) * 3 // 4
+"""A message of more bytes than this fits no channel in base64, and need not travel to one."""
+
+
+def _bytes_of_base64(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return b64decode(value, validate=True)
+    raise ValueError("expected base64")
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+class TopicBody(BaseModel):
+    """`message` is None if it fits no channel; `should_push` is None if the sender didn't say, or can't have said."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    timestamp_ns: int
+    message: Annotated[bytes, PlainValidator(_bytes_of_base64), PlainSerializer(_base64, return_type=str)] | None = None
+    kind: str
+    should_push: bool | None = None
+
+
+def body_of(message: TopicMessage) -> TopicBody:
+    metadata = message.push_metadata
+    return TopicBody(
+        topic=message.topic,
+        timestamp_ns=message.timestamp_ns,
+        message=message.message if len(message.message) <= MAX_MESSAGE_SIZE else None,
+        kind=message.kind,
+        should_push=metadata.should_push if metadata else None,
+    )
+
+
+def refresh_body(timestamp_ns: int) -> TopicBody:
+    return TopicBody(topic="", timestamp_ns=timestamp_ns, kind=REFRESH_KIND)
+
+
+def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
+    """What `channel` sends for a push of this network."""
+    match channel:
+        case Channel.APNS:
+            return _fitting({"aps": _aps(push)}, push, channel)
+        case Channel.VOIP:
+            # The API registers none: XMTP has no calls.
+            return _fitting({"aps": {}}, push, channel)
+        case Channel.FCM:
+            return fcm(push)
+        case Channel.WEBPUSH:
+            return _fitting({"title": TITLE}, push, channel)
+
+
+def fcm(push: PushMessage) -> Payload[FcmMessage]:
+    """For whatever holds the token: an Android phone, an iPhone or a browser. All of them get the same data."""
+    if push.purpose is Purpose.REFRESH:
+        return Payload(_fcm_message({"messageType": REFRESH_KEYS}, push), truncated=False)
+    body = _body(push)
+    found = {"topic": body.topic, "messageType": body.kind}
+    if body.message is not None:
+        full = {**found, "encryptedMessage": _base64(body.message)}
+        if _fcm_size(full) <= CHANNELS[Channel.FCM].payload_bytes:
+            return Payload(_fcm_message(full, push), truncated=False)
+    return Payload(_fcm_message({**found, "truncated": "true"}, push), truncated=True)
+
+
+def webhook(push: PushMessage, limit: int) -> Payload[bytes]:
+    """What the operator's own server gets, but for the installation, which the provider adds. At most `limit` bytes.
+
+    The idempotency key is the reference's, but for a message that doesn't fit: then it is the envelope's id.
+    """
+    if push.purpose is Purpose.REFRESH:
+        context = {"idempotency_key": push.envelope_id.hex(), "message_context": {"message_type": REFRESH_KEYS}}
+        return Payload(_encoded(context), truncated=False)
+    message = _body(push).message
+    if message is not None:
+        key = sha1(_body(push).topic.encode() + message, usedforsecurity=False).hexdigest()
+        whole = _encoded(_request(push, key, {"message": _base64(message)}))
+        if len(whole) <= limit:
+            return Payload(whole, truncated=False)
+    return Payload(_encoded(_request(push, push.envelope_id.hex(), {"truncated": True})), truncated=True)
+
+
+def _fitting(head: dict[str, object], push: PushMessage, channel: Channel) -> Payload[bytes]:
+    """An object that begins with `head`, as many of its fields as the channel has room for."""
+    if push.purpose is Purpose.REFRESH:
+        return Payload(_encoded({**head, "messageKind": REFRESH_KEYS}), truncated=False)
+    body = _body(push)
+    if body.message is not None:
+        sealed = _base64(body.message)
+        whole = _encoded({**head, "topic": body.topic, "encryptedMessage": sealed, "messageKind": body.kind})
+        if len(whole) <= CHANNELS[channel].payload_bytes:
+            return Payload(whole, truncated=False)
+    return Payload(_encoded({**head, "topic": body.topic, "messageKind": body.kind, "truncated": True}), truncated=True)
+
+
+def _request(push: PushMessage, idempotency_key: str, content: dict[str, object]) -> dict[str, object]:
+    body = _body(push)
+    flag = {} if body.should_push is None else {"should_push": body.should_push}
+    return {
+        "idempotency_key": idempotency_key,
+        "message": {"content_topic": body.topic, "timestamp_ns": body.timestamp_ns, **content},
+        "message_context": {"message_type": body.kind, **flag},
+        "subscription": {"topic": body.topic, "is_silent": _silent(push)},
+    }
+
+
+def _aps(push: PushMessage) -> dict[str, object]:
+    return {"content-available": 1} if _silent(push) else {"alert": TITLE, "mutable-content": 1}
+
+
+def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
+    """An iPhone that is reached by way of FCM shows what its app makes of the data: there is no alert."""
+    if _silent(push):
+        apns = {
+            "headers": {"apns-push-type": "background", "apns-priority": "5"},
+            "payload": {"aps": {"content-available": 1}},
+        }
+        return {"data": data, "android": {"priority": "normal"}, "apns": apns}
+    return {
+        "data": data,
+        "android": {"priority": "high"},
+        "apns": {"payload": {"aps": {"mutable-content": 1}}},
+        "webpush": {"notification": {"title": TITLE}},
+    }
+
+
+def _fcm_size(data: dict[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in data.items())
+
+
+def _silent(push: PushMessage) -> bool:
+    return push.wanted is Wanted.BACKGROUND
+
+
+def _body(push: PushMessage) -> TopicBody:
+    if not isinstance(push.body, TopicBody):
+        raise TypeError("no push of XMTP")
+    return push.body
+
+
+def _encoded(content: dict[str, object]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,89 @@
+"""XMTP's pushes on their way through dispatch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clarion.channels import Channel
+from clarion.decisions import Purpose, PushDecision, Wanted
+from clarion.messages import PushMessage
+from clarion.networks import XMTP
+from clarion.networks.xmtp import decode
+from clarion.networks.xmtp.envelope import LIFETIME_S
+from clarion.networks.xmtp.payload import body_of, refresh_body
+from clarion.tables import Subscription
+from local.apns import Apns
+from local.apns_trouble import troubled_token
+from local.fcm import Fcm
+from local.provider import InjectedFault
+from tests.standins import NOW
+from tests.xmtp import NS, TOPIC, Inbox
+
+type Register = Callable[..., Subscription]
+type Write = Callable[..., PushMessage]
+
+RAW = decode(Inbox(b"bo").message(NOW))
+
+
+@pytest.fixture
+def push(register: Register, message: Write) -> Callable[..., PushMessage]:
+    """A push of a message for a device, as match makes it."""
+
+    def push(channel: Channel, token: str = "a1" * 32, **others: Any) -> PushMessage:
+        row = register(channel, token, network=XMTP)
+        content = {"body": body_of(RAW), "envelope_id": RAW.id, "expires_at": RAW.expires_at}
+        return message(row, network=XMTP, **(content | others))
+
+    return push
+
+
+def test_an_alert_is_kept_by_apns_for_as_long_as_its_envelope_lives(
+    push: Callable[..., PushMessage], worker: Any, queue: Any, apns: Apns
+) -> None:
+    queue.put(push(Channel.APNS))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    [received] = apns.received
+    assert (received.headers["apns-push-type"], received.headers["apns-priority"]) == ("alert", "10")
+    assert received.headers["apns-expiration"] == str(int(NOW) + LIFETIME_S)
+    assert received.payload["topic"] == TOPIC
+
+
+@pytest.mark.parametrize("purpose", [Purpose.NOTIFICATION, Purpose.REFRESH])
+def test_what_is_silent_is_a_background_push_for_apns(
+    push: Callable[..., PushMessage], worker: Any, queue: Any, apns: Apns, purpose: Purpose
+) -> None:
+    body = refresh_body(int(NOW) * NS) if purpose is Purpose.REFRESH else body_of(RAW)
+    queue.put(push(Channel.APNS, wanted=Wanted.BACKGROUND, purpose=purpose, body=body))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    [received] = apns.received
+    assert (received.headers["apns-push-type"], received.headers["apns-priority"]) == ("background", "5")
+    assert received.payload["aps"] == {"content-available": 1}
+
+
+@pytest.mark.parametrize(("wanted", "priority"), [(Wanted.ALERT, "high"), (Wanted.BACKGROUND, "normal")])
+def test_what_is_silent_has_a_normal_priority_for_fcm(
+    push: Callable[..., PushMessage], android_fleet: Any, queue: Any, fcm: Fcm, wanted: Wanted, priority: str
+) -> None:
+    queue.put(push(Channel.FCM, "an-android-phone", wanted=wanted))
+    assert android_fleet.work().decisions == {PushDecision.DELIVERED: 1}
+    [received] = fcm.received
+    assert received.payload["message"]["android"] == {"priority": priority, "ttl": f"{LIFETIME_S}s"}
+    assert received.payload["message"]["data"]["topic"] == TOPIC
+
+
+def test_a_message_that_its_node_took_a_day_ago_is_stale(
+    push: Callable[..., PushMessage], worker: Any, queue: Any, clock: Any, apns: Apns
+) -> None:
+    queue.put(push(Channel.APNS))
+    clock.advance(LIFETIME_S)
+    assert worker.work().decisions == {PushDecision.STALE: 1}
+    assert not list(apns.received)
+
+
+def test_a_dead_token_ends_its_installation(push: Callable[..., PushMessage], worker: Any, queue: Any) -> None:
+    dead = push(Channel.APNS, troubled_token(InjectedFault("Unregistered")))
+    queue.put(dead)
+    assert worker.work().decisions == {PushDecision.TOKEN_GONE: 1}
+    assert not queue.commands
+    assert Subscription.get(str(dead.subscription_id)).status == "invalid"

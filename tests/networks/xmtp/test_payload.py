@@ -1,0 +1,178 @@
+import json
+from base64 import b64decode
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion.channels import CHANNELS, Channel
+from clarion.decisions import Purpose, Wanted
+from clarion.messages import PushMessage
+from clarion.networks import Receiver
+from clarion.networks.xmtp import decode
+from clarion.networks.xmtp.envelope import TopicMessage
+from clarion.networks.xmtp.network import NETWORK
+from clarion.networks.xmtp.payload import MAX_MESSAGE_SIZE, TopicBody, body_of, fcm, refresh_body, webhook
+from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE
+from tests.xmtp import TOPIC, WELCOMES, Inbox
+
+type Vector = Any
+
+AT = 1_795_186_611
+WEBHOOK_BYTES = 256_000
+RECEIVER = Receiver("A title")
+JSON_CHANNELS = [channel for channel in Channel if channel is not Channel.FCM]
+any_topic = st.text(min_size=1).filter(lambda topic: len(topic.encode()) <= MAX_TOPIC_SIZE)
+
+
+def push_of(
+    body: TopicBody, wanted: Wanted = Wanted.ALERT, channel: Channel = Channel.APNS, **others: Any
+) -> PushMessage:
+    return PushMessage(
+        network="xmtp",
+        receipt=UUID(int=1),
+        observed_at=1,
+        envelope_id=b"i" * 32,
+        subscription_id=UUID(int=2),
+        client_id=b"a client",
+        channel=channel,
+        wanted=wanted,
+        expires_at=AT,
+        body=body,
+        **others,
+    )
+
+
+def refresh(channel: Channel = Channel.APNS) -> PushMessage:
+    return push_of(refresh_body(7), Wanted.BACKGROUND, channel, purpose=Purpose.REFRESH)
+
+
+def sent(channel: Channel, push: PushMessage) -> Any:
+    """What the provider reads."""
+    body: Any = NETWORK.payload(channel, push, RECEIVER).body
+    return body if channel is Channel.FCM else json.loads(body)
+
+
+@pytest.fixture
+def payloads(vectors: Vector) -> Vector:
+    return vectors["payloads"]
+
+
+@pytest.fixture
+def body(payloads: Vector) -> TopicBody:
+    """Of the message that the vectors' payloads are of."""
+    whole = payloads["http_webhook"]
+    message = TopicMessage(TOPIC, whole["message"]["timestamp_ns"], b64decode(whole["message"]["message"]))
+    topic = whole["message"]["content_topic"]
+    return body_of(TopicMessage(topic, message.timestamp_ns, message.message))
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("alert", Wanted.ALERT), ("silent", Wanted.BACKGROUND)])
+def test_apns_gets_what_the_reference_sends(payloads: Vector, body: TopicBody, name: str, wanted: Wanted) -> None:
+    assert sent(Channel.APNS, push_of(body, wanted)) == payloads["apns"][name]
+
+
+@pytest.mark.parametrize("wanted", [Wanted.ALERT, Wanted.BACKGROUND])
+def test_fcm_gets_the_data_that_the_reference_sends(payloads: Vector, body: TopicBody, wanted: Wanted) -> None:
+    assert sent(Channel.FCM, push_of(body, wanted))["data"] == payloads["fcm_message_data"]
+
+
+def test_a_silent_push_is_of_low_priority_and_shows_nothing_wherever_fcm_takes_it(body: TopicBody) -> None:
+    alert, silent = (fcm(push_of(body, wanted)).body for wanted in (Wanted.ALERT, Wanted.BACKGROUND))
+    assert alert["android"] == {"priority": "high"}
+    assert alert["apns"] == {"payload": {"aps": {"mutable-content": 1}}}
+    assert alert["webpush"] == {"notification": {"title": "New message from XMTP"}}
+    assert silent["android"] == {"priority": "normal"}
+    assert silent["apns"] == {
+        "headers": {"apns-push-type": "background", "apns-priority": "5"},
+        "payload": {"aps": {"content-available": 1}},
+    }
+    assert "webpush" not in silent
+
+
+def test_a_browser_gets_the_title_that_the_reference_gives_it(payloads: Vector, body: TopicBody) -> None:
+    fields = {name: value for name, value in payloads["apns"]["alert"].items() if name != "aps"}
+    assert sent(Channel.WEBPUSH, push_of(body)) == {"title": "New message from XMTP", **fields}
+
+
+def test_a_webhook_gets_all_of_the_reference_s_body_but_who_it_is_for(payloads: Vector, body: TopicBody) -> None:
+    expected = {name: value for name, value in payloads["http_webhook"].items() if name != "installation"}
+    del expected["subscription"]["created_at"]
+    payload = webhook(push_of(body), WEBHOOK_BYTES)
+    assert (json.loads(payload.body), payload.truncated) == (expected, False)
+    assert json.loads(webhook(push_of(body, Wanted.BACKGROUND), WEBHOOK_BYTES).body)["subscription"]["is_silent"]
+
+
+def test_a_webhook_is_not_told_what_no_sender_said() -> None:
+    payload = webhook(push_of(body_of(TopicMessage(WELCOMES, 1, b"welcome"))), WEBHOOK_BYTES)
+    assert json.loads(payload.body)["message_context"] == {"message_type": "v3-welcome"}
+
+
+@pytest.mark.parametrize("channel", JSON_CHANNELS)
+def test_what_does_not_fit_comes_without_its_message(channel: Channel) -> None:
+    push = push_of(body_of(TopicMessage(TOPIC, 1, bytes(4096))), channel=channel)
+    found = sent(channel, push)
+    assert "encryptedMessage" not in found
+    assert (found["topic"], found["messageKind"], found["truncated"]) == (TOPIC, "v3-conversation", True)
+
+
+def test_fcm_data_are_text_even_that_a_message_is_left_out() -> None:
+    payload = fcm(push_of(body_of(TopicMessage(TOPIC, 1, bytes(4096)))))
+    assert payload.truncated
+    assert payload.body["data"] == {"topic": TOPIC, "messageType": "v3-conversation", "truncated": "true"}
+
+
+def test_a_webhook_knows_a_message_that_does_not_fit_by_the_envelope() -> None:
+    payload = webhook(push_of(body_of(TopicMessage(TOPIC, 1, bytes(1000)))), 500)
+    found = json.loads(payload.body)
+    assert payload.truncated
+    assert found["message"] == {"content_topic": TOPIC, "timestamp_ns": 1, "truncated": True}
+    assert found["idempotency_key"] == (b"i" * 32).hex()
+
+
+@given(topic=any_topic, size=st.integers(0, MAX_MESSAGE_SIZE + 10), wanted=st.sampled_from([*Wanted][:3]))
+def test_every_payload_fits_its_channel_and_is_whole_if_it_can_be(topic: str, size: int, wanted: Wanted) -> None:
+    body = body_of(TopicMessage(topic, 2**64 - 1, bytes(size)))
+    for channel in JSON_CHANNELS:
+        payload = NETWORK.payload(channel, push_of(body, wanted, channel), RECEIVER)
+        assert len(payload.body) <= CHANNELS[channel].payload_bytes
+        found = json.loads(payload.body) if isinstance(payload.body, bytes) else {}
+        assert ("encryptedMessage" in found) is not payload.truncated
+        assert found["topic"] == topic
+        smaller = body_of(TopicMessage(topic, 0, bytes(max(size - 1, 0))))
+        if not payload.truncated:
+            assert not NETWORK.payload(channel, push_of(smaller, wanted, channel), RECEIVER).truncated
+
+
+@given(topic=any_topic, size=st.integers(2_900, 3_100))
+def test_fcm_counts_the_bytes_of_keys_and_values(topic: str, size: int) -> None:
+    payload = fcm(push_of(body_of(TopicMessage(topic, 0, bytes(size)))))
+    data = payload.body["data"]
+    assert sum(len(part.encode()) for pair in data.items() for part in pair) <= 4096
+    whole = len(topic.encode()) + len("topicmessageTypeunknownencryptedMessage") + -(-size // 3) * 4
+    if "-" not in topic:
+        assert payload.truncated is (whole > 4096)
+
+
+def test_a_refresh_is_a_background_push_that_names_no_topic() -> None:
+    assert sent(Channel.APNS, refresh()) == {"aps": {"content-available": 1}, "messageKind": "refresh-keys"}
+    message = fcm(refresh(Channel.FCM)).body
+    assert (message["data"], message["android"]) == ({"messageType": "refresh-keys"}, {"priority": "normal"})
+    assert json.loads(webhook(refresh(), WEBHOOK_BYTES).body) == {
+        "idempotency_key": (b"i" * 32).hex(),
+        "message_context": {"message_type": "refresh-keys"},
+    }
+
+
+@given(message=st.none() | st.binary(max_size=50), flag=st.none() | st.booleans(), at=st.integers(0, 2**64 - 1))
+def test_a_push_comes_out_of_its_queue_as_it_went_in(message: bytes | None, at: int, *, flag: bool | None) -> None:
+    push = push_of(TopicBody(topic=TOPIC, timestamp_ns=at, message=message, kind="v3-conversation", should_push=flag))
+    assert PushMessage.model_validate_json(push.to_json()) == push
+
+
+def test_the_message_stays_out_of_no_payload_by_mistake_of_its_queue() -> None:
+    raw = Inbox(b"alix").message(AT)
+    push = PushMessage.model_validate_json(push_of(body_of(decode(raw))).to_json())
+    assert b64decode(sent(Channel.APNS, push)["encryptedMessage"]) == decode(raw).message
