@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, matching, rules
+from tests.crash import dispatching, harness, matching, messaging, rules
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
-SCENARIOS = ("rules", "many rules", "dispatch", "match")
+SCENARIOS = ("rules", "many rules", "dispatch", "match", "xmtp")
 
 
 def calls(name: str) -> list[str]:
@@ -39,5 +39,7 @@ def staged(name: str) -> Iterator[Scenario]:
             case "dispatch":
                 with dispatching.scenario(Path(folder)) as scenario:
                     yield scenario
+            case "xmtp":
+                yield messaging.scenario(environment)
             case _:
                 yield matching.scenario(environment)
