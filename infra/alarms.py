@@ -136,12 +136,20 @@ def _on_functions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 def _on_tables(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     """An index is throttled by itself, and a table's metrics leave it out."""
-    of_networks = [table.name for name in environment.networks for table in network(name).needs.tables]
-    for table, index in [*((table, None) for table in (*TABLES, *of_networks)), *INDEXES.items()]:
+    for table, index in _tables(environment):
         throttled = partial(of_table, f"{environment.prefix}{table}", index=index)
         subject = f"{table}-{index}" if index else table
         yield AlarmSpec("table-throttled", throttled("ReadThrottleEvents"), 1, 1, f"{subject}-reads")
         yield AlarmSpec("table-throttled", throttled("WriteThrottleEvents"), 1, 1, f"{subject}-writes")
+
+
+def _tables(environment: EnvironmentConfig) -> Iterator[tuple[str, str | None]]:
+    """Each, and each of its indexes."""
+    yield from ((table, None) for table in TABLES)
+    yield from INDEXES.items()
+    for table in (table for name in environment.networks for table in network(name).needs.tables):
+        yield table.name, None
+        yield from ((table.name, index.name) for index in table.indexes)
 
 
 def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:

@@ -4,8 +4,8 @@ import json
 
 from aws_cdk import Stack
 
-from clarion.channels import CHANNELS, PROVIDERS, Provider
-from infra.functions import ComponentFunction, Foundation, given
+from clarion.channels import PROVIDERS, Provider
+from infra.functions import ComponentFunction, Foundation, app_names, given
 from infra.options import ApiConfig, Stubs
 from infra.permissions import allow_index, allow_key
 from infra.secrets import ProviderSecrets
@@ -23,7 +23,7 @@ class ApiFunction(ComponentFunction):
             **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "networks": json.dumps(foundation.environment.networks),
-            "apps": json.dumps(_apps(foundation)),
+            "apps": json.dumps(app_names(foundation)),
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
         }
@@ -74,12 +74,6 @@ class AuthorizerFunction(ComponentFunction):
             reserved=api.reserved,
         )
         self.allow_secrets(secrets.jwt, secrets.login)
-
-
-def _apps(foundation: Foundation) -> dict[str, list[str]]:
-    """By channel; a subscription may name no others of either."""
-    of_providers, channels = foundation.secrets.providers, foundation.environment.channels
-    return {channel: [app.name for app in of_providers[CHANNELS[channel].provider]] for channel in channels}
 
 
 def _direct_push(foundation: Foundation) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks.settings import OwnMessages
 from clarion.providers.webhook import WebhookUrl
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title
@@ -67,7 +68,8 @@ class AppConfig(Config):
     """An app, reached by way of `providers`, with a secret at each of them; APNs knows it by its `bundle_id`.
 
     A subscription names it by `name`. With `apns_sandbox` a secret of its own holds the key for Apple's sandbox:
-    newer keys are good in one environment only.
+    newer keys are good in one environment only. `own_messages` says whether clients of a network that recognises them
+    are pushed what they have sent themselves.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
@@ -75,6 +77,7 @@ class AppConfig(Config):
     bundle_id: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9.-]+$")] = None
     providers: frozenset[Provider] = Field(default_factory=lambda: frozenset(PROVIDERS))
     apns_sandbox: bool = False
+    own_messages: OwnMessages = OwnMessages.SUPPRESS
 
     @model_validator(mode="after")
     def _apns_knows_it(self) -> "AppConfig":

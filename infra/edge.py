@@ -23,7 +23,7 @@ from infra.options import PerAddress
 from infra.retention import removal
 
 ORIGIN_HEADER = "x-clarion-origin"
-"""As `api.app` reads it."""
+"""As `api.requests` reads it."""
 READ_TIMEOUT = Duration.seconds(30)
 """As long as API Gateway waits for the function."""
 CACHED_ERRORS = (400, 403, 404, 405, 414, 500, 501, 502, 503, 504)

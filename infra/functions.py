@@ -13,6 +13,7 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from clarion.channels import CHANNELS
 from infra.config import Consumer, EnvironmentConfig, Platform
 from infra.findings import accept
 from infra.lake import LakeStorage
@@ -125,6 +126,12 @@ class ComponentFunction(lambda_.Function):
             report_batch_item_failures=True,
         )
         self.add_event_source(source)
+
+
+def app_names(foundation: Foundation) -> dict[str, list[str]]:
+    """By channel; a subscription may name no others of either."""
+    of_providers, channels = foundation.secrets.providers, foundation.environment.channels
+    return {channel: [app.name for app in of_providers[CHANNELS[channel].provider]] for channel in channels}
 
 
 def given[Value](**settings: Value | None) -> dict[str, Value]:

@@ -1,12 +1,17 @@
 """What each network needs of the account, as `clarion.networks.needs` states it: tables, functions, routes, grants."""
 
+import json
 from collections.abc import Iterator, Mapping
 
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as events_targets
+from aws_cdk import aws_sqs as sqs
 
+from clarion.messages import CommandMessage
 from clarion.networks import network
-from clarion.networks.needs import Function, Needs, Target
-from infra.functions import ComponentFunction, Foundation, given
+from clarion.networks.needs import HOURLY, Auth, Function, Needs, Target
+from infra.functions import ComponentFunction, Foundation, app_names, given
 from infra.permissions import allow, allow_key
 
 
@@ -22,7 +27,11 @@ class RouterFunction(ComponentFunction):
             foundation=foundation,
             handler=handler,
             size=api.size,
-            settings={**_settings(foundation, network_name, Function.ROUTER), **given(origin_secret_id=origin)},
+            settings={
+                **_settings(foundation, network_name, Function.ROUTER),
+                **_client_settings(foundation, network_name),
+                **given(origin_secret_id=origin),
+            },
             reserved=api.reserved,
         )
         _allow(self, network_name, Function.ROUTER, origin)
@@ -53,6 +62,20 @@ class WorkerFunction(ComponentFunction):
         self.consume(pair.queue, consumer)
         self.allow_sending(pair.dead)
         _allow(self, network_name, Function.WORKER)
+        if network(network_name).needs.hourly:
+            self._tick(scope, network_name, pair.queue)
+
+    def _tick(self, scope: Stack, network_name: str, queue: sqs.IQueue) -> None:
+        """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-run-lambda-schedule.html"""
+        message = CommandMessage(network=network_name, content=HOURLY).to_json()
+        target = events_targets.SqsQueue(queue, message=events.RuleTargetInput.from_object(json.loads(message)))
+        events.Rule(
+            scope,
+            f"{network_name.title()}Hourly",
+            rule_name=f"{self.foundation.environment.prefix}{network_name}-hourly",
+            schedule=events.Schedule.rate(Duration.hours(1)),
+            targets=[target],
+        )
 
 
 def function_name(network_name: str, function: Function) -> str:
@@ -101,6 +124,20 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
     if Target.EVENTS in targets:
         settings["events_stream"] = foundation.settings["events_stream"]
     return settings
+
+
+def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str]:
+    """What a router with routes for clients reads of them."""
+    if not any(route.auth is Auth.CLIENT for route in network(network_name).needs.routes):
+        return {}
+    environment = foundation.environment
+    return {
+        **environment.api.allowance.as_settings(),
+        "apps": json.dumps(app_names(foundation)),
+        "first_app": environment.apps[0].name,
+        "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
+        "environment": environment.api.default_environment,
+    }
 
 
 def _allow(who: ComponentFunction, network_name: str, function: Function, *more_secrets: str | None) -> None:

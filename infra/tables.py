@@ -46,7 +46,14 @@ class ClarionTables(Construct):
     def add(self, table: Table) -> None:
         """A network's own."""
         partition, sort = _key_of(table.hash_key), _key_of(table.range_key) if table.range_key else None
-        self._table(table.name, partition, sort, ttl=table.ttl)
+        made = self._table(table.name, partition, sort, ttl=table.ttl)
+        for index in table.indexes:
+            made.add_global_secondary_index(
+                index_name=index.name,
+                partition_key=_attribute(_key_of(index.hash_key)),
+                sort_key=_attribute(_key_of(index.range_key)) if index.range_key else None,
+                projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+            )
 
     def _add_indexes(self) -> None:
         self.subscriptions.add_global_secondary_index(

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-CORE = Path(__file__).parents[1] / "layers" / "core"
+ROOT = Path(__file__).parents[1]
+PLACES = (ROOT / "layers" / "core", ROOT / "functions")
+"""Where packages begin that have some."""
 
 
-def main(target: Path) -> None:
-    sources = sorted(map(str, CORE.rglob("*.proto")))
-    out = (f"--python_out={target}", f"--pyi_out={target}")
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={CORE}", *out, *sources], check=True)
+def main(target: Path | None) -> None:
+    for place in PLACES:
+        sources = sorted(map(str, place.rglob("*.proto")))
+        out = (f"--python_out={target or place}", f"--pyi_out={target or place}")
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={place}", *out, *sources], check=True)
 
 
 if __name__ == "__main__":
-    main(Path(*sys.argv[1:]) if sys.argv[1:] else CORE)
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

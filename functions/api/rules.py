@@ -7,14 +7,14 @@ from uuid import UUID
 from api import quotas
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
-from api.worker import ApiRequest, ApiWorker
+from api.worker import ClientRequest, ClientWorker
 from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
 from clarion.networks import Rule, network
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, Unchanged
 from clarion.tables import Subscription
 
 
-def replace(request: ApiRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> None:
+def replace(request: ClientRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> None:
     """Put `rules` in force at one moment, and all others out of it."""
     context = _context(request, owner)
     outcome = request.worker.rule_sets.replace(subscription_id, owner, rules, context)
@@ -22,19 +22,19 @@ def replace(request: ApiRequest, owner: Owner, subscription_id: str, rules: Rule
         _done(request.worker, outcome, context.now)
 
 
-def add(request: ApiRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> Changed:
+def add(request: ClientRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> Changed:
     """Put `rules` in force beside the others; one that is there already takes the condition, if one is given."""
     context = _context(request, owner)
     return _done(request.worker, request.worker.rule_sets.add(subscription_id, owner, rules, context), context.now)
 
 
-def discard(request: ApiRequest, owner: Owner, subscription_id: str, keys: Collection[bytes]) -> Changed:
+def discard(request: ClientRequest, owner: Owner, subscription_id: str, keys: Collection[bytes]) -> Changed:
     """Put the rules for `keys` out of force; keys without a rule are passed over."""
     context = _context(request, owner)
     return _done(request.worker, request.worker.rule_sets.discard(subscription_id, owner, keys, context), context.now)
 
 
-def _context(request: ApiRequest, owner: Owner) -> RequestContext:
+def _context(request: ClientRequest, owner: Owner) -> RequestContext:
     """Large changes count in rules written and erased. Small ones are bounded by the requests they take."""
     worker = request.worker
 
@@ -46,7 +46,7 @@ def _context(request: ApiRequest, owner: Owner) -> RequestContext:
     return RequestContext(worker.now(), request.until, charge)
 
 
-def _done(worker: ApiWorker, outcome: Changed | Unchanged, at: int) -> Changed:
+def _done(worker: ClientWorker, outcome: Changed | Unchanged, at: int) -> Changed:
     match outcome:
         case Changed():
             for event in _history(outcome, at):

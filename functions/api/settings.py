@@ -1,4 +1,4 @@
-"""What the two functions read from their environment."""
+"""What the functions that clients reach read from their environment, and the authorizer before them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Self
@@ -42,21 +42,18 @@ class DirectPushSettings(BaseModel):
     """To one device token, whoever pushes."""
 
 
-class ApiSettings(Settings):
-    """Limits have defaults. `networks` are those whose routes are served.
-
-    The standalone login is on when `login_secret_id` and `login_domain` are set; direct push when `direct_push` is,
-    a JSON object (`DirectPushSettings`).
-    """
+class ClientSettings(Settings):
+    """What every function that serves clients reads. Limits have defaults."""
 
     table_prefix: str
     events_stream: str
     cleanup_queue_url: str
-    networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
     apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches. A channel that is not among them is not deployed."""
     push_services: Json[tuple[str, ...]] = ()
     """Further hosts of browsers' push services, as `DispatchSettings.push_services`."""
+    origin_secret_id: str | None = None
+    """What CloudFront sends with each request; what comes around it is then refused."""
 
     subscriptions_per_client: int = Field(default=20, gt=0, le=50)
     rules_per_subscription: int = Field(default=10_000, gt=0)
@@ -67,17 +64,6 @@ class ApiSettings(Settings):
     """Of one client."""
     rules_per_minute: int = Field(default=30_000, gt=0)
     """Of one client: written or erased by changes of more than `TRANSACTION_RULES` rules."""
-
-    login_secret_id: str | None = None
-    login_domain: str | None = None
-    """The host name that clients know this service by; it is part of what they sign."""
-
-    direct_push: Json[DirectPushSettings | None] = None
-
-    origin_secret_id: str | None = None
-    """What CloudFront sends with each request; what comes around it is then refused."""
-    serve_docs: bool = True
-    """Whether `/docs` is there: a page of 1.7 MB, for anybody."""
 
     @model_validator(mode="after")
     def _a_full_set_can_be_replaced(self) -> Self:
@@ -92,6 +78,25 @@ class ApiSettings(Settings):
         if not (self.apps and all(self.apps.values())):
             raise ValueError("apps has to name one for each channel")
         return self
+
+
+class ApiSettings(ClientSettings):
+    """`networks` are those whose routes are served.
+
+    The standalone login is on when `login_secret_id` and `login_domain` are set; direct push when `direct_push` is,
+    a JSON object (`DirectPushSettings`).
+    """
+
+    networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
+
+    login_secret_id: str | None = None
+    login_domain: str | None = None
+    """The host name that clients know this service by; it is part of what they sign."""
+
+    direct_push: Json[DirectPushSettings | None] = None
+
+    serve_docs: bool = True
+    """Whether `/docs` is there: a page of 1.7 MB, for anybody."""
 
     @model_validator(mode="after")
     def _login_is_whole(self) -> Self:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 from uuid import UUID
 
 from api.problems import Problem, ProblemKind
-from api.worker import ApiRequest
+from api.worker import ClientRequest
 from clarion import base64url, subscriptions
 from clarion.addresses import may_be_pushed_to
 from clarion.decisions import SubscriptionStatus
@@ -19,7 +19,7 @@ from clarion.tables import Subscription
 UUID_BYTES, REVISION_BYTES = 16, 8
 
 
-def register(request: ApiRequest, registration: Registration) -> str:
+def register(request: ClientRequest, registration: Registration) -> str:
     """The new subscription's id. A token belongs to one subscription; its owner learns which one if it has one already."""
     worker = request.worker
     _check_reachable(request, registration)
@@ -34,7 +34,7 @@ def register(request: ApiRequest, registration: Registration) -> str:
     return made.subscription_id
 
 
-def remove(request: ApiRequest, owner: Owner, subscription_ids: Sequence[str]) -> None:
+def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str]) -> None:
     """All of them or, if one is not the owner's, none."""
     outcome = _remove(request, owner, subscription_ids, request.worker.now())
     if outcome is Unchanged.NOT_FOUND:
@@ -86,7 +86,7 @@ class ListingPage(NamedTuple):
     following: Cursor | None = None
 
 
-def page(request: ApiRequest, owner: Owner, begin: Cursor | None) -> ListingPage:
+def page(request: ClientRequest, owner: Owner, begin: Cursor | None) -> ListingPage:
     """The owner's subscriptions from `begin` on, with at most `rules_per_page` rules together."""
     left, listed = request.worker.settings.rules_per_page, list[ListedSubscription]()
     for subscription_id in (row.subscription_id for row in subscriptions.of_owner(owner)):
@@ -105,7 +105,7 @@ def page(request: ApiRequest, owner: Owner, begin: Cursor | None) -> ListingPage
     return ListingPage(listed)
 
 
-def _listed(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> ListedSubscription | None:
+def _listed(request: ClientRequest, owner: Owner, here: Cursor, limit: int) -> ListedSubscription | None:
     """None if the subscription has meanwhile gone."""
     rule_sets = request.worker.rule_sets
     found = rule_sets.read(here.subscription_id, owner, after=here.after, limit=limit + 1, until=request.until)
@@ -120,7 +120,7 @@ def _listed(request: ApiRequest, owner: Owner, here: Cursor, limit: int) -> List
             return ListedSubscription(row, dict(islice(rules.items(), limit)), more=len(rules) > limit)
 
 
-def _check_reachable(request: ApiRequest, registration: Registration) -> None:
+def _check_reachable(request: ClientRequest, registration: Registration) -> None:
     app, channel, apps = registration.app, registration.channel, request.worker.settings.apps
     if channel not in apps:
         there = [name for name in network(registration.network).channels if name in apps]
@@ -134,7 +134,7 @@ def _check_reachable(request: ApiRequest, registration: Registration) -> None:
         raise Problem(ProblemKind.INVALID, more={"errors": errors})
 
 
-def _made(request: ApiRequest, registration: Registration, now: int) -> Subscription | TokenTaken | Unchanged:
+def _made(request: ClientRequest, registration: Registration, now: int) -> Subscription | TokenTaken | Unchanged:
     """A phone that gets new tokens must not lock itself out: its oldest dead subscription gives way."""
     limit = request.worker.settings.subscriptions_per_client
     rows = subscriptions.of_owner(registration.owner)
@@ -149,7 +149,7 @@ def _made(request: ApiRequest, registration: Registration, now: int) -> Subscrip
     return subscriptions.register(request.worker.connection, registration, now=now)
 
 
-def _remove(request: ApiRequest, owner: Owner, subscription_ids: Sequence[str], now: int) -> Unchanged | None:
+def _remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int) -> Unchanged | None:
     """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     worker = request.worker
     removed = subscriptions.remove(

@@ -1,19 +1,20 @@
 """What the routes work with: settings, tables, the event log and a clock, made once; and the request being answered."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import boto3
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 from pynamodb.connection import Connection
+from pynamodb.models import Model
 
 from api.authorization import SharedSecret
 from api.problems import Problem, ProblemKind
-from api.settings import ApiSettings
+from api.settings import ApiSettings, ClientSettings
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
 from clarion.events import EventLog
@@ -43,21 +44,21 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiWorker:
-    """What one instance of the function keeps from request to request. A network's own lies in its package."""
+class ClientWorker:
+    """What an instance of a function that serves clients keeps from request to request. A network's own lies elsewhere."""
 
-    settings: ApiSettings
+    settings: ClientSettings
     connection: Connection
     rule_sets: RuleSets
     cleanup: CleanupQueue
     events: EventLog
-    login: Login | None
     origin: Secret[SharedSecret] | None = None
     now: Callable[[], int] = field(default=now_ms)
 
     @classmethod
-    def open(cls, settings: ApiSettings) -> Self:
-        connection = bind(settings.table_prefix, seconds=TABLE_SECONDS)
+    def serving(cls, settings: ClientSettings, *, own_tables: Sequence[type[Model]] = ()) -> Self:
+        """`own_tables` are a network's."""
+        connection = bind(settings.table_prefix, seconds=TABLE_SECONDS, own=own_tables)
         cleanup = CleanupQueue(boto3.client("sqs", config=QUEUE_IN_TIME), settings.cleanup_queue_url)
         return cls(
             settings=settings,
@@ -65,7 +66,6 @@ class ApiWorker:
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
             cleanup=cleanup,
             events=EventLog(boto3.client("firehose"), settings.events_stream),
-            login=_login(settings),
             origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
         )
 
@@ -78,10 +78,22 @@ class ApiWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiRequest:
-    """The request being answered: `client_id` is its sender, if it needs one; after `until` it begins nothing new."""
+class ApiWorker(ClientWorker):
+    """What one instance of the API's own function keeps."""
 
-    worker: ApiWorker
+    settings: ApiSettings
+    login: Login | None = None
+
+    @classmethod
+    def open(cls, settings: ApiSettings) -> Self:
+        return replace(cls.serving(settings), login=_login(settings))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """A request being answered: `client_id` is its sender, if it needs one; after `until` it begins nothing new."""
+
+    worker: ClientWorker
     client_id: bytes | None
     until: float
 
@@ -89,6 +101,13 @@ class ApiRequest:
         if self.client_id is None:
             raise Problem(ProblemKind.UNAUTHENTICATED)
         return Owner(network, self.client_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest(ClientRequest):
+    """One of the API's own function."""
+
+    worker: ApiWorker
 
 
 _CURRENT: ContextVar[ApiRequest] = ContextVar("request")

@@ -8,7 +8,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from api.app import ORIGIN_HEADER as HEADER
+from api.requests import ORIGIN_HEADER as HEADER
 from api.authorization import SharedSecret
 from clarion.secrets import Secret
 

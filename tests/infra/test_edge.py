@@ -8,7 +8,7 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pydantic import ValidationError
 
-from api.app import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
+from api.requests import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
 from api.problems import TYPE_PREFIX, ProblemKind
 from infra.config import EnvironmentConfig
 from infra.edge import ORIGIN_HEADER, REFUSAL

@@ -36,6 +36,8 @@ from clarion.tables import RuleRow, Subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
 """What a receiver asks for: keys, each with its condition; see `clarion.networks.Rule`."""
+type Renewed = Callable[[bytes, bytes | None], bytes]
+"""From a key and the condition of its rule, None if it has none, to the condition that it shall have."""
 type RequestCleanup = Callable[[str, int], None]
 """Called with a subscription and a claimed generation before that is written; see `clarion.cleanup.erase_dead`."""
 type Charge = Callable[[int], None]
@@ -168,15 +170,18 @@ class RuleSets:
 
     def add(self, subscription_id: str, owner: Owner, rules: RuleSet, request: RequestContext) -> Changed | Unchanged:
         """Put `rules` in force beside the others; one that is in force already takes the condition, if one is given."""
+        return self.renew(subscription_id, owner, rules, lambda key, present: rules[key] or present or b"", request)
+
+    def renew(
+        self, subscription_id: str, owner: Owner, keys: Collection[bytes], renewed: Renewed, request: RequestContext
+    ) -> Changed | Unchanged:
+        """Put a rule for each of `keys` in force, beside the others, with a condition worked out from its present one."""
         for row in self._attempts(subscription_id, owner, request.until):
             if row.status != SubscriptionStatus.ACTIVE:
                 return Unchanged.INVALID
-            known = _in_force(row, rules)
-            added = {
-                key: condition
-                for key, condition in rules.items()
-                if key not in known or condition not in {b"", known[key]}
-            }
+            known = _in_force(row, keys)
+            conditions = {key: renewed(key, known.get(key)) for key in keys}
+            added = {key: condition for key, condition in conditions.items() if known.get(key) != condition}
             changed_condition = {key: known[key] for key in added if key in known}
             if row.rule_count + len(added) - len(changed_condition) > self._limit:
                 if _still(row):

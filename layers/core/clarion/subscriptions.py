@@ -3,10 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
+from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
@@ -22,7 +26,11 @@ TRANSACTION_SUBSCRIPTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a client asks for. Without `app` and `environment`, it is the first app in production."""
+    """What a client asks for. Without `app` and `environment`, it is the first app in production.
+
+    A network whose clients name their subscriptions themselves gives the `subscription_id`: the same for the same one,
+    whenever it is made, and no other client's.
+    """
 
     network: str
     client_id: bytes
@@ -30,10 +38,19 @@ class Registration:
     token: str = field(repr=False)
     app: str | None = None
     environment: Environment | None = None
+    subscription_id: str | None = None
 
     @property
     def owner(self) -> Owner:
         return Owner(self.network, self.client_id)
+
+
+type Beside = Callable[[TransactWrite], None]
+"""Adds what a network keeps of its own beside a subscription to the transaction that changes it."""
+
+
+def nothing(_: TransactWrite) -> None:
+    """What most networks keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +61,56 @@ class TokenTaken:
     owner: Owner
 
 
-def register(connection: Connection, registration: Registration, *, now: int) -> Subscription | TokenTaken | Unchanged:
+def register(
+    connection: Connection, registration: Registration, *, now: int, beside: Beside = nothing
+) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
     row = _new(registration, now)
-    key = token_hash(registration.channel, registration.token)
-    held = Token(key, row.network, subscription_id=row.subscription_id, client_id=registration.client_id)
-    for attempt in range(WRITE_ATTEMPTS):
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.save(row, condition=Subscription.subscription_id.does_not_exist())
+        transaction.save(_token_of(row), condition=Token.token_hash.does_not_exist())
+        beside(transaction)
+
+    # Whose id is given is written once: another that is there by now is its caller's to see to.
+    return _written(connection, registration, write, row, 1 if registration.subscription_id else WRITE_ATTEMPTS)
+
+
+def move(
+    connection: Connection, row: Subscription, registration: Registration, *, now: int, beside: Beside = nothing
+) -> Subscription | TokenTaken | Unchanged:
+    """Give a subscription the registration's token and app, and life again if it was dead.
+
+    It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of the
+    same token is not about it. `CONTENDED` if `row` is no longer what it was.
+    """
+    moved = _moved(row, registration, now)
+    keeps_token = _hash_of(row) == _hash_of(moved)
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.update(row, actions=_move(moved), condition=_unchanged(row))
+        free = Token.token_hash.does_not_exist()
+        still_its = Token.subscription_id == row.subscription_id
+        transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
+        if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
+            free_token(transaction, row)
+        beside(transaction)
+
+    return _written(connection, registration, write, moved, attempts=1)
+
+
+def _written(
+    connection: Connection,
+    registration: Registration,
+    write: Callable[[TransactWrite], None],
+    row: Subscription,
+    attempts: int,
+) -> Subscription | TokenTaken | Unchanged:
+    """`row`, if it could be written, or who holds its token."""
+    for attempt in range(attempts):
         try:
-            with TransactWrite(connection=connection) as write:
-                write.save(row, condition=Subscription.subscription_id.does_not_exist())
-                write.save(held, condition=Token.token_hash.does_not_exist())
+            with TransactWrite(connection=connection) as transaction:
+                write(transaction)
         except TransactWriteError as error:
             if not lost_race(error):
                 raise
@@ -85,6 +142,7 @@ def remove(
     owner: Owner,
     *,
     request_cleanup: Callable[[], None] = lambda: None,
+    beside: Beside = nothing,
 ) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
@@ -97,15 +155,17 @@ def remove(
             return Unchanged.NOT_FOUND
         if attempt == 0:
             request_cleanup()
-        if _remove_rows(connection, rows):
+        if _remove_rows(connection, rows, beside):
             return rows
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
 
 
 def _new(registration: Registration, now: int) -> Subscription:
+    """One with a given id begins after all generations of an earlier one: their rules may be there still."""
+    first = 0 if registration.subscription_id is None else now
     return Subscription(
-        str(uuid4()),
+        registration.subscription_id or str(uuid4()),
         client_id=registration.client_id,
         network=registration.network,
         channel=registration.channel.value,
@@ -113,15 +173,56 @@ def _new(registration: Registration, now: int) -> Subscription:
         app=registration.app,
         environment=registration.environment and registration.environment.value,
         status=SubscriptionStatus.ACTIVE.value,
-        generation=0,
+        generation=first,
         rule_count=0,
-        revision=0,
+        revision=first,
         created_at=now,
         updated_at=now,
     )
 
 
-def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
+def _moved(row: Subscription, registration: Registration, now: int) -> Subscription:
+    """What `row` becomes."""
+    moved = Subscription(**row.attribute_values)
+    moved.channel, moved.token, moved.app = registration.channel.value, registration.token, registration.app
+    moved.environment = registration.environment and registration.environment.value
+    moved.status, moved.status_reason, moved.ttl = SubscriptionStatus.ACTIVE.value, None, None
+    moved.revision, moved.created_at, moved.updated_at = row.revision + 1, now, now
+    return moved
+
+
+def _move(moved: Subscription) -> list[Action]:
+    """What makes a row that."""
+    new: list[tuple[Attribute[Any], object]] = [
+        (Subscription.channel, moved.channel),
+        (Subscription.token, moved.token),
+        (Subscription.app, moved.app),
+        (Subscription.environment, moved.environment),
+        (Subscription.status, moved.status),
+        (Subscription.status_reason, moved.status_reason),
+        (Subscription.ttl, moved.ttl),
+        (Subscription.revision, moved.revision),
+        (Subscription.created_at, moved.created_at),
+        (Subscription.updated_at, moved.updated_at),
+    ]
+    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in new]
+
+
+def _unchanged(row: Subscription) -> Condition:
+    same = (Subscription.revision == row.revision) & (Subscription.status == row.status)
+    condition: Condition = same & (Subscription.token == row.token)
+    return condition
+
+
+def _hash_of(row: Subscription) -> bytes:
+    return token_hash(Channel(row.channel), row.token)
+
+
+def _token_of(row: Subscription) -> Token:
+    return Token(_hash_of(row), row.network, subscription_id=row.subscription_id, client_id=row.client_id)
+
+
+def _remove_rows(connection: Connection, rows: Sequence[Subscription], beside: Beside) -> bool:
     """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
     try:
         with TransactWrite(connection=connection) as write:
@@ -129,6 +230,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription]) -> bool:
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
                     free_token(write, row)
+            beside(write)
     except TransactWriteError as error:
         if lost_race(error):
             return False

@@ -4,6 +4,8 @@ Call `bind` once, before the first request. Keys are bytes; instants are UNIX mi
 DynamoDB removes expired items up to days late, so whoever reads one tests its expiry as well.
 """
 
+from collections.abc import Sequence
+
 from botocore.exceptions import ClientError
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
@@ -182,16 +184,17 @@ class Quota(Model):
 MODELS: tuple[type[Model], ...] = (Subscription, Token, RuleRow, PushRecord, RateLimit, Quota, Lease)
 """One for each table."""
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
+"""Once bound, a model has another."""
 
 
 def table_name(prefix: str, model: type[Model]) -> str:
-    return f"{prefix}{_BARE_NAMES[model]}"
+    return f"{prefix}{_BARE_NAMES.setdefault(model, model.Meta.table_name)}"
 
 
-def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connection:
+def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequence[type[Model]] = ()) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    They share the connection that is returned, for up to `pool` requests at once. A request that takes more than
+    `own` are those of a network. They share the connection that is returned, for up to `pool` requests at once. A request that takes more than
     `seconds` is tried once more and then fails; without it, pynamodb's own time-out of minutes applies. By itself
     pynamodb makes a client for each model, and each takes as long to make as the import of half the SDK.
     """
@@ -202,7 +205,7 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None) -> Connec
         read_timeout_seconds=seconds,
         max_retry_attempts=attempts,
     )
-    for model in MODELS:
+    for model in (*MODELS, *own):
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it
         connection.add_meta_table(table.get_meta_table())

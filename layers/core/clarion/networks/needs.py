@@ -29,6 +29,8 @@ class Function(StrEnum):
 
 
 BOTH = tuple(Function)
+HOURLY = b"hourly"
+"""What a command holds that comes every hour: see `Needs`."""
 
 
 class Route(NamedTuple):
@@ -39,6 +41,14 @@ class Route(NamedTuple):
     auth: Auth
 
 
+class Index(NamedTuple):
+    """Another way to a table's keys. Rows without one of its attributes are not in it."""
+
+    name: str
+    hash_key: tuple[str, str]
+    range_key: tuple[str, str] | None = None
+
+
 class Table(NamedTuple):
     """A table of the network's own; attributes as DynamoDB types, such as `S`. Rows expire by the attribute `ttl`."""
 
@@ -46,6 +56,7 @@ class Table(NamedTuple):
     hash_key: tuple[str, str]
     range_key: tuple[str, str] | None = None
     ttl: str | None = None
+    indexes: tuple[Index, ...] = ()
 
 
 class Grant(NamedTuple):
@@ -91,7 +102,8 @@ class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
-    deployed. With a `worker` the network has a queue of commands.
+    deployed. With a `worker` the network has a queue of commands. With `hourly`, the command `HOURLY` comes to it every hour:
+    now and then twice, or not at all.
     """
 
     tables: tuple[Table, ...] = ()
@@ -102,6 +114,7 @@ class Needs(NamedTuple):
     alarms: tuple[AlarmNeed, ...] = ()
     router: str | None = None
     worker: str | None = None
+    hourly: bool = False
 
     @property
     def commands(self) -> bool:

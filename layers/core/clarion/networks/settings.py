@@ -1,11 +1,20 @@
 """What the functions of a network (`clarion.networks.needs`) read from their environment."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from pydantic import Field, Json
 
 from clarion.channels import Channel
+from clarion.decisions import Environment
 from clarion.settings import Settings
+
+
+class OwnMessages(StrEnum):
+    """Whether an app's clients are pushed what they have sent themselves. To deliver it, no secret of theirs is kept."""
+
+    SUPPRESS = "suppress"
+    DELIVER = "deliver"
 
 
 class NetworkSettings(Settings):
@@ -21,9 +30,18 @@ class NetworkSettings(Settings):
 
 
 class RouterSettings(NetworkSettings):
-    """With `origin_secret_id`, only what CloudFront sends is answered."""
+    """With `origin_secret_id`, only what CloudFront sends is answered.
+
+    `apps` are the names of those that each channel reaches, `own_messages` goes by them. Who names no app is of
+    `first_app`, and who says no environment is of `environment`. A router with routes for clients reads their allowances
+    as well: see `api.settings.ClientSettings`.
+    """
 
     origin_secret_id: str | None = None
+    apps: Json[Mapping[Channel, frozenset[str]]] = Field(default_factory=dict)
+    first_app: str | None = None
+    own_messages: Json[Mapping[str, OwnMessages]] = Field(default_factory=dict)
+    environment: Environment | None = None
 
 
 class WorkerSettings(NetworkSettings):

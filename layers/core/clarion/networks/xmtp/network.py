@@ -5,10 +5,10 @@ from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import XMTP, Command, Envelope, FcmMessage, Payload, Receiver, Rule
-from clarion.networks.needs import Needs
 from clarion.networks.xmtp import payload, rules
 from clarion.networks.xmtp.decision import Reason, decide_message
 from clarion.networks.xmtp.envelope import TopicMessage, decode
+from clarion.networks.xmtp.needs import NEEDS
 
 _REFUSED = {Reason.OWN_MESSAGE: Wanted.OWN_MESSAGE, Reason.NOT_PUSHABLE: Wanted.NOT_PUSHABLE}
 
@@ -18,10 +18,11 @@ class Xmtp:
 
     name = XMTP
     number = rules.NUMBER[0]
+    channels = payload.CHANNELS
     limit: Limit | None = None
     secret_conditions = True
     body = payload.TopicBody
-    needs = Needs()
+    needs = NEEDS
 
     def decode(self, raw: bytes) -> Envelope:
         message = decode(raw)

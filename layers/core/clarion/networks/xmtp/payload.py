@@ -14,16 +14,19 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
-from clarion.channels import CHANNELS, Channel
+from clarion import channels
+from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import FcmMessage, Payload
 from clarion.networks.xmtp.envelope import TopicMessage
 
+CHANNELS = (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
+APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = LIMITS = [channels.CHANNELS[channel].payload_bytes for channel in CHANNELS]
 TITLE = "New message from XMTP"
 REFRESH_KIND, REFRESH_KEYS = "refresh", "refresh-keys"
 """A refresh as its body has it, and as its payloads have it."""
-MAX_MESSAGE_SIZE = max(row.payload_bytes for row in CHANNELS.values()) * 3 // 4
+MAX_MESSAGE_SIZE = max(LIMITS) * 3 // 4
 """A message of more bytes than this fits no channel in base64, and need not travel to one."""
 
 
@@ -67,17 +70,29 @@ def refresh_body(timestamp_ns: int) -> TopicBody:
 
 
 def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
-    """What `channel` sends for a push of this network."""
+    """What `channel` sends for a push of this network. Raises `LookupError` for a channel that it does not serve."""
     match channel:
         case Channel.APNS:
-            return _fitting({"aps": _aps(push)}, push, channel)
-        case Channel.VOIP:
-            # The API registers none: XMTP has no calls.
-            return _fitting({"aps": {}}, push, channel)
+            return apns(push)
         case Channel.FCM:
             return fcm(push)
-        case Channel.WEBPUSH:
-            return _fitting({"title": TITLE}, push, channel)
+        case Channel.WEBHOOK:
+            return webhook(push)
+    raise LookupError(channel)
+
+
+def apns(push: PushMessage) -> Payload[bytes]:
+    """An alert that the app's notification service extension rewrites, or, silently, what wakes the app alone."""
+    aps = {"content-available": 1} if _silent(push) else {"alert": TITLE, "mutable-content": 1}
+    if push.purpose is Purpose.REFRESH:
+        return Payload(_encoded({"aps": aps, "messageKind": REFRESH_KEYS}), truncated=False)
+    body = _body(push)
+    found = {"aps": aps, "topic": body.topic, "messageKind": body.kind}
+    if body.message is not None:
+        whole = _encoded({**found, "encryptedMessage": _base64(body.message)})
+        if len(whole) <= APNS_LIMIT:
+            return Payload(whole, truncated=False)
+    return Payload(_encoded({**found, "truncated": True}), truncated=True)
 
 
 def fcm(push: PushMessage) -> Payload[FcmMessage]:
@@ -88,13 +103,13 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
     found = {"topic": body.topic, "messageType": body.kind}
     if body.message is not None:
         full = {**found, "encryptedMessage": _base64(body.message)}
-        if _fcm_size(full) <= CHANNELS[Channel.FCM].payload_bytes:
+        if _fcm_size(full) <= FCM_LIMIT:
             return Payload(_fcm_message(full, push), truncated=False)
     return Payload(_fcm_message({**found, "truncated": "true"}, push), truncated=True)
 
 
-def webhook(push: PushMessage, limit: int) -> Payload[bytes]:
-    """What the operator's own server gets, but for the installation, which the provider adds. At most `limit` bytes.
+def webhook(push: PushMessage) -> Payload[bytes]:
+    """What the operator's own server gets, but for the installation, which the provider adds.
 
     The idempotency key is the reference's, but for a message that doesn't fit: then it is the envelope's id.
     """
@@ -105,22 +120,9 @@ def webhook(push: PushMessage, limit: int) -> Payload[bytes]:
     if message is not None:
         key = sha1(_body(push).topic.encode() + message, usedforsecurity=False).hexdigest()
         whole = _encoded(_request(push, key, {"message": _base64(message)}))
-        if len(whole) <= limit:
+        if len(whole) <= WEBHOOK_LIMIT:
             return Payload(whole, truncated=False)
     return Payload(_encoded(_request(push, push.envelope_id.hex(), {"truncated": True})), truncated=True)
-
-
-def _fitting(head: dict[str, object], push: PushMessage, channel: Channel) -> Payload[bytes]:
-    """An object that begins with `head`, as many of its fields as the channel has room for."""
-    if push.purpose is Purpose.REFRESH:
-        return Payload(_encoded({**head, "messageKind": REFRESH_KEYS}), truncated=False)
-    body = _body(push)
-    if body.message is not None:
-        sealed = _base64(body.message)
-        whole = _encoded({**head, "topic": body.topic, "encryptedMessage": sealed, "messageKind": body.kind})
-        if len(whole) <= CHANNELS[channel].payload_bytes:
-            return Payload(whole, truncated=False)
-    return Payload(_encoded({**head, "topic": body.topic, "messageKind": body.kind, "truncated": True}), truncated=True)
 
 
 def _request(push: PushMessage, idempotency_key: str, content: dict[str, object]) -> dict[str, object]:
@@ -132,10 +134,6 @@ def _request(push: PushMessage, idempotency_key: str, content: dict[str, object]
         "message_context": {"message_type": body.kind, **flag},
         "subscription": {"topic": body.topic, "is_silent": _silent(push)},
     }
-
-
-def _aps(push: PushMessage) -> dict[str, object]:
-    return {"content-available": 1} if _silent(push) else {"alert": TITLE, "mutable-content": 1}
 
 
 def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:

@@ -1,0 +1,7 @@
+"""XMTP's part of the API: the service `notifications.v1.Notifications` of its notification servers, for Clarion's clients.
+
+    API Gateway ──▶ handler ──▶ protocols, codecs: bytes to a message ──▶ service: the five calls ──▶ the common functions
+                                what can't be read, or fails: codes
+
+It runs in a function of its own, the network's router.
+"""

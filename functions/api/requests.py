@@ -1,0 +1,77 @@
+"""What every function that serves clients asks of a request first: its way, its sender, its size, and the allowance."""
+
+import time
+from base64 import b64decode
+from collections.abc import Mapping
+from hmac import compare_digest
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
+
+from api import quotas
+from api.authorization import SharedSecret
+from api.problems import Problem, ProblemKind
+from api.quotas import Rate
+from api.worker import ClientWorker
+from clarion.secrets import Secret, SecretError
+from clarion.tables import error_code
+
+type Event = Mapping[str, Any]
+"""A request, as API Gateway's payload 2.0."""
+type Unavailable = PynamoDBException | BotoCoreError | ClientError | SecretError
+
+UNAVAILABLE = (PynamoDBException, BotoCoreError, ClientError, SecretError)
+"""What AWS's troubles raise."""
+ORIGIN_HEADER = "x-clarion-origin"
+"""As `infra.edge` has CloudFront send it."""
+REQUEST_SECONDS = 20
+"""After so long a request begins nothing new: what is under way then may take another 6 s, and API Gateway gives it 30."""
+
+logger = Logger(service="api")
+
+
+def deadline(seconds: float = REQUEST_SECONDS) -> float:
+    """By the monotonic clock."""
+    return time.monotonic() + min(seconds, REQUEST_SECONDS)
+
+
+def check_origin(event: Event, secret: Secret[SharedSecret] | None) -> None:
+    """Refuse what came around CloudFront, where each address is limited; without a secret, any may pass."""
+    if secret is None:
+        return
+    expected = secret.get().secret.get_secret_value()
+    if not compare_digest(event["headers"].get(ORIGIN_HEADER, "").encode(), expected.encode()):
+        raise Problem(ProblemKind.NO_ROUTE)
+
+
+def caller(event: Event) -> bytes:
+    """The client's id, as the authorizer has found it."""
+    known = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}
+    if "unavailable" in known:
+        raise Problem(ProblemKind.UNAVAILABLE, known["unavailable"], headers={"Retry-After": "2"})
+    if "client_id" not in known:
+        raise Problem(ProblemKind.UNAUTHENTICATED, known.get("refusal"), headers={"WWW-Authenticate": "Bearer"})
+    return bytes.fromhex(known["client_id"])
+
+
+def body_of(event: Event, limit: int) -> bytes:
+    """The body as it was sent, of at most `limit` bytes."""
+    body = event.get("body") or ""
+    raw = b64decode(body) if event.get("isBase64Encoded") else body.encode()
+    if len(raw) > limit:
+        raise Problem(ProblemKind.TOO_LARGE, f"at most {limit} bytes")
+    return raw
+
+
+def within_allowance(client_id: bytes, worker: ClientWorker) -> None:
+    """Windows this short bound how many requests of one client are in progress, without counting those that end."""
+    limit = worker.settings.requests_per_ten_seconds
+    quotas.require(f"requests:{client_id.hex()}", Rate(limit, 10), worker.now(), f"at most {limit} in ten seconds")
+
+
+def not_now(error: Unavailable) -> Problem:
+    code = error_code(error) if isinstance(error, PynamoDBException) else None
+    logger.error("AWS gives no usable answer", extra={"error": type(error).__name__, "code": code})
+    return Problem(ProblemKind.UNAVAILABLE, headers={"Retry-After": "2"})
