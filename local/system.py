@@ -21,7 +21,17 @@ from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
-from local.emulator import ROOT, EmulatedDeployment, Emulator, deploy, leashed, python_path, started, synthesise
+from local.emulator import (
+    ROOT,
+    EmulatedDeployment,
+    Emulator,
+    Outputs,
+    deploy,
+    leashed,
+    python_path,
+    started,
+    synthesise,
+)
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
@@ -37,8 +47,8 @@ API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S1
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
-COMMAND_QUEUES = tuple(f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands)
-QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES, "cleanup")
+COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
+QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
 STOP_S = 60
@@ -107,8 +117,7 @@ class System:
     @property
     def queue_urls(self) -> dict[str, str]:
         """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
-        base = self.deployment.outputs.envelopes_queue_url.removesuffix("envelopes")
-        return {name: f"{base}{name}" for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
+        return {name: _queue_url(self.deployment.outputs, name) for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
         """How many there are, visible, in flight or delayed, in each queue that is not empty."""
@@ -165,6 +174,10 @@ class System:
         """Past ingest, as a second ingest task would."""
         queue = self.deployment.outputs.envelopes_queue_url
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
+
+
+def _queue_url(outputs: Outputs, name: str) -> str:
+    return f"{outputs.envelopes_queue_url.removesuffix('envelopes')}{name}"
 
 
 def _count(sqs: Any, queue_url: str) -> int:
@@ -248,10 +261,12 @@ def ingesting(
 
     `followed` are those of its settings that say whom it follows, and perhaps others.
     """
-    outputs, emulator = deployment.outputs, deployment.emulator
+    outputs, emulator, networks = deployment.outputs, deployment.emulator, _networks(checkout)
+    commands = {name: _queue_url(outputs, queue) for name, queue in COMMAND_QUEUES.items() if name in networks}
     settings = {
         "stage": EMULATOR.stage,
-        "networks": ",".join(_networks(checkout)),
+        "networks": ",".join(networks),
+        "command_queues": json.dumps(commands),
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
