@@ -1,8 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`, `channels`, `node_urls` and `push_services`, each separated by commas, `webhook_url` and
-`alarm_email`.
+`domain` and `certificate_arn`; `networks`, `channels`, `node_urls` and `push_services`, each separated by commas;
+`webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Any
 from constructs import Node
 
 from clarion.channels import Channel
+from clarion.networks import STATEMENTS, XMTP
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
 from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
 
@@ -87,6 +88,7 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
+        "networks": (STATEMENTS, XMTP),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
@@ -124,7 +126,7 @@ def chosen(node: Node) -> EnvironmentConfig:
         "ingest": _ingest(environment, node),
         **_given(node, "alarm_email", "webhook_url"),
     }
-    changes |= {name: listed for name in ("channels", "push_services") if (listed := _listed(node, name))}
+    changes |= {name: listed for name in ("networks", "channels", "push_services") if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
         raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")

@@ -167,7 +167,7 @@ class ApiConfig(Config):
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
     device.
 
-    `default_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
+    `apns_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
     """
 
     size: Size
@@ -189,7 +189,7 @@ class ApiConfig(Config):
     token_lifetime_seconds: PositiveInt | None = None
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
-    default_environment: Environment = Environment.PRODUCTION
+    apns_environment: Environment = Environment.PRODUCTION
     domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
     certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
         None

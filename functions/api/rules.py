@@ -10,7 +10,7 @@ from api.quotas import Rate
 from api.worker import ClientRequest, ClientWorker
 from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
 from clarion.networks import Rule, network
-from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, Unchanged
+from clarion.rulesets import Changed, Owner, Renewed, RequestContext, RuleSet, Unchanged
 from clarion.tables import Subscription
 
 
@@ -26,6 +26,15 @@ def add(request: ClientRequest, owner: Owner, subscription_id: str, rules: RuleS
     """Put `rules` in force beside the others; one that is there already takes the condition, if one is given."""
     context = _context(request, owner)
     return _done(request.worker, request.worker.rule_sets.add(subscription_id, owner, rules, context), context.now)
+
+
+def renew(
+    request: ClientRequest, owner: Owner, subscription_id: str, keys: Collection[bytes], renewed: Renewed
+) -> Changed:
+    """Put a rule for each of `keys` in force beside the others, with a condition worked out from its present one."""
+    context = _context(request, owner)
+    outcome = request.worker.rule_sets.renew(subscription_id, owner, keys, renewed, context)
+    return _done(request.worker, outcome, context.now)
 
 
 def discard(request: ClientRequest, owner: Owner, subscription_id: str, keys: Collection[bytes]) -> Changed:

@@ -1,5 +1,6 @@
 """The life of subscriptions, whatever their network: registering, listing by pages, removing."""
 
+import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple, Self
@@ -11,12 +12,14 @@ from clarion import base64url, subscriptions
 from clarion.addresses import may_be_pushed_to
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
+from clarion.generations import back_off
 from clarion.networks import network
-from clarion.rulesets import Owner, RuleSet, Unchanged
-from clarion.subscriptions import Registration, TokenTaken
+from clarion.rulesets import Owner, RuleSet, Unchanged, owned
+from clarion.subscriptions import Beside, Registration, TokenTaken, nothing
 from clarion.tables import Subscription
 
 UUID_BYTES, REVISION_BYTES = 16, 8
+PUT_ATTEMPTS = 5
 
 
 def register(request: ClientRequest, registration: Registration) -> str:
@@ -34,9 +37,33 @@ def register(request: ClientRequest, registration: Registration) -> str:
     return made.subscription_id
 
 
-def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str]) -> None:
+def put(request: ClientRequest, registration: Registration, beside: Beside) -> None:
+    """Make the subscription that `registration` names, or give it this address; it keeps its rules.
+
+    A token that another subscription of the same owner has is taken from that one, which ends: the device that has the
+    token goes by the newer name.
+    """
+    owner, subscription_id = registration.owner, registration.subscription_id
+    _check_reachable(request, registration)
+    for attempt in range(PUT_ATTEMPTS):
+        if time.monotonic() > request.until:
+            break
+        now = request.worker.now()
+        made = _put(request, registration, now, beside)
+        if isinstance(made, Subscription):
+            request.worker.events.add(SubscriptionChanged.of(made, now))
+            return
+        if isinstance(made, TokenTaken) and made.owner != owner:
+            raise Problem(ProblemKind.TOKEN_TAKEN)
+        if isinstance(made, TokenTaken) and made.subscription_id != subscription_id:
+            _remove(request, owner, [made.subscription_id], now)
+        time.sleep(back_off(attempt))
+    raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+
+
+def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], beside: Beside = nothing) -> None:
     """All of them or, if one is not the owner's, none."""
-    outcome = _remove(request, owner, subscription_ids, request.worker.now())
+    outcome = _remove(request, owner, subscription_ids, request.worker.now(), beside)
     if outcome is Unchanged.NOT_FOUND:
         raise Problem(ProblemKind.NO_SUBSCRIPTION, "nothing was removed")
     if outcome is not None:
@@ -134,7 +161,18 @@ def _check_reachable(request: ClientRequest, registration: Registration) -> None
         raise Problem(ProblemKind.INVALID, more={"errors": errors})
 
 
-def _made(request: ClientRequest, registration: Registration, now: int) -> Subscription | TokenTaken | Unchanged:
+def _put(
+    request: ClientRequest, registration: Registration, now: int, beside: Beside
+) -> Subscription | TokenTaken | Unchanged:
+    row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
+    if row is not None:
+        return subscriptions.move(request.worker.connection, row, registration, now=now, beside=beside)
+    return subscriptions.holder(registration) or _made(request, registration, now, beside)
+
+
+def _made(
+    request: ClientRequest, registration: Registration, now: int, beside: Beside = nothing
+) -> Subscription | TokenTaken | Unchanged:
     """A phone that gets new tokens must not lock itself out: its oldest dead subscription gives way."""
     limit = request.worker.settings.subscriptions_per_client
     rows = subscriptions.of_owner(registration.owner)
@@ -146,14 +184,20 @@ def _made(request: ClientRequest, registration: Registration, now: int) -> Subsc
         outcome = _remove(request, registration.owner, [row.subscription_id for row in dead[:surplus]], now)
         if outcome is Unchanged.CONTENDED:
             return outcome
-    return subscriptions.register(request.worker.connection, registration, now=now)
+    return subscriptions.register(request.worker.connection, registration, now=now, beside=beside)
 
 
-def _remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int) -> Unchanged | None:
+def _remove(
+    request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int, beside: Beside = nothing
+) -> Unchanged | None:
     """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     worker = request.worker
     removed = subscriptions.remove(
-        worker.connection, subscription_ids, owner, request_cleanup=lambda: worker.cleanup.send(subscription_ids)
+        worker.connection,
+        subscription_ids,
+        owner,
+        request_cleanup=lambda: worker.cleanup.send(subscription_ids),
+        beside=beside,
     )
     if isinstance(removed, Unchanged):
         return removed

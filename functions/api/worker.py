@@ -45,7 +45,10 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ClientWorker:
-    """What an instance of a function that serves clients keeps from request to request. A network's own lies elsewhere."""
+    """What an instance of a function that serves clients keeps from request to request. A network's own lies elsewhere.
+
+    `service` is the component that its metrics are counted for.
+    """
 
     settings: ClientSettings
     connection: Connection
@@ -54,6 +57,7 @@ class ClientWorker:
     events: EventLog
     origin: Secret[SharedSecret] | None = None
     now: Callable[[], int] = field(default=now_ms)
+    service: str = "api"
 
     @classmethod
     def serving(cls, settings: ClientSettings, *, own_tables: Sequence[type[Model]] = ()) -> Self:
@@ -72,7 +76,7 @@ class ClientWorker:
     def emit_events(self) -> None:
         """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
         if lost := self.events.flush():
-            metrics = metrics_of("api", self.settings.stage)
+            metrics = metrics_of(self.service, self.settings.stage)
             metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
             metrics.flush_metrics()
 

@@ -46,6 +46,8 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
         return SubscriptionGone(reason="deleted")
     if subscription.status != SubscriptionStatus.ACTIVE:
         return SubscriptionGone(reason=subscription.status)
+    if subscription.channel != message.channel:
+        return SubscriptionGone(reason="moved to another channel")
     return None
 
 

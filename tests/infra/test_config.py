@@ -83,6 +83,14 @@ def test_the_emulator_takes_stand_ins_from_the_context() -> None:
     assert environment.providers.as_settings() == {"apns_url": "https://127.0.0.1:2197"}
 
 
+def test_networks_come_from_the_environment_or_the_context() -> None:
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).networks == ("statements",)
+    assert chosen(node(**given, networks="statements,xmtp")).networks == ("statements", "xmtp")
+    with pytest.raises(ValidationError, match="no network is called carrier-pigeon"):
+        chosen(node(**given, networks="statements,carrier-pigeon"))
+
+
 def test_further_push_services_come_from_the_environment_or_the_context() -> None:
     given = {"environment": "prod", "node_urls": "wss://one.example"}
     assert chosen(node(**given)).push_services == ()

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pynamodb.attributes import Attribute
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError
 from pynamodb.expressions.condition import Condition
@@ -19,6 +18,9 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import free_token, token_hash
+
+if TYPE_CHECKING:
+    from pynamodb.attributes import Attribute
 
 TRANSACTION_SUBSCRIPTIONS = 50
 """A transaction takes 100 items; a subscription and its token are two."""

@@ -11,9 +11,10 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
 from api.networks.xmtp.codes import CallError, Code
+from api.settings import MOST_RULES
 
-MOST_ITEMS = 10_000
-"""In one list of a message in JSON: each item takes time and memory, and a body has room for a million."""
+MOST_KEYS = 16
+"""Of one topic, in one request; clients give three."""
 
 
 class Codec(Enum):
@@ -46,10 +47,9 @@ def _from_json[M: Message](raw: bytes, empty: M) -> M:
 
 
 def _is_short(found: dict[str, Any]) -> bool:
-    """Whether no list of the message, and none in its items, has more than a request may use."""
+    """Looks at lists before their items: each takes time and memory, and a body has room for a million."""
     lists = [value for value in found.values() if isinstance(value, list)]
-    if any(len(one) > MOST_ITEMS for one in lists):
+    if any(len(items) > MOST_RULES for items in lists):
         return False
-    items = (item for one in lists for item in one if isinstance(item, dict))
-    within = sum(len(value) for item in items for value in item.values() if isinstance(value, list))
-    return within <= 10 * MOST_ITEMS
+    within = (value for items in lists for item in items if isinstance(item, dict) for value in item.values())
+    return not any(isinstance(value, list) and len(value) > MOST_KEYS for value in within)

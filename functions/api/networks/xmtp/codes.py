@@ -9,15 +9,9 @@ from http import HTTPStatus
 
 from api.problems import Problem, ProblemKind
 
-CLIENT_CLOSED = 499
-"""No status of HTTP's own."""
-
-
 class Code(Enum):
-    """A code's HTTP status with Connect, and its number with gRPC."""
+    """A code's HTTP status with Connect, and its number with gRPC; those that something here ends in."""
 
-    CANCELED = (CLIENT_CLOSED, 1)
-    UNKNOWN = (HTTPStatus.INTERNAL_SERVER_ERROR, 2)
     INVALID_ARGUMENT = (HTTPStatus.BAD_REQUEST, 3)
     DEADLINE_EXCEEDED = (HTTPStatus.GATEWAY_TIMEOUT, 4)
     NOT_FOUND = (HTTPStatus.NOT_FOUND, 5)
@@ -25,12 +19,11 @@ class Code(Enum):
     RESOURCE_EXHAUSTED = (HTTPStatus.TOO_MANY_REQUESTS, 8)
     FAILED_PRECONDITION = (HTTPStatus.BAD_REQUEST, 9)
     UNIMPLEMENTED = (HTTPStatus.NOT_IMPLEMENTED, 12)
-    INTERNAL = (HTTPStatus.INTERNAL_SERVER_ERROR, 13)
     UNAVAILABLE = (HTTPStatus.SERVICE_UNAVAILABLE, 14)
     UNAUTHENTICATED = (HTTPStatus.UNAUTHORIZED, 16)
 
-    def __init__(self, status: int, number: int) -> None:
-        self.status = int(status)
+    def __init__(self, status: HTTPStatus, number: int) -> None:
+        self.status = status
         self.number = number
 
     @property
@@ -70,6 +63,8 @@ _TEXTS = {
     ProblemKind.TOO_MANY_RULES: "too many topics",
 }
 """Where the API's own words are about subscriptions and rules, which XMTP's clients don't know."""
+_FIELDS = {"notificationType": "the delivery mechanism", "token": "the token", "app": "clarion-app"}
+"""The API's fields, as XMTP's clients know them."""
 
 
 def of_problem(problem: Problem) -> CallError:
@@ -77,5 +72,5 @@ def of_problem(problem: Problem) -> CallError:
     words = [_TEXTS.get(kind, kind.title)]
     if problem.detail and kind not in {ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID}:
         words.append(problem.detail)
-    words += [f"{error['field']} {error['rule']}" for error in problem.more.get("errors", [])]
+    words += [f"{_FIELDS[error['field']]} {error['rule']}" for error in problem.more.get("errors", [])]
     return CallError(_CODES[kind], ": ".join(words), problem.headers)

@@ -16,6 +16,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -40,7 +41,7 @@ class HttpAnswer(NamedTuple):
     status: int
     media_type: str
     body: bytes
-    headers: Headers = {}
+    headers: Headers = MappingProxyType({})
 
 
 class CallProtocol(Protocol):

@@ -12,7 +12,6 @@ asked. In the first week of a period one bucket comes of age each hour, so that 
 """
 
 import hashlib
-from collections.abc import Sequence
 from uuid import UUID, uuid5
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
@@ -86,12 +85,17 @@ def subscription_id_of(client_id: bytes, installation_id: str) -> str:
     return str(uuid5(_NAMESPACE, f"{client_id.hex()}\0{installation_id}"))
 
 
-def registered(installation_id: str, now: int) -> Sequence[Action]:
+def valid_until(now: int) -> int:
+    """Of a registration now; both in UNIX seconds."""
+    return now + VALID_S
+
+
+def registered(installation_id: str, now: int) -> list[Action]:
     """What a registration makes of the row, new or not. `now` is in UNIX seconds."""
     return [
         Installation.installation_id.set(installation_id),
         Installation.bucket.set(bucket_of(installation_id)),
-        Installation.valid_until.set(now + VALID_S),
+        Installation.valid_until.set(valid_until(now)),
     ]
 
 

@@ -1,0 +1,68 @@
+"""From a request of API Gateway to its answer: who calls, how, and what; and how every refusal is worded."""
+
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from api.networks.xmtp.codes import CallError, Code, of_problem
+from api.networks.xmtp.protocols import MEDIA_TYPES, CallProtocol, HttpAnswer, protocol_of
+from api.networks.xmtp.service import RPCS, XmtpCall, XmtpWorker
+from api.problems import Problem, ProblemKind
+from api.requests import (
+    REQUEST_SECONDS,
+    UNAVAILABLE,
+    Event,
+    body_of,
+    caller,
+    check_origin,
+    deadline,
+    not_now,
+    within_allowance,
+)
+
+
+def answer(event: Event, worker: XmtpWorker) -> Mapping[str, Any]:
+    """Answer one request of API Gateway (payload 2.0)."""
+    protocol = protocol_of(event["headers"].get("content-type", ""))
+    if protocol is None:
+        return {"statusCode": HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "headers": {"Accept-Post": ", ".join(MEDIA_TYPES)}}
+    try:
+        found = protocol.answer(_message(event, protocol, worker))
+    except CallError as error:
+        found = protocol.refusal(error)
+    except Problem as problem:
+        found = protocol.refusal(of_problem(problem))
+    except UNAVAILABLE as error:
+        found = protocol.refusal(of_problem(not_now(error)))
+    worker.emit_events()
+    return _built(found)
+
+
+def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
+    """The message of the answer."""
+    check_origin(event, worker.origin)
+    client_id, headers, limit = caller(event), event["headers"], worker.settings.body_bytes
+    within_allowance(client_id, worker)
+    rpc = RPCS.get(event["rawPath"].rpartition("/")[2])
+    if rpc is None:
+        raise CallError(Code.UNIMPLEMENTED, "no such method")
+    seconds = protocol.seconds(headers)
+    call = XmtpCall(worker, client_id, deadline(REQUEST_SECONDS if seconds is None else seconds), headers)
+    message = protocol.codec.read(protocol.message(headers, body_of(event, limit), limit), rpc.request)
+    try:
+        return protocol.codec.write(rpc.answer(call, message))
+    except Problem as problem:
+        if problem.kind is ProblemKind.CONTENDED and time.monotonic() > call.until:
+            raise CallError(Code.DEADLINE_EXCEEDED, "there was no time left") from None
+        raise
+
+
+def _built(found: HttpAnswer) -> dict[str, Any]:
+    return {
+        "statusCode": found.status,
+        "headers": {"Content-Type": found.media_type, **found.headers},
+        "body": b64encode(found.body).decode(),
+        "isBase64Encoded": True,
+    }

@@ -1,0 +1,230 @@
+"""What is refused before a call is looked at, what can go wrong beside it, and that nothing secret is shown."""
+
+import gzip
+import json
+import logging
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api.networks.xmtp.notifications_pb2 import SubscribeRequest
+from api.networks.xmtp.protocols import MEDIA_TYPES, frame
+from api.networks.xmtp.router import answer
+from api.networks.xmtp.service import RPCS, XmtpCall
+from api.requests import ORIGIN_HEADER
+from api.worker import ApiWorker
+from clarion.clock import now_ms
+from clarion.secrets import Secret
+
+SERVICE = "/notifications.v1.Notifications"
+TOPIC = "/xmtp/mls/1/g-00ff/proto"
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/grpc", "application/connect+proto", ""])
+def test_another_media_type_is_415_and_says_which_are_taken(phone: Any, media_type: str) -> None:
+    reply = phone("Subscribe", content_type=media_type)
+    assert (reply.status, reply.body) == (415, b"")
+    assert "application/proto" in reply.headers["Accept-Post"].split(", ")
+
+
+def test_an_unknown_method_is_unimplemented(phone: Any) -> None:
+    reply = phone("SubscribeAll")
+    assert (reply.status, reply.code) == (501, "unimplemented")
+    web = phone.send(f"{SERVICE}/", frame(0, b""), content_type="application/grpc-web")
+    assert (web.status, web.body[5:]) == (200, b"grpc-status: 12\r\ngrpc-message: no such method\r\n")
+
+
+@pytest.mark.parametrize("method", [*RPCS, "Elsewhere"])
+@pytest.mark.parametrize("token", [None, "no.token.atall"])
+def test_without_a_client_nothing_is_answered(phone: Any, method: str, token: str | None) -> None:
+    nobody = replace(phone, token=token)
+    reply = nobody(method, {"topics": [TOPIC]})
+    assert (reply.status, reply.code) == (401, "unauthenticated")
+    assert reply.headers["WWW-Authenticate"] == "Bearer"
+    web = nobody.send(f"{SERVICE}/{method}", b"garbage", content_type="application/grpc-web+proto")
+    assert (web.status, web.body[5:21]) == (200, b"grpc-status: 16\r")
+
+
+def test_around_cloudfront_nothing_is_there(registered: Any, worker: ApiWorker) -> None:
+    class Given(Secret[Any]):
+        def __init__(self) -> None: ...
+
+        def get(self) -> Any:
+            return type("", (), {"secret": type("", (), {"get_secret_value": lambda _: "x" * 32})()})()
+
+    registered.worker = replace(registered.worker, origin=Given())
+    assert registered("Subscribe", {"topics": [TOPIC]}).code == "unimplemented"
+    assert registered("Subscribe", {"topics": [TOPIC]}, **{ORIGIN_HEADER: "x" * 32}).status == 200
+
+
+def test_all_protocols_do_the_same(registered: Any) -> None:
+    message = SubscribeRequest(installation_id="install1", topics=[TOPIC])
+    for media_type in MEDIA_TYPES:
+        as_json = media_type.endswith("json")
+        raw = json.dumps({"installationId": "install1", "topics": [TOPIC]}).encode() if as_json else b""
+        raw = raw or message.SerializeToString()
+        body = frame(0, raw) if "grpc" in media_type else raw
+        body = b64encode(body) if "-text" in media_type else body
+        reply = registered.send(f"{SERVICE}/Subscribe", body, content_type=media_type)
+        assert (reply.status, reply.headers["Content-Type"]) == (200, media_type)
+
+
+def test_a_compressed_call_is_answered_and_a_bomb_is_not(registered: Any) -> None:
+    raw = json.dumps({"installationId": "install1", "topics": [TOPIC]}).encode()
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    assert registered.send(f"{SERVICE}/Subscribe", gzip.compress(raw), **headers).status == 200
+    bomb = gzip.compress(bytes(200_000_000), 9)
+    began = time.process_time()
+    reply = registered.send(f"{SERVICE}/Subscribe", bomb, **headers)
+    assert (reply.status, reply.code) == (429, "resource_exhausted")
+    assert time.process_time() - began < 1
+
+
+def test_a_body_has_only_so_many_bytes(registered: Any) -> None:
+    reply = registered.send(f"{SERVICE}/Subscribe", bytes(4_000_001), content_type="application/proto")
+    assert (reply.status, reply.code) == (429, "resource_exhausted")
+
+
+@pytest.mark.parametrize("repeated", [b"\x12\x00", b"\x12\x02\x12\x00"])
+@pytest.mark.parametrize("method", RPCS)
+def test_a_message_of_a_million_parts_is_refused_in_time(registered: Any, method: str, repeated: bytes) -> None:
+    raw = b"\x0a\x08install1" + repeated * (3_900_000 // len(repeated))
+    began = time.process_time()
+    reply = registered.send(f"{SERVICE}/{method}", raw, content_type="application/proto")
+    assert reply.status in {200, 400}
+    assert time.process_time() - began < 5
+
+
+def test_one_subscription_with_a_million_keys_is_refused_in_time(registered: Any) -> None:
+    keys = b"\x12\x00" * 1_900_000
+    inner = b"\x0a\x18" + TOPIC.encode() + keys
+    size, length = len(inner), b""
+    while size:
+        length += bytes([(size & 0x7F) | (0x80 if size > 0x7F else 0)])
+        size >>= 7
+    began = time.process_time()
+    raw = b"\x0a\x08install1\x12" + length + inner
+    reply = registered.send(f"{SERVICE}/SubscribeWithMetadata", raw, content_type="application/proto")
+    assert (reply.status, reply.code) == (400, "invalid_argument")
+    assert time.process_time() - began < 5
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(
+    st.sampled_from([*RPCS, ""]),
+    st.sampled_from(MEDIA_TYPES),
+    st.binary(max_size=60) | st.sampled_from([b"{}", b"[]", b'{"topics":[""]}', frame(0, b"\x12\x00"), b"AAAAAAA="]),
+    st.sampled_from([{}, {"content_encoding": "gzip"}, {"connect_timeout_ms": "x"}, {"grpc_timeout": "0n"}]),
+)
+def test_whatever_comes_is_answered(
+    phone: Any, method: str, media_type: str, body: bytes, headers: dict[str, str]
+) -> None:
+    reply = phone.send(f"{SERVICE}/{method}", body, content_type=media_type, **headers)
+    if "grpc" in media_type:
+        assert reply.status == 200
+    else:
+        assert reply.status in {200, 400, 404, 501}
+        assert reply.status == 200 or reply.json.keys() == {"code", "message"}
+
+
+def test_a_body_that_is_text_is_read_as_well(registered: Any) -> None:
+    """As API Gateway sends JSON."""
+    event = {
+        "rawPath": f"{SERVICE}/Subscribe",
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"authorizer": {"lambda": {"client_id": registered.client_id.hex()}}},
+        "body": json.dumps({"installationId": "install1", "topics": [TOPIC]}),
+        "isBase64Encoded": False,
+    }
+    assert answer(event, registered.worker)["statusCode"] == 200
+    assert answer(event | {"body": None}, registered.worker)["statusCode"] == 400
+
+
+@pytest.mark.parametrize(
+    ("media_type", "timeout"),
+    [("application/json", {"connect_timeout_ms": "0"}), ("application/grpc-web", {"grpc_timeout": "0S"})],
+)
+@pytest.mark.parametrize("method", ["Subscribe", "RegisterInstallation"])
+def test_a_call_without_time_does_nothing(
+    registered: Any, method: str, media_type: str, timeout: dict[str, str], emitted: Any
+) -> None:
+    emitted.events.clear()
+    raw = RPCS[method].request.FromString(b"\x0a\x08install1")
+    if method == "RegisterInstallation":
+        raw.delivery_mechanism.apns_device_token = uuid4().hex * 2  # type: ignore[attr-defined]
+    web = "grpc" in media_type
+    path = f"{SERVICE}/{method}"
+    if web:
+        body = registered.send(path, frame(0, raw.SerializeToString()), content_type=media_type, **timeout).body
+        assert body[5:20] == b"grpc-status: 4\r"
+    else:
+        mechanism = {"apnsDeviceToken": uuid4().hex * 2}
+        reply = registered(method, {"deliveryMechanism": mechanism}, **timeout)
+        assert (reply.status, reply.code) == (504, "deadline_exceeded")
+    assert emitted.events == []
+
+
+@pytest.fixture
+def broken(registered: Any) -> Iterator[Any]:
+    """A registered phone whose worker's tables are gone for a while."""
+    client = boto3.client("dynamodb")
+    description = client.describe_table(TableName="clarion-test-subscriptions")["Table"]
+    rows = client.scan(TableName="clarion-test-subscriptions")["Items"]
+    client.delete_table(TableName="clarion-test-subscriptions")
+    yield registered
+    client.create_table(
+        TableName="clarion-test-subscriptions",
+        KeySchema=description["KeySchema"],
+        AttributeDefinitions=description["AttributeDefinitions"],
+        BillingMode="PAY_PER_REQUEST",
+        GlobalSecondaryIndexes=[
+            {name: index[name] for name in ("IndexName", "KeySchema", "Projection")}
+            for index in description["GlobalSecondaryIndexes"]
+        ],
+    )
+    for row in rows:
+        client.put_item(TableName="clarion-test-subscriptions", Item=row)
+
+
+@pytest.mark.parametrize("method", ["RegisterInstallation", "DeleteInstallation", "Subscribe", "Unsubscribe"])
+def test_trouble_with_aws_is_unavailable(broken: Any, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    token = uuid4().hex * 2
+    reply = broken(method, {"deliveryMechanism": {"apnsDeviceToken": token}, "topics": [TOPIC]})
+    assert (reply.status, reply.code) == (503, "unavailable")
+    assert reply.headers["Retry-After"] == "2"
+    logged = capsys.readouterr()
+    assert "AWS gives no usable answer" in logged.out + logged.err
+    assert token not in logged.out + logged.err + reply.body.decode()
+
+
+def test_nothing_secret_is_shown(registered: Any, caplog: pytest.LogCaptureFixture, capsys: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret, token = b64encode(b"\x5a" * 42).decode(), "secret-token-of-mine" * 3
+    keys = [{"thirtyDayPeriodsSinceEpoch": now_ms() // 2_592_000_000, "key": secret}]
+    subscriptions = [{"topic": TOPIC, "hmacKeys": keys}]
+    replies = [
+        registered("SubscribeWithMetadata", {"subscriptions": subscriptions}),
+        registered("SubscribeWithMetadata", {"subscriptions": subscriptions, "topics": {"a": secret}}),
+        registered("SubscribeWithMetadata", {"subscriptions": [{"topic": TOPIC, "hmacKeys": secret}]}),
+        registered("SubscribeWithMetadata", {"subscriptions": [{"hmacKeys": [{"key": "!" + secret}]}]}),
+        registered("RegisterInstallation", {"deliveryMechanism": {"firebaseDeviceToken": token + "§"}}),
+        registered("RegisterInstallation", {"deliveryMechanism": {"customToken": token}}),
+        registered("RegisterInstallation", {"deliveryMechanism": {"apnsDeviceToken": token}}),
+    ]
+    assert [reply.status for reply in replies] == [200, 200, 400, 400, 400, 200, 400]
+    shown = "".join(reply.body.decode() + str(reply.headers) for reply in replies) + caplog.text
+    shown += "".join(capsys.readouterr())
+    assert "secret-token" not in shown
+    assert secret not in shown
+    call = XmtpCall(registered.worker, registered.client_id, 0.0, {"authorization": f"Bearer {registered.token}"})
+    assert registered.token not in repr(call)
+
+

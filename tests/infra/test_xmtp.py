@@ -1,0 +1,123 @@
+"""What XMTP states in its `needs` is deployed where an environment names it."""
+
+import json
+from collections.abc import Callable, Mapping
+
+import pytest
+from aws_cdk.assertions import Template
+
+from api.networks.xmtp.settings import XmtpSettings
+from clarion.channels import Channel
+from clarion.decisions import Environment
+from clarion.messages import CommandMessage
+from clarion.networks import STATEMENTS, XMTP
+from clarion.networks.needs import HOURLY
+from clarion.networks.settings import OwnMessages
+from infra.environments import PROD
+from tests.grants import Permissions, permissions
+from tests.infra.templates import function_variables, named, properties, resolved
+from xmtp.worker import XmtpWorkerSettings
+
+CHANNELS = (*PROD.channels, Channel.WEBHOOK)
+ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"], "own_messages": "deliver"}
+BOTH = {"networks": (STATEMENTS, XMTP), "channels": CHANNELS, "webhook_url": "https://hooks.example.org/"}
+SHARED = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+
+
+@pytest.fixture(scope="module")
+def template(template_with: Callable[..., Template]) -> Template:
+    return template_with(**BOTH, apps=[PROD.apps[0], ROBOT], api={"allowance": {"rules_per_subscription": 500}})
+
+
+@pytest.fixture(scope="module")
+def allowed(template: Template) -> Mapping[str, Permissions]:
+    return permissions(template)
+
+
+def own(may: Permissions) -> dict[str, set[str]]:
+    return {
+        action: {name.removeprefix("clarion-prod-") for name in resources}
+        for action, resources in may.items()
+        if action not in SHARED and not action.startswith("kms:")
+    }
+
+
+def variables(template: Template, function: str) -> dict[str, str]:
+    found = function_variables(template, f"clarion-prod-{function}")
+    return {key: resolved(value) for key, value in found.items()}
+
+
+def test_installations_are_found_by_what_is_due(template: Template) -> None:
+    table = named(template, "AWS::DynamoDB::GlobalTable", "TableName")["installations"]
+    assert table["KeySchema"] == [{"AttributeName": "subscription_id", "KeyType": "HASH"}]
+    indexes = {index["IndexName"]: index for index in table["GlobalSecondaryIndexes"]}
+    assert {name: [key["AttributeName"] for key in index["KeySchema"]] for name, index in indexes.items()} == {
+        "by_refresh": ["bucket", "refresh_in"],
+        "by_end": ["bucket", "valid_until"],
+    }
+    assert all(index["Projection"] == {"ProjectionType": "KEYS_ONLY"} for index in indexes.values())
+    alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName").keys()
+    assert {"table-throttled-installations-by_end-writes", "table-throttled-installations-by_refresh-reads"} <= alarms
+
+
+def test_its_worker_is_called_every_hour_by_a_command_that_it_reads(template: Template) -> None:
+    (rule,) = named(template, "AWS::Events::Rule", "Name").values()
+    assert (rule["Name"], rule["ScheduleExpression"]) == ("clarion-prod-xmtp-hourly", "rate(1 hour)")
+    [target] = rule["Targets"]
+    assert CommandMessage.model_validate_json(target["Input"]) == CommandMessage(network=XMTP, content=HOURLY)
+    [(queue, _)] = [
+        (logical, one)
+        for logical, one in template.find_resources("AWS::SQS::Queue").items()
+        if one["Properties"]["QueueName"] == "clarion-prod-xmtp-commands"
+    ]
+    assert target["Arn"] == {"Fn::GetAtt": [queue, "Arn"]}
+
+
+def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permissions]) -> None:
+    may = own(allowed["xmtp-worker"])
+    reading = ("ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl")
+    for action in reading:
+        assert may.pop(f"sqs:{action}") == {"xmtp-commands"}
+    assert may == {
+        "dynamodb:BatchGetItem": {"installations", "subscriptions"},
+        "dynamodb:UpdateItem": {"installations", "subscriptions"},
+        "dynamodb:DeleteItem": {"installations", "tokens"},
+        "dynamodb:Query": {"installations/index/by_refresh", "installations/index/by_end"},
+        "sqs:SendMessage": {*CHANNELS, "cleanup", "xmtp-commands-dead"},
+        "firehose:PutRecordBatch": {"events"},
+    }
+
+
+def test_its_router_may_keep_installations_and_rules_and_push_nothing(allowed: Mapping[str, Permissions]) -> None:
+    may = own(allowed["xmtp-router"])
+    assert may["dynamodb:UpdateItem"] == {"installations", "subscriptions", "quotas"}
+    assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules"}
+    assert may["sqs:SendMessage"] == {"cleanup"}
+    assert may["secretsmanager:GetSecretValue"] == {"origin"}
+
+
+def test_its_functions_understand_their_environment(template: Template) -> None:
+    router = XmtpSettings.from_environment(variables(template, "xmtp-router"))
+    assert router.own_messages == {"first": OwnMessages.SUPPRESS, "robot": OwnMessages.DELIVER}
+    assert (router.keeps_keys(None), router.keeps_keys("robot")) == (True, False)
+    assert router.apps[Channel.FCM] == {"first", "robot"}
+    assert (router.apns_environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
+    worker = XmtpWorkerSettings.from_environment(variables(template, "xmtp-worker"))
+    assert worker.push_queues.keys() == set(CHANNELS)
+
+
+def test_its_one_route_is_for_clients(template: Template) -> None:
+    routes = {each["RouteKey"]: each for each in properties(template, "AWS::ApiGatewayV2::Route")}
+    route = routes["POST /notifications.v1.Notifications/{method}"]
+    assert route["AuthorizationType"] == "CUSTOM"
+    assert route["AuthorizerId"] == routes["POST /v1/subscriptions"]["AuthorizerId"]
+
+
+def test_its_own_alarm_says_what_it_means(template: Template) -> None:
+    alarm = named(template, "AWS::CloudWatch::Alarm", "AlarmName")["xmtp-installations-failed"]
+    assert {"Name": "service", "Value": "xmtp"} in alarm["Dimensions"]
+    assert alarm["AlarmDescription"].startswith("XMTP's worker could not")
+
+
+def test_a_deployment_without_it_has_nothing_of_it(prod: Template) -> None:
+    assert "xmtp" not in json.dumps(prod.to_json()).lower()

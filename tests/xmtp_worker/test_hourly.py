@@ -1,0 +1,281 @@
+"""What XMTP's worker does every hour."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clarion import subscriptions
+from clarion.channels import Channel
+from clarion.decisions import Purpose, Wanted
+from clarion.messages import CleanupMessage
+from clarion.networks import XMTP, Receiver, network
+from clarion.networks.xmtp.installations import (
+    BUCKETS,
+    VALID_S,
+    Installation,
+    bucket_of,
+    due_buckets,
+    note_keys,
+)
+from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.rulesets import Owner
+from clarion.subscriptions import Registration
+from clarion.tables import Subscription, Token
+from tests.xmtp_worker.conftest import CLIENT, PERIOD, Account, Clock
+from xmtp.hourly import GRACE_S, Hourly, HourlyReport
+
+NEVER = math.inf
+DAY = 86_400
+
+
+def run(hourly: Hourly) -> HourlyReport:
+    report = hourly.run(NEVER)
+    assert report.finished
+    hourly.events.flush()
+    return report
+
+
+# ---- new keys -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channel", [Channel.APNS, Channel.FCM, Channel.WEBHOOK])
+def test_whose_newest_keys_are_of_this_period_is_asked_once(account: Account, hourly: Hourly, channel: Channel) -> None:
+    row = account.install("phone", channel, newest=PERIOD)
+    assert run(hourly).asked == 1
+    [push] = account.pushes()
+    assert (push.network, push.purpose, push.wanted) == (XMTP, Purpose.REFRESH, Wanted.BACKGROUND)
+    assert (str(push.subscription_id), push.client_id, push.channel) == (row.subscription_id, CLIENT, channel)
+    assert push.expires_at == (PERIOD + 1) * PERIOD_S
+    assert "refresh-keys" in str(network(XMTP).payload(channel, push, Receiver("")).body)
+    assert run(hourly).asked == 0
+    assert not account.pushes()
+
+
+def test_who_has_keys_of_the_next_period_or_none_is_left_alone(account: Account, hourly: Hourly) -> None:
+    account.install("with keys", newest=PERIOD + 1)
+    account.install("without")
+    assert run(hourly).asked == 0
+
+
+def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone", newest=PERIOD)
+    run(hourly)
+    note_keys(row.subscription_id, PERIOD + 1)
+    assert run(hourly).asked == 0
+    clock.now = (PERIOD + 1) * PERIOD_S * 1000 + 8 * DAY * 1000
+    account.renew("phone")
+    assert run(hourly).asked == 1
+    assert len(account.pushes()) == 2
+
+
+def test_who_answers_with_the_same_keys_is_not_asked_again_in_that_period(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone", newest=PERIOD)
+    run(hourly)
+    note_keys(row.subscription_id, PERIOD)
+    assert run(hourly).asked == 0
+
+
+def test_who_was_missed_for_a_whole_period_is_asked_in_the_next(account: Account, hourly: Hourly) -> None:
+    account.install("phone", newest=PERIOD - 1)
+    assert run(hourly).asked == 1
+
+
+def test_older_keys_are_no_reason_to_ask_sooner(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone", newest=PERIOD + 1)
+    note_keys(row.subscription_id, PERIOD)
+    assert run(hourly).asked == 0
+
+
+def test_in_the_first_week_one_bucket_after_the_other_comes_of_age(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    names = [f"phone {number}" for number in range(40)]
+    clock.now = PERIOD * PERIOD_S * 1000
+    for name in names:
+        account.install(name, newest=PERIOD)
+    step, asked = 42, 0
+    for hour in range(0, BUCKETS + step, step):
+        asked += run(hourly).asked
+        assert asked == sum(bucket_of(name) <= hour for name in names)
+        clock.advance(step * 3600)
+    assert asked == 40
+
+
+def test_an_hour_that_was_missed_is_made_up_for() -> None:
+    begin = PERIOD * PERIOD_S
+    assert [len(due_buckets(begin + hour * 3600)) for hour in (0, 1, 167, 168, 719)] == [1, 2, 168, 168, 168]
+
+
+def test_buckets_are_of_about_the_same_size() -> None:
+    counts = [0] * BUCKETS
+    for number in range(100 * BUCKETS):
+        counts[bucket_of(f"installation {number}")] += 1
+    assert min(counts) > 50
+    assert max(counts) < 160
+
+
+def test_whose_subscription_is_over_is_asked_no_more_but_may_come_back(account: Account, hourly: Hourly) -> None:
+    dead = account.install("dead", newest=PERIOD, status="invalid")
+    gone = account.install("gone", newest=PERIOD)
+    Subscription(gone.subscription_id).delete()
+    assert run(hourly).asked == 0
+    found = account.installation(dead)
+    assert found
+    assert (found.refresh_in, found.refreshed_in) == (None, None)
+    note_keys(dead.subscription_id, PERIOD)
+    Subscription(dead.subscription_id).update([Subscription.status.set("active")])
+    assert run(hourly).asked == 1
+
+
+def test_who_has_a_channel_that_is_deployed_no_more_is_not_asked(
+    account: Account, new_hourly: Callable[..., Hourly]
+) -> None:
+    account.install("server", Channel.WEBHOOK, newest=PERIOD)
+    report = run(new_hourly(Channel.APNS, Channel.FCM))
+    assert (report.asked, report.failed) == (0, 0)
+
+
+def test_a_refresh_that_its_queue_did_not_take_is_sent_by_the_next_run(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone", newest=PERIOD)
+    url = account.queues.pop("apns")
+    account.sqs.delete_queue(QueueUrl=url)
+    report = run(hourly)
+    assert (report.asked, report.failed) == (0, 1)
+    account.queues["apns"] = account.sqs.create_queue(QueueName="apns")["QueueUrl"]
+    assert run(hourly).asked == 1
+    assert [str(push.subscription_id) for push in account.pushes()] == [row.subscription_id]
+
+
+def test_a_run_that_stops_after_sending_repeats_itself_recognisably(
+    account: Account, hourly: Hourly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.install("phone", newest=PERIOD)
+    with monkeypatch.context() as patch:
+        patch.setattr("xmtp.hourly.mark_refreshed", crash)
+        with pytest.raises(ZeroDivisionError):
+            hourly.run(NEVER)
+    run(hourly)
+    first, second = account.pushes()
+    assert first.envelope_id == second.envelope_id
+    assert first.receipt != second.receipt
+
+
+def test_a_row_that_cannot_be_read_keeps_no_other_from_being_asked(account: Account, hourly: Hourly) -> None:
+    broken = Subscription("no uuid", client_id=b"", network=XMTP, channel="apns", token="t", status="active")
+    broken.generation = broken.rule_count = broken.created_at = broken.updated_at = 1
+    broken.save()
+    row = Installation("no uuid", installation_id="x", bucket=0, valid_until=2**40, refresh_in=PERIOD)
+    row.save()
+    account.install("phone", newest=PERIOD)
+    report = run(hourly)
+    assert (report.asked, report.failed) == (1, 1)
+
+
+def crash(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+# ---- the end --------------------------------------------------------------------------------------------------------
+
+
+def test_an_installation_that_is_not_registered_again_ends(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone")
+    clock.advance(VALID_S + GRACE_S)
+    assert run(hourly).ended == 0
+    clock.advance(1)
+    assert run(hourly).ended == 1
+    ended = Subscription.get(row.subscription_id)
+    assert (ended.status, ended.status_reason) == ("invalid", "expired")
+    assert ended.generation > row.generation
+    assert Token.count(subscriptions.token_hash(Channel.APNS, row.token)) == 0
+    assert account.installation(row) is None
+    [request] = account.drain("cleanup")
+    assert [str(name) for name in CleanupMessage.model_validate_json(request).subscription_ids] == [row.subscription_id]
+    [event] = account.events()
+    assert (event["event"], event["network"], event["status"]) == ("subscription", XMTP, "invalid")
+    assert event["status_reason"] == "expired"
+    assert run(hourly).ended == 0
+
+
+def test_one_that_is_registered_again_stays(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone")
+    clock.advance(VALID_S - DAY)
+    account.renew("phone")
+    clock.advance(2 * DAY)
+    assert run(hourly).ended == 0
+    assert Subscription.get(row.subscription_id).status == "active"
+
+
+def test_one_that_is_registered_again_at_the_last_moment_stays(
+    account: Account, hourly: Hourly, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the worker's looks and its write, the client comes back: as young as it is then, it can't be over."""
+    row = account.install("phone")
+    clock.advance(VALID_S + GRACE_S + 60)
+    again = Registration(XMTP, CLIENT, Channel.APNS, row.token, subscription_id=row.subscription_id)
+
+    def renew_first(*arguments: Any, **others: Any) -> None:
+        subscriptions.move(account.connection, Subscription.get(row.subscription_id), again, now=clock())
+        account.renew("phone")
+        hourly_cleanup(*arguments, **others)
+
+    hourly_cleanup = hourly.cleanup.send
+    monkeypatch.setattr(hourly.cleanup, "send", renew_first)
+    assert run(hourly).ended == 0
+    assert Subscription.get(row.subscription_id).status == "active"
+    found = account.installation(row)
+    assert found
+    assert found.valid_until == clock.seconds + VALID_S
+
+
+def test_a_run_that_stops_half_way_is_completed_by_the_next(
+    account: Account, hourly: Hourly, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = account.install("phone")
+    clock.advance(VALID_S + GRACE_S + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("xmtp.hourly.delete_ended", crash)
+        with pytest.raises(ZeroDivisionError):
+            hourly.run(NEVER)
+    assert Subscription.get(row.subscription_id).status == "invalid"
+    assert run(hourly).ended == 0
+    assert account.installation(row) is None
+
+
+def test_what_its_subscription_has_left_behind_goes_as_well(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone")
+    removed = subscriptions.remove(account.connection, [row.subscription_id], Owner(XMTP, CLIENT))
+    assert isinstance(removed, list)
+    clock.advance(VALID_S + GRACE_S + 1)
+    assert run(hourly).ended == 0
+    assert account.installation(row) is None
+
+
+def test_one_that_cannot_be_ended_keeps_no_other_alive(account: Account, hourly: Hourly, clock: Clock) -> None:
+    broken, other = account.install("broken"), account.install("other")
+    Subscription(broken.subscription_id).update([Subscription.channel.set("pigeon")])
+    clock.advance(VALID_S + GRACE_S + 1)
+    report = run(hourly)
+    assert (report.ended, report.failed) == (1, 1)
+    assert Subscription.get(other.subscription_id).status == "invalid"
+
+
+def test_nothing_is_begun_once_the_time_is_up(account: Account, hourly: Hourly, clock: Clock) -> None:
+    account.install("phone", newest=PERIOD)
+    report = hourly.run(0)
+    assert (report.finished, report.asked) == (False, 0)
+    assert run(hourly).asked == 1
+
+
+def test_no_token_reaches_the_lake_or_a_queue(account: Account, hourly: Hourly, clock: Clock) -> None:
+    account.install("phone", newest=PERIOD)
+    account.install("old")
+    run(hourly)
+    clock.advance(VALID_S + GRACE_S + 1)
+    run(hourly)
+    written = [body for name in (*Channel, "cleanup") for body in account.drain(name)]
+    assert written
+    assert "token of" not in json.dumps([written, account.events()])
