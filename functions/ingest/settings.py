@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, XMTP
 from clarion.settings import Settings
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
@@ -33,16 +33,24 @@ def _mapped(value: object) -> object:
 
 
 NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
+GrpcUrl = Annotated[str, Field(pattern=r"^https://[^/?#@]+/?$")]
+"""A host, with a port if need be."""
 
+_NODES = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
+"""By a network's name, the setting that names its nodes."""
+_MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
 
 
 class IngestSettings(Settings):
-    """All but the first four have defaults that suit production; durations are in seconds.
+    """All but the first three, and the nodes, have defaults that suit production; durations are in seconds.
 
-    `node_urls`: statement store nodes, all of which are followed at once.
     `networks`: whose sources are followed.
+    `node_urls`, `xmtp_nodes`: nodes of the statement store, and of XMTP: all of a network's are followed at once.
+    `ca_file`: replaces the public authorities that vouch for XMTP's nodes.
+    `xmtp_message_bytes`: how large an envelope of XMTP may be; its own clients take as much.
+    `xmtp_bytes_per_second`: how much one of its nodes may show, on average.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
     `first_replay`: what to do with what the sources hold if there is no record.
@@ -68,11 +76,15 @@ class IngestSettings(Settings):
     `health_port`: on the loopback address, for `python -m ingest.health`.
     """
 
-    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed), Field(min_length=1, max_length=OWNERS - 1)]
     envelopes_queue_url: str
     oversize_bucket: str
     events_stream: str
     networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
+    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
+    xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()
+    ca_file: str | None = None
+    xmtp_message_bytes: PositiveInt = 25 * _MIB
+    xmtp_bytes_per_second: PositiveInt = 4 * _MIB
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
     state_bucket: str | None = None
@@ -98,3 +110,11 @@ class IngestSettings(Settings):
     absent_seconds: float = 3_600.0
     save_seconds: float = 5.0
     health_port: int = 8973
+
+    @model_validator(mode="after")
+    def _each_network_has_nodes(self) -> "IngestSettings":
+        if missing := [_NODES[name] for name in self.networks if name in _NODES and not getattr(self, _NODES[name])]:
+            raise ValueError(f"no node to follow: {', '.join(missing)}")
+        if len(self.node_urls) + len(self.xmtp_nodes) > _MOST_NODES:
+            raise ValueError(f"more than {_MOST_NODES} nodes")
+        return self

@@ -5,7 +5,7 @@
     └──────┘            └───────────┘                      └──────┘
        ▲  ▲ renewed: at once  │                                │ renewed: at once
        │  └───────────────────┴────────────────────────────────┤
-       └── lost: after 0.5 s to 60 s; a fault: 10 s to 60 s ───┘
+       └── lost, or a fault: see `ingest.sources.following` ───┘
 
 - AWAY: there is no `NodeSubscription`. Whoever lost one keeps the leader's time from going on, see `ingest.lease.progress`.
 - REPLAYING: what it shows is as old as the time since it was last live, unless it says itself that it is live.
@@ -14,24 +14,17 @@
 
 import asyncio
 import logging
-import random
 import time
 from enum import Enum
 from urllib.parse import urlsplit
 
 from clarion.clock import now_ms
-from clarion.metrics import Metric
 from ingest.downstream import Downstream
 from ingest.memory.initial_replay import Replay
-from ingest.sources import SourceFault, SourceLost
+from ingest.sources.following import follow_again_and_again
 from ingest.sources.replays import Replays
 from ingest.sources.statements.protocol import Origin, Shown
 from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-_FAULTY_PAUSE = 10.0
-"""A node that breaks the protocol is left alone for longer than one that has merely gone."""
-_STEADY_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -84,16 +77,7 @@ class Node:
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
-        pause = _FIRST_PAUSE
-        while True:
-            began = time.monotonic()
-            least = await self._subscribe_once()
-            if least is None:
-                continue
-            steady = time.monotonic() - began > _STEADY_SECONDS
-            pause = least if steady else max(pause, least)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-            pause = min(_LONGEST_PAUSE, pause * 2)
+        await follow_again_and_again(self.name, self._downstream, self._listen)
 
     def renew(self, reason: str, *, may_have_missed: bool = True) -> None:
         """Subscribe anew: the replay brings what the subscription `may_have_missed`."""
@@ -101,21 +85,6 @@ class Node:
             log.info("node renewed", extra={"node": self.name, "reason": reason})
             self.subscription.may_have_missed = may_have_missed
             self.subscription.limit.reschedule(asyncio.get_running_loop().time())
-
-    async def _subscribe_once(self) -> float | None:
-        """Return for how long to leave the node alone, None if the subscription was renewed."""
-        try:
-            await self._listen()
-        except SourceFault as fault:
-            self._downstream.counts[Metric.NODE_FAULTS] += 1
-            log.warning("node lost", extra={"node": self.name, "reason": str(fault)}, exc_info=fault.__cause__)
-            return _FIRST_PAUSE if isinstance(fault, SourceLost) else _FAULTY_PAUSE
-        except Exception:
-            # All that the node can cause is a `SourceFault`, so this is a bug. It must not stop the other nodes.
-            self._downstream.counts[Metric.INTERNAL_ERRORS] += 1
-            log.exception("internal error", extra={"node": self.name})
-            return _FAULTY_PAUSE
-        return None
 
     async def _listen(self) -> None:
         """Take what it shows until the subscription is renewed. Raise `SourceFault`."""

@@ -1,0 +1,165 @@
+"""What an honest node shows is forwarded once, and how far it has shown is known."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clarion.clock import now_ms
+from clarion.metrics import Metric
+from clarion.networks.statements.codec import digest
+from local.tls import Localhost
+from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.ingest.xmtp.conftest import MakeXmtpSettings
+from tests.ingest.xmtp.nodes import GrpcNode, envelope
+
+if TYPE_CHECKING:
+    from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
+
+
+async def test_what_two_nodes_show_is_forwarded_once_as_the_bytes_that_came(
+    xmtp_node: GrpcNode,
+    certificate: Path,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+) -> None:
+    async with GrpcNode(certificate) as another, running(xmtp_settings(xmtp_node, another)) as task:
+        await xmtp_node.subscribed()
+        await another.subscribed()
+        xmtp_node.show(envelope("hello", timestamp_ns=1), envelope("nobody asks", "/xmtp/mls/1/g-bb/proto"))
+        another.show(envelope("hello", timestamp_ns=2))
+        await received.holds(1)
+        while task.counts[Metric.ENVELOPES_RECEIVED] < 3:
+            await asyncio.sleep(0.01)
+        assert task.counts[Metric.ENVELOPES_SKIPPED] == 1
+    (message,) = received.read()
+    assert message.network == "xmtp"
+    assert message.raw in {envelope("hello", timestamp_ns=1), envelope("hello", timestamp_ns=2)}
+
+
+async def test_while_one_node_is_away_what_another_shows_is_forwarded(
+    xmtp_node: GrpcNode,
+    certificate: Path,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+) -> None:
+    another = GrpcNode(certificate)
+    async with another:
+        settings = xmtp_settings(xmtp_node, another)
+    async with running(settings) as task:
+        await xmtp_node.subscribed()
+        xmtp_node.show(envelope("meanwhile"))
+        await received.holds(1)
+        assert task.status()["connected"] == [xmtp_node.url]
+        async with another:
+            await another.subscribed()
+            while len(task.sources.connected) < 2:
+                await asyncio.sleep(0.01)
+            another.show(envelope("again"))
+            await received.holds(2)
+
+
+async def test_both_networks_are_followed_by_one_task(
+    xmtp_node: GrpcNode,
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    localhost: Localhost,
+    rule: None,
+    topic_rule: None,
+) -> None:
+    others = {"networks": ("statements", "xmtp"), "xmtp_nodes": [xmtp_node.url], "ca_file": str(localhost.ca_file)}
+    async with running(make_settings(node, **others)) as task:
+        await xmtp_node.subscribed()
+        await node.subscribed()
+        while len(task.sources.connected) < 2:
+            await asyncio.sleep(0.01)
+        xmtp_node.show(envelope("hello"))
+        node.show(make_statement(1))
+        await received.holds(2)
+    assert digest(make_statement(1)) in {digest(message.raw or b"") for message in received.read()}
+
+
+async def test_time_goes_on_while_a_node_has_nothing_to_show_and_stops_while_it_is_away(
+    xmtp_node: GrpcNode,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+) -> None:
+    async with running(xmtp_settings(xmtp_node)) as task:
+        await xmtp_node.subscribed()
+        xmtp_node.show(envelope("hello"))
+        await received.holds(1)
+        shown_at = now_ms()
+        while task.progress.delivered_through <= shown_at:
+            await asyncio.sleep(0.01)
+        await xmtp_node.__aexit__()
+        while task.sources.connected:
+            await asyncio.sleep(0.01)
+        lost_at = now_ms()
+        await asyncio.sleep(0.2)
+        assert task.progress.delivered_through <= lost_at
+        await xmtp_node.__aenter__()
+        while task.progress.delivered_through <= lost_at:
+            await asyncio.sleep(0.01)
+
+
+async def test_time_goes_on_while_a_node_shows_without_a_pause(
+    xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    async with running(xmtp_settings(xmtp_node)) as task:
+        await xmtp_node.subscribed()
+        began, number = now_ms(), 0
+        while task.progress.delivered_through <= began + 300:
+            number += 1
+            xmtp_node.show(envelope(f"{number}", f"/xmtp/mls/1/g-{number % 7}/proto"))
+            await asyncio.sleep(0.02)
+            assert now_ms() - began < 20_000
+
+
+async def test_the_end_of_the_task_ends_its_subscriptions_at_the_nodes(
+    xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    async with running(xmtp_settings(xmtp_node)) as task:
+        await xmtp_node.subscribed()
+        while not task.sources.connected:
+            await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        while not xmtp_node.gone:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_silent_node_is_asked_anew_ever_more_seldom_until_it_shows_something(
+    xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    settings = xmtp_settings(xmtp_node, quiet_seconds=0.1, renew_seconds=1.0)
+    async with running(settings) as task:
+        await xmtp_node.subscribed(3)
+        assert task.counts[Metric.NODE_FAULTS] >= 2
+        (source,) = task.sources
+        assert source._quiet >= 0.4  # type: ignore[attr-defined] # of this source alone
+        while source._quiet > 0.1:  # type: ignore[attr-defined]
+            xmtp_node.show(envelope("at last"))
+            await asyncio.sleep(0.01)
+
+
+def test_grpc_is_imported_only_where_xmtp_is_followed() -> None:
+    program = """if True:
+        import sys
+        import ingest.wiring
+        from ingest.sources import source_spec
+        source_spec("statements")
+        assert "grpc" not in sys.modules
+        source_spec("xmtp")
+        assert "grpc" in sys.modules
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
