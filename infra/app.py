@@ -1,7 +1,9 @@
 """The CDK app: `cdk synth --context environment=prod`, or `make synth`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import App, Validations
@@ -29,13 +31,13 @@ def define(**props: Any) -> ClarionStack:
     return clarion
 
 
-def define_alone(environment: str, **props: Any) -> ClarionStack:
+def define_alone(environment: str, context: Mapping[str, str] = MappingProxyType({}), **props: Any) -> ClarionStack:
     """As the `cdk` command would have it defined, without the command and without copies of what it would upload.
 
     It is to be checked, and deployed nowhere.
     """
     flags = json.loads(SETTINGS.read_text())["context"]
-    alone = {"aws:cdk:disable-asset-staging": True, "environment": environment, **MISSING}
+    alone = {"aws:cdk:disable-asset-staging": True, "environment": environment, **MISSING, **context}
     return define(context={**flags, **alone}, **props)
 
 

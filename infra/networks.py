@@ -136,7 +136,7 @@ def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str
         "apps": json.dumps(app_names(foundation)),
         "first_app": environment.apps[0].name,
         "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
-        "apns_environment": environment.api.apns_environment,
+        "environment": environment.api.apns_environment,
     }
 
 

@@ -80,9 +80,10 @@ def _dead_letter(received: Received) -> bool:
 
 def _record(report: HourlyReport, lost: int, metrics: EphemeralMetrics) -> None:
     counts = {REFRESHES_SENT: report.asked, INSTALLATIONS_ENDED: report.ended, INSTALLATIONS_FAILED: report.failed}
-    for name, count in {**counts, Metric.EVENTS_LOST: lost}.items():
-        if count:
-            metrics.add_metric(name, MetricUnit.Count, count)
+    for name, count in counts.items():
+        metrics.add_metric(name, MetricUnit.Count, count)
+    if lost:
+        metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
     metrics.flush_metrics()
 
 

@@ -26,11 +26,13 @@ PIGEON, LOFT = member(Channel, "pigeon"), member(Provider, "loft")
 
 @pytest.fixture(scope="module")
 def template(template_with: Callable[..., Template]) -> Template:
-    """Of a deployment with a fourth channel, by way of a third provider."""
+    """Of a deployment with one more channel, by way of a provider of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PROVIDERS, LOFT, ProviderSpec("Where the pigeons live", addresses=("loft_url",)))
         patch.setitem(CHANNELS, PIGEON, ChannelSpec(LOFT, 100, Calls.NEVER))
-        return template_with(apps=[FIRST], providers={"loft_url": "https://127.0.0.1:1"})
+        return template_with(
+            apps=[FIRST], channels=[*PROD.channels, PIGEON], providers={"loft_url": "https://127.0.0.1:1"}
+        )
 
 
 def test_a_row_makes_its_queues_with_held_and_dead_letters(template: Template) -> None:
@@ -81,9 +83,25 @@ def test_it_has_outputs_alarms_and_a_place_on_the_dashboard(template: Template) 
     assert json.dumps(dashboard).count("clarion-prod-pigeon") >= 3
 
 
+@pytest.mark.parametrize("channel", ["webpush", "webhook"])
+def test_a_channel_that_is_not_chosen_costs_nothing(prod: Template, channel: str) -> None:
+    assert channel not in json.dumps(prod.to_json()).lower()
+
+
+def test_a_channel_that_is_chosen_is_there(template_with: Callable[..., Template]) -> None:
+    chosen = {"channels": [*PROD.channels, "webhook"], "webhook_url": "https://push.example.org/take"}
+    template = template_with(**chosen)
+    assert permissions(template)["webhook"]["secretsmanager:GetSecretValue"] == {"clarion-prod-webhook"}
+    functions = named(template, "AWS::Lambda::Function", "FunctionName")
+    assert functions["webhook"]["Environment"]["Variables"]["CLARION_WEBHOOK_URL"] == chosen["webhook_url"]
+    assert not [name for name, each in functions.items() if name != "webhook" and "WEBHOOK_URL" in each["Environment"]]
+    assert json.loads(functions["api"]["Environment"]["Variables"]["CLARION_APPS"]).keys() == {*chosen["channels"]}
+    assert "webpush" not in json.dumps(template.to_json()).lower()
+
+
 def test_an_environment_may_give_a_channel_a_consumer_of_its_own(template_with: Callable[..., Template]) -> None:
     of_its_own = PROD.dispatch.model_copy(update={"receives": 3, "concurrency": 7})
-    template = template_with(channels={"fcm": of_its_own})
+    template = template_with(consumers={"fcm": of_its_own})
     queues = named(template, "AWS::SQS::Queue", "QueueName")
     assert queues["fcm"]["RedrivePolicy"]["maxReceiveCount"] == 3
     assert queues["voip"]["RedrivePolicy"]["maxReceiveCount"] == PROD.dispatch.receives

@@ -5,8 +5,9 @@ from aws_cdk import App
 from constructs import Node
 from pydantic import ValidationError
 
+from clarion.channels import Channel, Provider
 from infra.config import Consumer, EnvironmentConfig
-from infra.environments import ENVIRONMENTS, PROD, chosen
+from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
 from infra.options import ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
@@ -89,6 +90,54 @@ def test_networks_come_from_the_environment_or_the_context() -> None:
     assert chosen(node(**given, networks="statements,xmtp")).networks == ("statements", "xmtp")
     with pytest.raises(ValidationError, match="no network is called carrier-pigeon"):
         chosen(node(**given, networks="statements,carrier-pigeon"))
+
+
+HOOK = "https://push.example.org/take"
+
+
+def test_the_channels_come_from_the_environment_or_the_context() -> None:
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).channels == (Channel.APNS, Channel.VOIP, Channel.FCM)
+    environment = chosen(node(**given, channels="apns,fcm,webhook", webhook_url=HOOK))
+    assert environment.channels == (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
+    assert environment.webhook_url == HOOK
+    assert environment.deployed_providers == (Provider.APNS, Provider.FCM, Provider.WEBHOOK)
+
+
+def test_all_channels_are_there_to_try_and_in_dev_those_that_need_no_address_of_ours() -> None:
+    assert EMULATOR.channels == tuple(Channel)
+    assert {*EMULATOR.channels} - {*DEV.channels} == {Channel.WEBHOOK}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"channels": []}, "at least 1"),
+        ({"channels": ["apns", "apns", "fcm"]}, "a channel is named twice"),
+        ({"channels": ["apns", "fcm", "pigeon"]}, "channels"),
+        ({"channels": ["apns", "fcm", "webhook"]}, "webhook_url and the channel webhook go together"),
+        ({"webhook_url": HOOK}, "webhook_url and the channel webhook go together"),
+        ({"channels": ["apns", "voip"]}, "direct_push needs a channel of fcm, too"),
+        ({"channels": ["webpush"]}, "direct_push needs a channel of apns, fcm, too"),
+    ],
+)
+def test_channels_must_make_sense(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        EnvironmentConfig.model_validate({**dict(PROD), **changes})
+
+
+def test_without_direct_pushes_any_channels_do() -> None:
+    api = {**dict(PROD.api), "direct_push": False}
+    environment = EnvironmentConfig.model_validate({**dict(PROD), "api": api, "channels": ["webpush"]})
+    assert environment.channels == (Channel.WEBPUSH,)
+
+
+@pytest.mark.parametrize("url", ["http://push.example.org/", "https://me:secret@push.example.org/", f"{HOOK}?k=secret"])
+def test_the_webhook_s_address_is_https_and_holds_no_secret_nor_shows_one(url: str) -> None:
+    changes = {"channels": ["apns", "fcm", "webhook"], "webhook_url": url}
+    with pytest.raises(ValidationError, match="webhook_url") as refused:
+        EnvironmentConfig.model_validate({**dict(PROD), **changes})
+    assert "secret" not in str(refused.value)
 
 
 def test_further_push_services_come_from_the_environment_or_the_context() -> None:
@@ -219,7 +268,7 @@ def test_whose_tokens_count_must_make_sense(trusted: dict[str, Any], fault: str)
     ("apps", "fault"),
     [
         ([], "at least 1"),
-        ([ROBOT], "the first app needs every provider"),
+        ([ROBOT], "the first app needs the provider of each channel"),
         ([PROD.apps[0], {"name": "robot", "alert_title": "Robot"}], "go together"),
         ([PROD.apps[0], {**dict(PROD.apps[0]), "name": "robot", "providers": ["fcm"]}], "go together"),
         ([PROD.apps[0], PROD.apps[0]], "the same name"),

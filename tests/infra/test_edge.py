@@ -8,8 +8,8 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pydantic import ValidationError
 
-from api.requests import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
 from api.problems import TYPE_PREFIX, ProblemKind
+from api.requests import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
 from infra.config import EnvironmentConfig
 from infra.edge import ORIGIN_HEADER, REFUSAL
 from infra.environments import DEV, EMULATOR, PROD

@@ -37,5 +37,5 @@ def test_a_secret_that_is_made_here_is_not_said_to_be_made_elsewhere(tmp_path: P
         for rule, reason in note["data"].items()
         if rule.endswith("-SMG4")
     }
-    elsewhere = dict.fromkeys(("Apns", "Fcm", "Webpush", "Jwt"), WHY_MADE_ELSEWHERE)
+    elsewhere = dict.fromkeys(("Apns", "Fcm", "Jwt"), WHY_MADE_ELSEWHERE)
     assert reasons == {**elsewhere, "Origin": WHY_MADE_HERE}

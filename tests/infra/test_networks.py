@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from clarion.channels import CHANNELS
 from clarion.networks import NETWORKS, STATEMENTS
 from clarion.networks.needs import Auth, Function, Grant, Needs, Send, Target
 from clarion.networks.settings import RouterSettings, WorkerSettings
@@ -83,7 +82,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         **own,
         "dynamodb:Query": {"clarion-prod-toy_parts", "clarion-prod-subscriptions/index/by_client"},
         "sqs:SendMessage": {
-            *(f"clarion-prod-{name}" for name in (*CHANNELS, "cleanup", "toy-commands")),
+            *(f"clarion-prod-{name}" for name in (*PROD.channels, "cleanup", "toy-commands")),
         },
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},
@@ -115,9 +114,9 @@ def test_nobody_else_may_use_what_is_its_own(allowed: Mapping[str, Permissions])
 
 
 def test_dispatch_and_ingest_may_send_it_commands(template: Template, allowed: Mapping[str, Permissions]) -> None:
-    for component in (*CHANNELS, "ingest"):
+    for component in (*PROD.channels, "ingest"):
         assert "clarion-prod-toy-commands" in allowed[component]["sqs:SendMessage"]
-    told = [function_variables(template, f"clarion-prod-{channel}") for channel in CHANNELS]
+    told = [function_variables(template, f"clarion-prod-{channel}") for channel in PROD.channels]
     for variables in (*told, task_variables(template)):
         assert json.loads(resolved(variables["CLARION_COMMAND_QUEUES"])).keys() == {TOY}
 
@@ -149,7 +148,7 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     worker = WorkerSettings.from_environment(variables("toy-worker"))
     assert (router.network, router.stage, router.table_prefix) == ("toy", "prod", "clarion-prod-")
     assert router.secrets.keys() == worker.secrets.keys() == {"toy-key"}
-    assert router.push_queues.keys() == CHANNELS.keys()
+    assert tuple(router.push_queues) == PROD.channels
     assert not worker.push_queues
     assert worker.max_receives == PROD.commands.receives
     assert router.model_fields_set == RouterSettings.model_fields.keys()

@@ -14,7 +14,6 @@ from aws_cdk.assertions import Template
 from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
-from clarion.channels import CHANNELS
 from clarion.events import Event
 from infra.config import EnvironmentConfig, Pipeline, Platform
 from infra.environments import EMULATOR, PROD
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUEUES = ("envelopes", *CHANNELS)
+QUEUES = ("envelopes", *PROD.channels)
 DESCRIBED = "arn:aws:logs:us-east-1:ACCOUNT:log-group:*"
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
 

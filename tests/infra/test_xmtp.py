@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Template
@@ -18,6 +19,7 @@ from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, named, properties, resolved
 from xmtp.worker import XmtpWorkerSettings
 
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 CHANNELS = (*PROD.channels, Channel.WEBHOOK)
 ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"], "own_messages": "deliver"}
 BOTH = {"networks": (STATEMENTS, XMTP), "channels": CHANNELS, "webhook_url": "https://hooks.example.org/"}
@@ -101,7 +103,7 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     assert router.own_messages == {"first": OwnMessages.SUPPRESS, "robot": OwnMessages.DELIVER}
     assert (router.keeps_keys(None), router.keeps_keys("robot")) == (True, False)
     assert router.apps[Channel.FCM] == {"first", "robot"}
-    assert (router.apns_environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
+    assert (router.environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
     worker = XmtpWorkerSettings.from_environment(variables(template, "xmtp-worker"))
     assert worker.push_queues.keys() == set(CHANNELS)
 
@@ -117,6 +119,12 @@ def test_its_own_alarm_says_what_it_means(template: Template) -> None:
     alarm = named(template, "AWS::CloudWatch::Alarm", "AlarmName")["xmtp-installations-failed"]
     assert {"Name": "service", "Value": "xmtp"} in alarm["Dimensions"]
     assert alarm["AlarmDescription"].startswith("XMTP's worker could not")
+    entry = alarm["AlarmDescription"].rpartition("docs/operations.md#")[2]
+    assert f"#### `{entry}`\n" in PAGE
+
+
+def test_the_page_has_the_command_that_calls_its_worker() -> None:
+    assert CommandMessage(network=XMTP, content=HOURLY).to_json() in PAGE
 
 
 def test_a_deployment_without_it_has_nothing_of_it(prod: Template) -> None:

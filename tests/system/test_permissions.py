@@ -101,7 +101,9 @@ CONDITION_KEYS = {"dynamodb:Attributes", "dynamodb:Select"}
 
 @pytest.fixture(scope="module")
 def granted() -> Mapping[str, Permissions]:
-    return permissions(Template.from_stack(define_alone("prod", builtin_cloud_formation_validation=False)))
+    """With every channel, as the emulator has them."""
+    context = {"channels": ",".join(CHANNELS), "webhook_url": "https://push.example.org/"}
+    return permissions(Template.from_stack(define_alone("prod", context, builtin_cloud_formation_validation=False)))
 
 
 @pytest.fixture

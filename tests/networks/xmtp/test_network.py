@@ -30,7 +30,8 @@ def envelope_of(raw: bytes) -> Envelope:
 
 
 def test_it_is_registered_under_a_number_of_its_own() -> None:
-    assert network(XMTP) is NETWORK
+    registered: object = network(XMTP)
+    assert registered is NETWORK
     others = [network(name) for name in NETWORKS if name != XMTP]
     assert NETWORK.number not in {other.number for other in others}
 

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from api.problems import Problem, ProblemKind
 
+
 class Code(Enum):
     """A code's HTTP status with Connect, and its number with gRPC; those that something here ends in."""
 

@@ -185,7 +185,7 @@ def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channe
 def _environment(call: XmtpCall) -> Environment | None:
     named = call.headers.get(ENVIRONMENT_HEADER)
     if named is None:
-        return call.worker.settings.apns_environment
+        return call.worker.settings.environment
     with suppress(ValueError):
         return Environment(named)
     raise CallError(Code.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")

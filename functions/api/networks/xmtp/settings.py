@@ -5,7 +5,7 @@ from clarion.networks.settings import OwnMessages, RouterSettings
 
 
 class XmtpSettings(ClientSettings, RouterSettings):
-    """`apns_environment` is where Apple made the tokens of clients that don't say so.
+    """`environment` is where Apple made the tokens of clients that don't say so.
 
     `own_messages` is by the app's name; registrations that name no app are of `first_app`.
     """

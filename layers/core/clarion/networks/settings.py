@@ -33,7 +33,7 @@ class RouterSettings(NetworkSettings):
     """With `origin_secret_id`, only what CloudFront sends is answered.
 
     `apps` are the names of those that each channel reaches, `own_messages` goes by them. Who names no app is of
-    `first_app`, and where Apple made the token of who does not say so is `apns_environment`. A router with routes for clients reads their allowances
+    `first_app`, and who says no environment is of `environment`. A router with routes for clients reads their allowances
     as well: see `api.settings.ClientSettings`.
     """
 
@@ -41,7 +41,7 @@ class RouterSettings(NetworkSettings):
     apps: Json[Mapping[Channel, frozenset[str]]] = Field(default_factory=dict)
     first_app: str | None = None
     own_messages: Json[Mapping[str, OwnMessages]] = Field(default_factory=dict)
-    apns_environment: Environment | None = None
+    environment: Environment | None = None
 
 
 class WorkerSettings(NetworkSettings):

@@ -164,9 +164,9 @@ def queue_of_cleanup(xmtp_worker: XmtpWorker) -> Callable[[], list[str]]:
 
     def read() -> list[str]:
         bodies = []
-        while found := sqs.receive_message(
-            QueueUrl=xmtp_worker.settings.cleanup_queue_url, MaxNumberOfMessages=10
-        ).get("Messages"):
+        while found := sqs.receive_message(QueueUrl=xmtp_worker.settings.cleanup_queue_url, MaxNumberOfMessages=10).get(
+            "Messages"
+        ):
             bodies += [message["Body"] for message in found]
         return bodies
 

@@ -24,7 +24,9 @@ def replayed(phone: Any, recorded: dict[str, Any]) -> Any:
 
 
 def names() -> list[str]:
-    return [f"{number}-{one['proto'].split()[0]}-{one['path'].rpartition('/')[2]}" for number, one in enumerate(RECORDED)]
+    return [
+        f"{number}-{one['proto'].split()[0]}-{one['path'].rpartition('/')[2]}" for number, one in enumerate(RECORDED)
+    ]
 
 
 def test_fifteen_of_the_recorded_requests_can_pass_api_gateway() -> None:

@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from api.networks.xmtp.notifications_pb2 import SubscribeWithMetadataRequest
-from api.networks.xmtp.settings import OwnMessages
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
-from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
+from clarion.networks.settings import OwnMessages
+from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
@@ -118,7 +118,7 @@ def test_app_and_environment_come_from_headers_or_from_the_deployment(phone: Any
     token = uuid4().hex * 2
     assert phone.register(token, clarion_app="tablet", clarion_environment="sandbox").status == 200
     assert (row_of(phone).app, row_of(phone).environment) == ("tablet", "sandbox")
-    settings = phone.worker.settings.model_copy(update={"apns_environment": Environment.SANDBOX})
+    settings = phone.worker.settings.model_copy(update={"environment": Environment.SANDBOX})
     phone.worker = replace(phone.worker, settings=settings)
     assert phone.register(token).status == 200
     assert (row_of(phone).app, row_of(phone).environment) == (None, "sandbox")
@@ -266,8 +266,7 @@ def test_a_refresh_is_due_in_the_newest_period_with_keys(registered: Any) -> Non
     metadata(registered, named(WELCOME, silent=True))
     assert Installation.get(sid).refresh_in is None
     metadata(registered, named(GROUP, {now - 1: key(1), now: key(2)}), named(OTHER, {now + 1: key(3), now + 9: key(4)}))
-    found = Installation.get(sid)
-    assert (found.refresh_in, found.bucket) == (now + 1, bucket_of(registered.installation))
+    assert Installation.get(sid).refresh_in == now + 1
     metadata(registered, named(GROUP, {now: key(2)}))
     assert Installation.get(sid).refresh_in == now + 1
     registered.register()

@@ -114,7 +114,10 @@ def webhook(push: PushMessage) -> Payload[bytes]:
     The idempotency key is the reference's, but for a message that doesn't fit: then it is the envelope's id.
     """
     if push.purpose is Purpose.REFRESH:
-        context = {"idempotency_key": push.envelope_id.hex(), "message_context": {"message_type": REFRESH_KEYS}}
+        context: dict[str, object] = {
+            "idempotency_key": push.envelope_id.hex(),
+            "message_context": {"message_type": REFRESH_KEYS},
+        }
         return Payload(_encoded(context), truncated=False)
     message = _body(push).message
     if message is not None:
@@ -139,7 +142,7 @@ def _request(push: PushMessage, idempotency_key: str, content: dict[str, object]
 def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
     """An iPhone that is reached by way of FCM shows what its app makes of the data: there is no alert."""
     if _silent(push):
-        apns = {
+        apns: dict[str, dict[str, object]] = {
             "headers": {"apns-push-type": "background", "apns-priority": "5"},
             "payload": {"aps": {"content-available": 1}},
         }

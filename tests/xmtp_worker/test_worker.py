@@ -1,0 +1,115 @@
+"""The Lambda behind the queue of XMTP's commands."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from clarion.channels import Channel
+from clarion.clock import now_ms
+from clarion.messages import CommandMessage
+from clarion.networks import XMTP
+from clarion.networks.needs import HOURLY
+from clarion.networks.xmtp.installations import Installation, bucket_of, due_buckets
+from clarion.networks.xmtp.sender_hmac import period_at
+from tests.match.scene import received
+from tests.xmtp_worker.conftest import Account, Clock
+from xmtp import worker
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+TICK = CommandMessage(network=XMTP, content=HOURLY).to_json()
+
+
+class Context:
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self._seconds * 1000
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Begins with the machine's, which is the worker's."""
+    clock = Clock()
+    clock.now = now_ms()
+    return clock
+
+
+@pytest.fixture
+def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    environment = {
+        "NETWORK": XMTP,
+        "TABLE_PREFIX": "",
+        "EVENTS_STREAM": "lake",
+        "PUSH_QUEUES": json.dumps({channel: account.queues[channel] for channel in Channel}),
+        "CLEANUP_QUEUE_URL": account.queues["cleanup"],
+        "QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/123456789012/commands",
+        "DEAD_LETTER_URL": account.queues["dead"],
+        "MAX_RECEIVES": "8",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(f"CLARION_{name}", value)
+    _forget()
+    yield account
+    _forget()
+
+
+def _forget() -> None:
+    for kept in (worker._settings, worker._hourly):
+        kept.cache_clear()
+
+
+def invoke(*bodies: str, seconds: int = 30) -> list[str]:
+    """Returns the ids of the messages that come again."""
+    event = {"Records": [received(str(number), body) for number, body in enumerate(bodies)]}
+    answer = worker.handler(event, cast("LambdaContext", Context(seconds)))
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def metrics(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    return {name: value for line in lines for name, value in line.items()}
+
+
+def test_a_command_has_all_done_that_is_due(
+    deployed: Account, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed.install("phone", newest=period_at(clock.seconds) - 1)
+    assert invoke(TICK) == []
+    found = metrics(capsys)
+    # In the first week of a period it depends on the hour whether its bucket is due.
+    asked = int(bucket_of("phone") in due_buckets(clock.seconds))
+    assert len(deployed.pushes()) == asked
+    assert (found["service"], found["refreshes_sent"], found["installations_failed"]) == (XMTP, [asked], [0])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "nonsense",
+        CommandMessage(network=XMTP, content=b"daily").to_json(),
+        CommandMessage(network="statements", content=HOURLY).to_json(),
+    ],
+)
+def test_what_is_no_command_of_its_own_is_dead_lettered(deployed: Account, body: str) -> None:
+    assert invoke(body) == []
+    assert deployed.drain("dead") == [body]
+
+
+def test_what_there_was_no_time_for_comes_again(deployed: Account, clock: Clock) -> None:
+    row = deployed.install("phone")
+    clock.advance(-31 * 86_400)
+    deployed.renew("phone")
+    assert invoke(TICK, seconds=5) == ["0"]
+    assert deployed.installation(row)
+    assert invoke(TICK) == []
+    assert deployed.installation(row) is None
+
+
+def test_trouble_at_aws_brings_the_command_again(deployed: Account) -> None:
+    Installation.delete_table()
+    assert invoke(TICK) == ["0"]
