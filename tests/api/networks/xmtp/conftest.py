@@ -150,7 +150,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(registered: Phone) -> Iterator[Clock]:
+def clock(registered: Phone) -> Clock:
     """What the registered phone's worker goes by from now on."""
     clock = Clock(now_ms())
     registered.worker = replace(registered.worker, now=clock)

@@ -175,7 +175,7 @@ def test_a_call_without_time_does_nothing(
 @pytest.fixture
 def broken(registered: Any) -> Iterator[Any]:
     """A registered phone whose worker's tables are gone for a while."""
-    client = boto3.client("dynamodb")
+    client: Any = boto3.client("dynamodb")
     description = client.describe_table(TableName="clarion-test-subscriptions")["Table"]
     rows = client.scan(TableName="clarion-test-subscriptions")["Items"]
     client.delete_table(TableName="clarion-test-subscriptions")
