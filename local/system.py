@@ -40,7 +40,7 @@ from local.provider import ReceivedPush
 from local.store import StatementStore
 from local.tls import Localhost
 from local.webpush import PushService
-from local.xmtp_node import XmtpNetwork, XmtpNode
+from local.xmtp_node import DevelopmentNode, XmtpNetwork
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
@@ -194,7 +194,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM and a push service of browsers")
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
-        xmtp = XmtpNetwork(*[await stack.enter_async_context(XmtpNode(credentials.localhost)) for _ in range(2)])
+        xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(credentials.localhost)) for _ in range(2)])
         apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))

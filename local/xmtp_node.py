@@ -3,7 +3,7 @@
 A stream begins with what is published next: nothing is replayed. As the real node does, this one sends a header at once,
 and ends the stream of a subscriber that lags behind by more than a thousand envelopes.
 
-    async with XmtpNode(localhost) as one, XmtpNode(localhost) as other:
+    async with DevelopmentNode(localhost) as one, DevelopmentNode(localhost) as other:
         network = XmtpNetwork(one, other)
         await network.publish(topic, message)   # each node shows it with its own time
         one.stall()                             # or `resume`, `end_streams`, `refuse`, `accept`, `show_raw`
@@ -46,7 +46,7 @@ class _EnvelopeStream:
         return await self._waiting.get()
 
 
-class XmtpNode:
+class DevelopmentNode:
     """An async context manager: the node answers on localhost inside. Started again, it has the port it had before.
 
     `now` is the node's clock: UNIX time in nanoseconds.
@@ -147,7 +147,7 @@ class XmtpNode:
 class XmtpNetwork:
     """Nodes that show the same messages."""
 
-    def __init__(self, *nodes: XmtpNode) -> None:
+    def __init__(self, *nodes: DevelopmentNode) -> None:
         self.nodes = nodes
 
     @property

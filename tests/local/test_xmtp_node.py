@@ -10,7 +10,7 @@ import pytest
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.topics import group_topic
 from local.tls import Localhost
-from local.xmtp_node import SERVICE, XmtpNetwork, XmtpNode
+from local.xmtp_node import SERVICE, DevelopmentNode, XmtpNetwork
 
 TOPIC = group_topic(b"a group of sixteen")
 SECOND = 1_000_000_000
@@ -20,7 +20,7 @@ type Envelopes = Any
 
 
 @asynccontextmanager
-async def channel_to(node: XmtpNode, localhost: Localhost) -> AsyncIterator[grpc.aio.Channel]:
+async def channel_to(node: DevelopmentNode, localhost: Localhost) -> AsyncIterator[grpc.aio.Channel]:
     credentials = grpc.ssl_channel_credentials(localhost.ca_file.read_bytes())
     async with grpc.aio.secure_channel(node.url.removeprefix("https://"), credentials) as channel:
         yield channel
@@ -31,7 +31,7 @@ def open_stream(channel: grpc.aio.Channel) -> Envelopes:
 
 
 @asynccontextmanager
-async def following(node: XmtpNode, localhost: Localhost) -> AsyncIterator[Envelopes]:
+async def following(node: DevelopmentNode, localhost: Localhost) -> AsyncIterator[Envelopes]:
     """A stream that the node has begun."""
     async with channel_to(node, localhost) as channel:
         stream = open_stream(channel)
@@ -40,7 +40,7 @@ async def following(node: XmtpNode, localhost: Localhost) -> AsyncIterator[Envel
 
 
 async def test_a_node_shows_what_is_published_after_a_stream_began(localhost: Localhost) -> None:
-    async with XmtpNode(localhost) as node:
+    async with DevelopmentNode(localhost) as node:
         node.show(TOPIC, b"before anybody listens")
         async with following(node, localhost) as stream:
             raw = node.show(TOPIC, b"hello")
@@ -53,8 +53,8 @@ async def test_a_node_shows_what_is_published_after_a_stream_began(localhost: Lo
 
 async def test_two_nodes_show_the_same_message_each_with_its_own_time(localhost: Localhost) -> None:
     async with (
-        XmtpNode(localhost, now=lambda: SECOND) as one,
-        XmtpNode(localhost, now=lambda: 2 * SECOND) as other,
+        DevelopmentNode(localhost, now=lambda: SECOND) as one,
+        DevelopmentNode(localhost, now=lambda: 2 * SECOND) as other,
         following(one, localhost) as first,
         following(other, localhost) as second,
     ):
@@ -70,7 +70,7 @@ async def test_two_nodes_show_the_same_message_each_with_its_own_time(localhost:
 async def test_a_node_ends_its_streams_with_a_status_and_accepts_new_ones(
     localhost: Localhost, status: grpc.StatusCode
 ) -> None:
-    async with XmtpNode(localhost) as node:
+    async with DevelopmentNode(localhost) as node:
         async with following(node, localhost) as stream:
             node.end_streams(status)
             assert await stream.code() == status
@@ -82,7 +82,7 @@ async def test_a_node_ends_its_streams_with_a_status_and_accepts_new_ones(
 
 
 async def test_a_node_refuses_streams_until_it_accepts_them(localhost: Localhost) -> None:
-    async with XmtpNode(localhost) as node, channel_to(node, localhost) as channel:
+    async with DevelopmentNode(localhost) as node, channel_to(node, localhost) as channel:
         node.refuse(grpc.StatusCode.PERMISSION_DENIED)
         assert await open_stream(channel).code() == grpc.StatusCode.PERMISSION_DENIED
 
@@ -93,7 +93,7 @@ async def test_a_node_refuses_streams_until_it_accepts_them(localhost: Localhost
 
 
 async def test_a_stalled_node_shows_nothing_until_it_resumes(localhost: Localhost) -> None:
-    async with XmtpNode(localhost) as node, following(node, localhost) as stream:
+    async with DevelopmentNode(localhost) as node, following(node, localhost) as stream:
         node.stall()
         raw = node.show(TOPIC, b"late")
         reading = asyncio.create_task(stream.read())
@@ -106,13 +106,13 @@ async def test_a_stalled_node_shows_nothing_until_it_resumes(localhost: Localhos
 
 
 async def test_a_node_shows_whatever_bytes_it_is_given(localhost: Localhost) -> None:
-    async with XmtpNode(localhost) as node, following(node, localhost) as stream:
+    async with DevelopmentNode(localhost) as node, following(node, localhost) as stream:
         node.show_raw(b"\xffno protobuf")
         assert await stream.read() == b"\xffno protobuf"
 
 
 async def test_a_subscriber_that_lags_behind_is_ended_after_what_it_missed_nothing_of(localhost: Localhost) -> None:
-    async with XmtpNode(localhost) as node, following(node, localhost) as stream:
+    async with DevelopmentNode(localhost) as node, following(node, localhost) as stream:
         node.stall()
         shown = [node.show(TOPIC, b"message %d" % number) for number in range(1_100)]
         node.resume()
@@ -125,7 +125,7 @@ async def test_a_subscriber_that_lags_behind_is_ended_after_what_it_missed_nothi
 
 
 async def test_a_node_that_went_away_comes_back_at_its_address(localhost: Localhost) -> None:
-    node = XmtpNode(localhost)
+    node = DevelopmentNode(localhost)
     async with node:
         url = node.url
     async with channel_to(node, localhost) as channel:

@@ -1,10 +1,12 @@
 """XMTP through the deployed stack: apps' own Connect client in front, nodes behind, and who is woken by whose message."""
 
 import asyncio
+import json
 from base64 import b64decode, b64encode
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha1
 
 import pytest
 
@@ -71,8 +73,7 @@ def wakes(journal: Journal, token: str) -> list[ReceivedPush]:
     return shown_by_phones(push for push in journal if push.token == token)
 
 
-async def fcm_push_to(system: System, token: str) -> ReceivedPush:
-    journal = system.fcm.received
+async def first_push_to(journal: Journal, token: str) -> ReceivedPush:
     async with asyncio.timeout(PATIENCE):
         while not (found := wakes(journal, token)):
             await journal.until(journal.count + 1)
@@ -121,13 +122,33 @@ async def test_an_android_phone_gets_the_message_as_data(system: System) -> None
 
     raw = chat.hello(system)
 
-    message = (await fcm_push_to(system, token)).payload["message"]
+    message = (await first_push_to(system.fcm.received, token)).payload["message"]
     assert message["data"] == {
         "topic": chat.group.topic,
         "encryptedMessage": b64encode(decode(raw).message).decode(),
         "messageType": "v3-conversation",
     }
     assert message["android"]["priority"] == "high"
+
+
+async def test_a_custom_mechanism_is_the_operators_webhook(system: System) -> None:
+    chat, token = Chat("chat by webhook"), json.loads(system.webhook.install())["token"]
+    await chat.join(system, token, Mechanism.CUSTOM)
+
+    shown = decode(chat.hello(system))
+
+    push = await first_push_to(system.webhook.received, token)
+    assert push.payload == {
+        "idempotency_key": sha1(shown.topic.encode() + shown.message, usedforsecurity=False).hexdigest(),
+        "message": {
+            "content_topic": shown.topic,
+            "timestamp_ns": push.payload["message"]["timestamp_ns"],
+            "message": b64encode(shown.message).decode(),
+        },
+        "message_context": {"message_type": "v3-conversation", "should_push": True},
+        "installation": {"id": chat.app.id, "delivery_mechanism": {"kind": "custom", "token": token}},
+        "subscription": {"topic": shown.topic, "is_silent": False},
+    }
 
 
 async def test_a_silent_subscription_is_pushed_in_the_background(system: System) -> None:
@@ -140,7 +161,7 @@ async def test_a_silent_subscription_is_pushed_in_the_background(system: System)
 
     assert (push.headers["apns-push-type"], push.headers["apns-priority"]) == ("background", "5")
     assert push.payload["aps"] == {"content-available": 1}
-    sent = (await fcm_push_to(system, "xmtp-" + "S" * 140)).payload["message"]
+    sent = (await first_push_to(system.fcm.received, "xmtp-" + "S" * 140)).payload["message"]
     assert sent["android"]["priority"] == "normal"
 
 
