@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from aws_cdk import Stack
 
-from clarion.channels import CHANNELS, Channel
+from clarion.channels import CHANNELS, PROVIDERS, Channel
 from infra.config import AppConfig
 from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
@@ -93,17 +93,24 @@ class DispatchFunction(ComponentFunction):
         if pair.held:
             self.consume(pair.held, consumer.of_held)
         self._allow_writing(pair)
+        if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
+            self._allow_ending_subscriptions()
         self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
 
     def _allow_writing(self, pair: QueuePair) -> None:
-        """Where a push may end, and what a dead token ends: all of its holders' subscriptions."""
-        tables, queues = self.foundation.tables, self.foundation.queues
-        commands = (each.queue for each in queues.commands.values())
-        self.allow_sending(pair.dead, queues.cleanup.queue, *([pair.held] if pair.held else []), *commands)
-        self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
-        self.allow_tables("Query DeleteItem", tables.tokens)
+        """Where a push may end."""
+        commands = (each.queue for each in self.foundation.queues.commands.values())
+        self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commands)
+        self.allow_tables("BatchGetItem", self.foundation.tables.subscriptions)
         self.allow_events()
         allow_key(self, self.foundation.key, "dynamodb")
+
+    def _allow_ending_subscriptions(self) -> None:
+        """What a dead token ends: all of its holders'."""
+        tables = self.foundation.tables
+        self.allow_sending(self.foundation.queues.cleanup.queue)
+        self.allow_tables("UpdateItem", tables.subscriptions)
+        self.allow_tables("Query DeleteItem", tables.tokens)
 
 
 class CleanupFunction(ComponentFunction):

@@ -39,6 +39,7 @@ from local.notifications import ConnectNotificationsClient, HttpNotificationsCli
 from local.provider import ReceivedPush
 from local.store import StatementStore
 from local.tls import Localhost
+from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import DevelopmentNode, XmtpNetwork
 
@@ -64,6 +65,7 @@ class System:
     apns: Apns
     fcm: Fcm
     webpush: PushService
+    webhook: Webhook
     application_server_key: str
     """What browsers subscribe with."""
     stand_ins: Mapping[str, str]
@@ -191,25 +193,29 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
     async with AsyncExitStack() as stack:
         progress("keys and certificates")
         credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
-        progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM and a push service of browsers")
+        progress(
+            "a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers' push service, a webhook's receiver"
+        )
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
         xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(credentials.localhost)) for _ in range(2)])
         apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))
+        webhook = await stack.enter_async_context(Webhook(context))
         progress("the AWS emulator, and `cdk deploy` into it")
         stand_ins = {
             "apns_url": apns.url,
             "apns_sandbox_url": apns.url,
             "fcm_url": fcm.url,
             "push_services": webpush.url.removeprefix("https://"),
+            "webhook_stand_in_url": webhook.push_url,
             "ca_file": str(credentials.localhost.ca_file),
         }
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
         assembly = await asyncio.to_thread(synthesise, emulator, stand_ins, checkout=checkout)
         deployment = await asyncio.to_thread(deploy, emulator, assembly)
-        await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri)
+        await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri, webhook.secret_as_json())
         progress("the ingest task, and its subscriptions to the nodes")
         followed = {
             "node_urls": store.url,
@@ -224,7 +230,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         key = credentials.vapid.application_server_key
         lake = LocalLake(s3, deployment.outputs.lake_bucket)
-        yield System(store, xmtp, apns, fcm, webpush, key, stand_ins, followed, deployment, lake, ingest)
+        yield System(store, xmtp, apns, fcm, webpush, webhook, key, stand_ins, followed, deployment, lake, ingest)
 
 
 @dataclass(frozen=True)
@@ -242,7 +248,7 @@ class _Credentials:
         apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
         return cls(tls.issue(folder), apns, google, vapid)
 
-    def store_in(self, deployment: EmulatedDeployment, token_uri: str) -> None:
+    def store_in(self, deployment: EmulatedDeployment, token_uri: str, webhook_secret: str) -> None:
         """As an operator would: docs/operations.md, "Secrets"."""
         emulator, outputs = deployment.emulator, deployment.outputs
         secrets = emulator.session.client("secretsmanager", endpoint_url=emulator.endpoint)
@@ -250,6 +256,9 @@ class _Credentials:
         secrets.put_secret_value(SecretId=outputs.apns_secret_id, SecretString=json.dumps(apns))
         secrets.put_secret_value(SecretId=outputs.fcm_secret_id, SecretString=self.google.as_json(token_uri))
         secrets.put_secret_value(SecretId=outputs.webpush_secret_id, SecretString=self.vapid.as_json())
+        if outputs.webhook_secret_id:
+            # A version before this one has no webhook.
+            secrets.put_secret_value(SecretId=outputs.webhook_secret_id, SecretString=webhook_secret)
         secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
 
 

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from clarion import base64url
+from clarion.channels import Channel
 from clarion.events import Event, EventLog, RuleRef, RulesChanged
 from clarion.networks.statements.rules import key_of
 
@@ -84,6 +85,23 @@ def test_a_browser_registers_its_subscription_as_json(client: Any, register: Any
         refused = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": wrong})
         assert (refused.status, refused.json["errors"][0]["field"]) == (422, "token")
         assert "secret-of-mine" not in refused.text
+
+
+def test_statements_do_not_go_by_the_webhook(client: Any) -> None:
+    token = json.dumps({"installation_id": "a phone", "token": uuid4().hex})
+    refused = client("POST", "/v1/subscriptions", {"platform": "webhook", "token": token})
+    rule = "must be one of apns, voip, fcm, webpush"
+    assert (refused.status, refused.json["errors"]) == (422, [{"field": "notificationType", "rule": rule}])
+
+
+def test_a_channel_that_is_not_deployed_is_refused(client: Any) -> None:
+    apps = {channel: frozenset({"first"}) for channel in (Channel.APNS, Channel.WEBHOOK)}
+    settings = client.worker.settings.model_copy(update={"apps": apps})
+    client.worker = replace(client.worker, settings=settings)
+    refused = client("POST", "/v1/subscriptions", {"platform": "fcm", "token": "dQ:APA91bH_" + uuid4().hex})
+    rule = "must be one that this deployment has: apns"
+    assert (refused.status, refused.json["errors"]) == (422, [{"field": "notificationType", "rule": rule}])
+    assert client("POST", "/v1/subscriptions", {"platform": "apns", "token": uuid4().hex * 2}).status == 201
 
 
 def test_a_token_is_free_again_once_its_subscription_is_removed(client: Any, register: Any) -> None:

@@ -186,7 +186,7 @@ def test_an_empty_token_is_refused(clarion: Clarion, account: Account, channel: 
     assert f"must be a token of {channel}" in ended.err
 
 
-@pytest.mark.parametrize("channel", Channel)
+@pytest.mark.parametrize("channel", send_test.TESTED)
 @pytest.mark.parametrize("wrong", ["c0ffee c0de", "z!" * 40])
 def test_what_is_no_address_of_the_channel_is_refused_and_not_repeated(
     clarion: Clarion, account: Account, channel: Channel, wrong: str
@@ -198,7 +198,7 @@ def test_what_is_no_address_of_the_channel_is_refused_and_not_repeated(
     assert wrong not in ended.out + ended.err
 
 
-@pytest.mark.parametrize("channel", Channel)
+@pytest.mark.parametrize("channel", send_test.TESTED)
 def test_every_channel_s_addresses_are_pushed_to_however_they_are_written(
     clarion: Clarion, account: Account, dispatching: Dispatching, channel: Channel
 ) -> None:

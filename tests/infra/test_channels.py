@@ -92,9 +92,13 @@ def test_a_channel_that_is_chosen_is_there(template_with: Callable[..., Template
     chosen = {"channels": [*PROD.channels, "webhook"], "webhook_url": "https://push.example.org/take"}
     template = template_with(**chosen)
     assert permissions(template)["webhook"]["secretsmanager:GetSecretValue"] == {"clarion-prod-webhook"}
+    assert (
+        not {"dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Query"} & permissions(template)["webhook"].keys()
+    )
     functions = named(template, "AWS::Lambda::Function", "FunctionName")
     assert functions["webhook"]["Environment"]["Variables"]["CLARION_WEBHOOK_URL"] == chosen["webhook_url"]
-    assert not [name for name, each in functions.items() if name != "webhook" and "WEBHOOK_URL" in each["Environment"]]
+    told = {name for name, each in functions.items() if "CLARION_WEBHOOK_URL" in each["Environment"]["Variables"]}
+    assert told == {"webhook"}
     assert json.loads(functions["api"]["Environment"]["Variables"]["CLARION_APPS"]).keys() == {*chosen["channels"]}
     assert "webpush" not in json.dumps(template.to_json()).lower()
 

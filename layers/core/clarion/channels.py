@@ -54,13 +54,14 @@ class ProviderSpec(NamedTuple):
     """`secret` says what a provider's secret holds for an app, and `sandbox_secret` what a second one for its sandbox.
 
     `addresses` are dispatch's settings that name where it is reached instead. With `takes_direct_pushes` they go there, too, and
-    have these settings as well.
+    have these settings as well. One that `ends_subscriptions` may say of an address that it is dead.
     """
 
     secret: str
     sandbox_secret: str | None = None
     addresses: tuple[str, ...] = ()
     takes_direct_pushes: bool = True
+    ends_subscriptions: bool = True
 
 
 PROVIDERS = {
@@ -78,6 +79,7 @@ PROVIDERS = {
         "What the webhook's owner knows requests by: the Authorization header, and the key that signs them",
         addresses=("webhook_stand_in_url",),
         takes_direct_pushes=False,
+        ends_subscriptions=False,
     ),
 }
 
