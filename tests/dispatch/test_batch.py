@@ -255,6 +255,19 @@ def test_a_dead_token_gets_no_second_push(
     assert len(apns.received) == 1
 
 
+def test_a_subscription_that_has_moved_to_another_channel_gets_no_push_by_the_old_one(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    """Apple would take Google's token for a dead one, and the subscription would end."""
+    row = register(Channel.FCM, "an-android-phone")
+    queue.put(message(row, channel=Channel.APNS))
+
+    assert worker.work().decisions == {PushDecision.SUBSCRIPTION_GONE: 1}
+    assert not list(apns.received)
+    row.refresh()
+    assert row.status == "active"
+
+
 def test_a_token_registered_after_its_death_is_tried_again(
     worker: Any, queue: Any, clock: Any, register: Register, message: Write
 ) -> None:
