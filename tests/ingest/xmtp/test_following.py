@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks.statements.codec import digest
-from local.tls import Localhost
-from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.ingest.conftest import MakeStatement
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import GrpcNode, envelope
 
@@ -69,14 +68,13 @@ async def test_both_networks_are_followed_by_one_task(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
-    make_settings: MakeSettings,
+    xmtp_settings: MakeXmtpSettings,
     make_statement: MakeStatement,
-    localhost: Localhost,
     rule: None,
     topic_rule: None,
 ) -> None:
-    others = {"networks": ("statements", "xmtp"), "xmtp_nodes": [xmtp_node.url], "ca_file": str(localhost.ca_file)}
-    async with running(make_settings(node, **others)) as task:
+    settings = xmtp_settings(xmtp_node, networks=("statements", "xmtp"), node_urls=[node.url])
+    async with running(settings) as task:
         await xmtp_node.subscribed()
         await node.subscribed()
         while len(task.sources.connected) < 2:

@@ -70,7 +70,7 @@ class EnvelopeStream:
 @asynccontextmanager
 async def subscribe(address: NodeAddress, *, message_bytes: int, seconds: float) -> AsyncIterator[EnvelopeStream]:
     """Subscribe to everything, within so many seconds. Raise `SourceFault`, or what is raised inside."""
-    async with secure_channel(address.target, address.credentials, options=_options(message_bytes)) as channel:
+    async with secure_channel(address.target, address.credentials, options=_options(message_bytes, seconds)) as channel:
         try:
             async with asyncio.timeout(seconds):
                 await _connect(channel)
@@ -102,7 +102,7 @@ async def _unreachable(channel: Channel) -> SourceFault:
         await _subscribe_to_all(channel).read()
     except AioRpcError as error:
         if "certificate" in (error.details() or "").lower():
-            return SourceFault("its certificate is not the one of a node that we are to trust")
+            return SourceFault("its certificate is not trusted")
     return SourceLost("no connection")
 
 
@@ -111,7 +111,7 @@ def _ended_with(code: StatusCode) -> SourceFault:
     return kind(f"it ended the subscription, or a bound did: {code.name}")
 
 
-def _options(message_bytes: int) -> list[tuple[str, int]]:
+def _options(message_bytes: int, connecting_seconds: float) -> list[tuple[str, int]]:
     """https://grpc.github.io/grpc/core/group__grpc__arg__keys.html"""
     return [
         ("grpc.max_receive_message_length", message_bytes),
@@ -120,6 +120,7 @@ def _options(message_bytes: int) -> list[tuple[str, int]]:
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ALONE),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
+        ("grpc.min_reconnect_backoff_ms", int(connecting_seconds * 1000)),  # what a connection may take
         ("grpc.keepalive_time_ms", _PING_MS),
         ("grpc.keepalive_timeout_ms", _PONG_MS),
         ("grpc.http2.max_pings_without_data", 0),
