@@ -2,16 +2,24 @@
 
 import asyncio
 import json
+import time
 from base64 import b64decode, b64encode
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha1
+from itertools import count
 
 import pytest
 
+from clarion.messages import CommandMessage
 from clarion.networks import XMTP
+from clarion.networks.needs import HOURLY
 from clarion.networks.xmtp import decode
+from clarion.networks.xmtp.installations import VALID_S, bucket_of, due_buckets, subscription_id_of
+from clarion.networks.xmtp.needs import INSTALLATIONS
+from clarion.networks.xmtp.sender_hmac import period_at
+from local.device import Device
 from local.notifications import CallRefused, ConnectCall, ConnectNotificationsClient, WireProtocol
 from local.provider import Journal, ReceivedPush
 from local.scenes import QUIET, decisions_on, shown_by_phones
@@ -294,3 +302,63 @@ async def test_an_installation_is_its_callers_alone(system: System) -> None:
             await chat.app.delete(client)
 
     assert (await system.push_of(chat.hello(system), of=XMTP)).token == "ea" * 32
+
+
+async def test_an_app_whose_keys_run_out_is_asked_once_for_new_ones(system: System) -> None:
+    now, token = int(time.time()), "eb" * 32
+    names = (f"who runs out of keys, {number}" for number in count())
+    # In the first week of a period, some are asked later than now.
+    chat = next(chat for chat in map(Chat, names) if bucket_of(chat.app.id) in due_buckets(now))
+    async with system.notifications_of(chat.app.device) as client:
+        await chat.app.register(client, Mechanism.APNS, token)
+        await chat.app.subscribe(client, [chat.app.subscription_to(chat.group, period=period_at(now) - 1)])
+
+    await tick(system)
+    push = await first_push_to(system.apns.received, token)
+    await tick(system)
+    await until_ticked(system)
+
+    assert push.payload == {"aps": {"content-available": 1}, "messageKind": "refresh-keys"}
+    assert (push.headers["apns-push-type"], push.headers["apns-priority"]) == ("background", "5")
+    assert len(wakes(system.apns.received, token)) == 1
+
+
+async def test_an_installation_that_is_not_registered_again_ends(system: System) -> None:
+    chat, token = Chat("chat of an app that was removed"), "ec" * 32
+    await chat.join(system, token)
+    await asyncio.to_thread(run_out, system, chat.app)
+
+    await tick(system)
+    await until_ticked(system)
+    chat.hello(system)
+
+    async with system.api_of(Device("who gets the phone next")) as api:
+        await api.unregister(await api.register("apns", token))
+    assert not wakes(system.apns.received, token)
+
+
+def run_out(system: System, app: InstalledApp) -> None:
+    """As if it had been registered months ago."""
+    prefix, week_ago = system.deployment.outputs.table_prefix, int(time.time()) - 7 * 86_400
+    aged = ((INSTALLATIONS, "valid_until", week_ago), ("subscriptions", "updated_at", (week_ago - VALID_S) * 1000))
+    for table, attribute, value in aged:
+        system.client("dynamodb").update_item(
+            TableName=f"{prefix}{table}",
+            Key={"subscription_id": {"S": subscription_id_of(app.device.public_key, app.id)}},
+            UpdateExpression=f"SET {attribute} = :value",
+            ExpressionAttributeValues={":value": {"N": str(value)}},
+        )
+
+
+async def tick(system: System) -> None:
+    """As the schedule does every hour."""
+    message = CommandMessage(network=XMTP, content=HOURLY).to_json()
+    send = system.client("sqs").send_message
+    await asyncio.to_thread(send, QueueUrl=system.queue_urls["xmtp-commands"], MessageBody=message)
+
+
+async def until_ticked(system: System) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await asyncio.to_thread(system.messages)).get("xmtp-commands"):
+            await asyncio.sleep(QUIET)
+    await asyncio.sleep(QUIET)
