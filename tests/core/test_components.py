@@ -12,15 +12,21 @@ COMPONENTS = sorted(
     for path in (*(ROOT / "functions").iterdir(), ROOT / "pipeline", ROOT / "console", ROOT / "infra")
     if (path / "__init__.py").exists()
 )
-STATEMENTS = "clarion.networks.statements"
+NETWORKS = ("clarion.networks.statements", "clarion.networks.xmtp")
 OWN = (
     "functions/api/networks/statements/",
+    "functions/api/networks/xmtp/",
     "functions/ingest/sources/statements/",
+    "functions/xmtp/",
     # It makes up traffic, which is that of the one network that anybody may write to.
     "pipeline/generator/",
     "console/send_test.py",
 )
-"""What of the components is made for statements."""
+"""What of the components is made for one network."""
+
+
+def of_a_network(module: str) -> bool:
+    return f"{module}.".startswith(tuple(f"{network}." for network in NETWORKS))
 
 
 def imported(source: Path) -> Iterator[str]:
@@ -37,9 +43,7 @@ def test_a_component_imports_nothing_of_one_network_but_where_it_is_made_for_it(
     sources = {str(path.relative_to(ROOT)): path for path in (ROOT / component).rglob("*.py")}
     assert sources
     knowing = {
-        name
-        for name, path in sources.items()
-        if not name.startswith(OWN) and any(f"{module}.".startswith(f"{STATEMENTS}.") for module in imported(path))
+        name for name, path in sources.items() if not name.startswith(OWN) and any(map(of_a_network, imported(path)))
     }
     assert knowing == set()
 
@@ -48,4 +52,4 @@ def test_a_component_imports_nothing_of_one_network_but_where_it_is_made_for_it(
 def test_each_exception_is_one(exception: str) -> None:
     path = ROOT / exception
     modules = [module for source in ([path] if path.is_file() else path.rglob("*.py")) for module in imported(source)]
-    assert any(module.startswith(STATEMENTS) for module in modules)
+    assert any(map(of_a_network, modules))

@@ -14,7 +14,8 @@ from clarion.messages import CommandMessage
 from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.needs import HOURLY
 from clarion.networks.settings import OwnMessages
-from infra.environments import PROD
+from infra.app import define_alone, synthesise
+from infra.environments import ENVIRONMENTS, PROD
 from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, named, properties, resolved
 from xmtp.worker import XmtpWorkerSettings
@@ -125,6 +126,14 @@ def test_its_own_alarm_says_what_it_means(template: Template) -> None:
 
 def test_the_page_has_the_command_that_calls_its_worker() -> None:
     assert CommandMessage(network=XMTP, content=HOURLY).to_json() in PAGE
+
+
+def test_cdk_nag_finds_nothing_in_its_resources(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update=BOTH))
+        synthesise(define_alone("prod", outdir=str(tmp_path)))
+    report = json.loads((tmp_path / "validation-report.json").read_text())
+    assert [each["violations"] for each in report["pluginReports"] if each["pluginName"] == "AwsSolutions"] == [[]]
 
 
 def test_a_deployment_without_it_has_nothing_of_it(prod: Template) -> None:
