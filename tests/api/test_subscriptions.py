@@ -91,7 +91,7 @@ def test_statements_do_not_go_by_the_webhook(client: Any) -> None:
     token = json.dumps({"installation_id": "a phone", "token": uuid4().hex})
     refused = client("POST", "/v1/subscriptions", {"platform": "webhook", "token": token})
     rule = "must be one of apns, voip, fcm, webpush"
-    assert (refused.status, refused.json["errors"]) == (422, [{"field": "notificationType", "rule": rule}])
+    assert (refused.status, refused.json["errors"]) == (422, [{"field": "platform", "rule": rule}])
 
 
 def test_a_channel_that_is_not_deployed_is_refused(client: Any) -> None:

@@ -53,6 +53,21 @@ def test_a_title_that_no_push_could_carry_stops_the_start(title: str) -> None:
         AppSettings(name="second", secret_id="second", alert_title=title)
 
 
+def test_a_webhook_without_its_url_stops_the_start() -> None:
+    environment = ENVIRONMENT | {"CLARION_CHANNEL": "webhook"}
+    with pytest.raises(ValidationError, match="webhook_url"):
+        DispatchSettings.from_environment(environment)
+    url = "https://push.example.org/take"
+    assert DispatchSettings.from_environment(environment | {"CLARION_WEBHOOK_URL": url}).webhook_url == url
+
+
+def test_a_webhook_with_a_password_stops_the_start_and_is_not_shown() -> None:
+    environment = ENVIRONMENT | {"CLARION_WEBHOOK_URL": "https://me:secret@push.example.org/"}
+    with pytest.raises(ValidationError, match="webhook_url") as refused:
+        DispatchSettings.from_environment(environment)
+    assert "secret" not in str(refused.value)
+
+
 def test_two_apps_of_one_name_stop_the_start() -> None:
     apps = json.dumps([{"name": "first", "bundle_id": "io.pcf.second", "secret_id": "second"}])
 

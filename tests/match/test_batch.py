@@ -22,7 +22,7 @@ from clarion.networks.statements.codec import encode
 from clarion.networks.statements.payload import MAX_DATA_SIZE
 from clarion.networks.statements.rules import CALL
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, RuleRow, Subscription
-from match.worker import RESERVE
+from match.worker import RESERVE, MatchWorker
 from tests.match.ledger import look_again
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene, Sender, received, statement_of
 
@@ -310,6 +310,16 @@ def test_a_statement_that_fails_is_counted_once_in_each_invocation(
     assert scene.take(lost, *scene.observe_new(1), lost) == {0, 2}
     assert scene.take(lost) == {0}
     assert counted(Metric.ENVELOPES_FAILED, capsys) == [[2], [1]]
+
+
+def test_a_subscription_of_a_channel_that_is_deployed_no_more_is_passed_over(scene: Scene) -> None:
+    phone = scene.subscribe()
+    scene.subscribe(channel=Channel.FCM)
+    deployed = {channel: url for channel, url in scene.settings.push_queues.items() if channel is not Channel.FCM}
+    settings = scene.settings.model_copy(update={"push_queues": deployed})
+    scene.worker = MatchWorker.open(settings, scene.clients, scene.clock)
+    assert scene.take(*scene.observe_new(1)) == set()
+    assert [str(push.subscription_id) for push in scene.pushes()] == [phone.subscription_id]
 
 
 # ---- faults that are not the statement's ------------------------------------------------------------------------------
