@@ -173,7 +173,7 @@ class _Wiring:
                 counts=self._counts,
                 intake=self._intake,
                 initial_replay=self._initial_replay,
-                expected=self._seen.size,
+                expected=self._seen.count_of(network(feed.network).number),
                 live_through=self._leadership.delivered_through,
                 is_crowded=lambda: self._seen.crowded,
             )

@@ -104,3 +104,16 @@ def test_a_sweep_of_one_network_leaves_the_others() -> None:
     assert sum(known.sweep([1])) == len(ids)
     assert sum(known.sweep([2])) == 0
     assert all(fingerprint in known for fingerprint in (*old[2], *old[255][:10]))
+
+
+def test_each_networks_fingerprints_are_counted_until_they_are_forgotten() -> None:
+    known = Fingerprints()
+    for number in range(300):
+        for network in (1, 2, 255):
+            known.add(of_envelope(number.to_bytes(7), bytes([network])))
+    assert [known.of_network[network] for network in (1, 2, 3, 255)] == [300, 300, 0, 300]
+    known.begin_round([2])
+    known.refresh(of_envelope((7).to_bytes(7), b"\2"))
+    for _ in known.sweep([2]):
+        pass
+    assert [known.of_network[network] for network in (1, 2, 255)] == [300, 1, 300]

@@ -54,6 +54,8 @@ class Fingerprints:
         """By the number on top of a fingerprint, shifted down with its sign: -1 stands for 255, as an index does."""
         self.owned = [0] * OWNERS
         """How many fingerprints each owner has."""
+        self.of_network = [0] * len(NETWORKS)
+        """How many fingerprints each network has, by its number as `_rounds`."""
 
     def __len__(self) -> int:
         return sum(self._used)
@@ -97,6 +99,7 @@ class Fingerprints:
         slots[index] = fingerprint
         self._marks[segment][index] = owner << 2 | self._rounds[fingerprint >> _NETWORK_SHIFT]
         self.owned[owner] += 1
+        self.of_network[fingerprint >> _NETWORK_SHIFT] += 1
         self._used[segment] += 1
         if self._used[segment] > _MOST_FULL * size:
             self._rebuild(segment, int(size * _GROWTH), _FORGET_NONE)
@@ -137,6 +140,7 @@ class Fingerprints:
                 continue
             if mark & _ROUND_BITS == forget[fingerprint >> _NETWORK_SHIFT]:
                 self.owned[mark >> 2] -= 1
+                self.of_network[fingerprint >> _NETWORK_SHIFT] -= 1
             else:
                 kept.append((fingerprint, mark))
         size = max(least, int(len(kept) / _MOST_FULL * _GROWTH))

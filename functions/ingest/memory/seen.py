@@ -48,6 +48,10 @@ class SeenEnvelopes:
         """Whether it is time to forget what the sources no longer hold."""
         return self.size > self._limit * _CROWDED
 
+    def count_of(self, network: int) -> int:
+        """How many envelopes of the network with this number are known."""
+        return self._known.of_network[network]
+
     def refresh(self, envelope: Fingerprint) -> bool:
         """Whether `envelope` is known; it is not forgotten at this round's end then."""
         return self._known.refresh(envelope)

@@ -107,6 +107,8 @@ async def bare(converse: Peer, tls: ssl.SSLContext | None = None) -> AsyncIterat
 
     async with await asyncio.start_server(survive, "localhost", 0, ssl=tls) as server:
         yield BareNode(server.sockets[0].getsockname()[1])
+        server.close()
+        server.abort_clients()
 
 
 def speaking_http2(behave: Callable[[H2Connection, asyncio.StreamWriter], Awaitable[None]]) -> Peer:

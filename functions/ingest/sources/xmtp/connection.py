@@ -30,6 +30,7 @@ _IDENTITY_ALONE = 1
 """The bit of no compression."""
 _PING_MS, _PONG_MS = 16_000, 10_000
 """What nodes allow, for XMTP's own clients do so: https://github.com/xmtp/libxmtp"""
+_OF_CERTIFICATES = ("certificate", "hostname verification")
 _PASSING = {
     StatusCode.UNAVAILABLE,
     StatusCode.CANCELLED,
@@ -101,7 +102,7 @@ async def _unreachable(channel: Channel) -> SourceFault:
     try:
         await _subscribe_to_all(channel).read()
     except AioRpcError as error:
-        if "certificate" in (error.details() or "").lower():
+        if any(word in (error.details() or "").lower() for word in _OF_CERTIFICATES):
             return SourceFault("its certificate is not trusted")
     return SourceLost("no connection")
 
