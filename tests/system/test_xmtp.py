@@ -340,7 +340,7 @@ async def test_an_installation_that_is_not_registered_again_ends(system: System)
 def run_out(system: System, app: InstalledApp) -> None:
     """As if it had been registered months ago."""
     prefix, week_ago = system.deployment.outputs.table_prefix, int(time.time()) - 7 * 86_400
-    aged = ((INSTALLATIONS, "valid_until", week_ago), ("subscriptions", "updated_at", (week_ago - VALID_S) * 1000))
+    aged = ((INSTALLATIONS, "valid_until", week_ago), ("subscriptions", "created_at", (week_ago - VALID_S) * 1000))
     for table, attribute, value in aged:
         system.client("dynamodb").update_item(
             TableName=f"{prefix}{table}",
