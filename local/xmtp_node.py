@@ -70,7 +70,8 @@ class DevelopmentNode:
 
     async def start(self) -> None:
         self._server = grpc.aio.server()
-        methods = {"SubscribeAll": grpc.unary_stream_rpc_method_handler(self._subscribe_all)}
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(self._subscribe_all)
+        methods = {"SubscribeAll": handler}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
         # Key and certificates lie in one file; each is found in it.
         credentials = grpc.ssl_server_credentials([(self._certificate, self._certificate)])

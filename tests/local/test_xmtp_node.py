@@ -16,7 +16,7 @@ TOPIC = group_topic(b"a group of sixteen")
 SECOND = 1_000_000_000
 
 type Envelopes = Any
-"""grpc's call, which is untyped: an asynchronous iterator of bytes."""
+"""grpc's call: an asynchronous iterator of bytes."""
 
 
 @asynccontextmanager
@@ -27,7 +27,8 @@ async def channel_to(node: DevelopmentNode, localhost: Localhost) -> AsyncIterat
 
 
 def open_stream(channel: grpc.aio.Channel) -> Envelopes:
-    return channel.unary_stream(f"/{SERVICE}/SubscribeAll")(b"", timeout=30)
+    call: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/SubscribeAll")
+    return call(b"", timeout=30)
 
 
 @asynccontextmanager
