@@ -85,6 +85,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
+    Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
     **{
         Call(
             "xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}{channel}"
