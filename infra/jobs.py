@@ -37,7 +37,7 @@ WORKER = {
 }
 
 
-class JobCode(Construct):
+class Code(Construct):
     """The entry point and the two archives, as CDK uploads them."""
 
     def __init__(self, scope: Construct, construct_id: str, *, platform: Platform) -> None:
@@ -63,7 +63,7 @@ class JobBase:
     """What the jobs have in common: what they read and repair, their code, and their log."""
 
     foundation: Foundation
-    code: JobCode
+    code: Code
     log: logs.ILogGroup
 
 
@@ -155,7 +155,7 @@ class RetireRole(JobRole):
         self.settings = foundation.settings
 
 
-def parameters(code: JobCode, settings: Mapping[str, str], *, region: str, workers: int) -> str:
+def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers: int) -> str:
     """What spark-submit is given for a job, of at most so many workers, the driver among them."""
     driver = {
         "PYSPARK_DRIVER_PYTHON": PYTHON,

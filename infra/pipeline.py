@@ -22,9 +22,9 @@ from infra.findings import accept
 from infra.jobs import (
     GIGABYTES,
     VCPUS,
+    Code,
     DailyRole,
     JobBase,
-    JobCode,
     JobRole,
     ReplayRole,
     RetireRole,
@@ -50,7 +50,7 @@ class PipelineStack(Stack):
             description="Clarion's pipeline: reconciles and reports what Clarion did",
         )
         self._environment, self._pipeline, self._clarion = environment, pipeline, clarion
-        self.code = JobCode(self, "Code", platform=environment.platform)
+        self.code = Code(self, "Code", platform=environment.platform)
         self._log = log_group(
             self, "Log", name=f"/aws/emr-serverless/{environment.prefix}pipeline", environment=environment
         )
