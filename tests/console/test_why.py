@@ -140,7 +140,7 @@ def test_an_envelope_of_xmtp_is_found_by_its_id_and_its_decisions_are_explained(
         EnvelopeObserved(network=XMTP, at=at, receipt=known["receipt"], observed_at=at, raw=raw),
         EnvelopeDecided(at=at + 1, decision=MATCHED, observed_at=at, **known),
         *(
-            NotificationDecided(at=at + 2 + place, decision=word, subscription_id=uuid4(), **known, **about)
+            NotificationDecided(at=at + 2 + place, decision=word, subscription_id=UUID(int=place), **known, **about)
             for place, word in enumerate(words)
         ),
     )
