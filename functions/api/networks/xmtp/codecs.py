@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
-from api.networks.xmtp.codes import CallError, Code
+from api.networks.xmtp.codes import CallCode, CallError
 from api.settings import MOST_RULES
 
 MOST_KEYS = 16
@@ -30,7 +30,7 @@ class Codec(Enum):
         except (DecodeError, json_format.ParseError, ValueError, RecursionError):
             # What these say may quote the message.
             text = f"not a {kind.DESCRIPTOR.name} in {'protobuf' if self is Codec.PROTO else 'JSON'}"
-            raise CallError(Code.INVALID_ARGUMENT, text) from None
+            raise CallError(CallCode.INVALID_ARGUMENT, text) from None
 
     def write(self, message: Message) -> bytes:
         if self is Codec.PROTO:

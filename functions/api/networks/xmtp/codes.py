@@ -10,7 +10,7 @@ from http import HTTPStatus
 from api.problems import Problem, ProblemKind
 
 
-class Code(Enum):
+class CallCode(Enum):
     """A code's HTTP status with Connect, and its number with gRPC; those that something here ends in."""
 
     INVALID_ARGUMENT = (HTTPStatus.BAD_REQUEST, 3)
@@ -36,24 +36,24 @@ class Code(Enum):
 class CallError(Exception):
     """A call that is refused. Neither text nor headers hold anything of what was sent."""
 
-    code: Code
+    code: CallCode
     message: str
     headers: dict[str, str] = field(default_factory=dict)
 
 
 _CODES = {
-    ProblemKind.INVALID: Code.INVALID_ARGUMENT,
-    ProblemKind.UNAUTHENTICATED: Code.UNAUTHENTICATED,
-    ProblemKind.NO_ROUTE: Code.UNIMPLEMENTED,
-    ProblemKind.NO_SUBSCRIPTION: Code.NOT_FOUND,
-    ProblemKind.SUBSCRIPTION_INVALID: Code.FAILED_PRECONDITION,
-    ProblemKind.TOKEN_TAKEN: Code.ALREADY_EXISTS,
-    ProblemKind.TOO_LARGE: Code.RESOURCE_EXHAUSTED,
-    ProblemKind.TOO_MANY_REQUESTS: Code.RESOURCE_EXHAUSTED,
-    ProblemKind.TOO_MANY_SUBSCRIPTIONS: Code.RESOURCE_EXHAUSTED,
-    ProblemKind.TOO_MANY_RULES: Code.RESOURCE_EXHAUSTED,
-    ProblemKind.CONTENDED: Code.UNAVAILABLE,
-    ProblemKind.UNAVAILABLE: Code.UNAVAILABLE,
+    ProblemKind.INVALID: CallCode.INVALID_ARGUMENT,
+    ProblemKind.UNAUTHENTICATED: CallCode.UNAUTHENTICATED,
+    ProblemKind.NO_ROUTE: CallCode.UNIMPLEMENTED,
+    ProblemKind.NO_SUBSCRIPTION: CallCode.NOT_FOUND,
+    ProblemKind.SUBSCRIPTION_INVALID: CallCode.FAILED_PRECONDITION,
+    ProblemKind.TOKEN_TAKEN: CallCode.ALREADY_EXISTS,
+    ProblemKind.TOO_LARGE: CallCode.RESOURCE_EXHAUSTED,
+    ProblemKind.TOO_MANY_REQUESTS: CallCode.RESOURCE_EXHAUSTED,
+    ProblemKind.TOO_MANY_SUBSCRIPTIONS: CallCode.RESOURCE_EXHAUSTED,
+    ProblemKind.TOO_MANY_RULES: CallCode.RESOURCE_EXHAUSTED,
+    ProblemKind.CONTENDED: CallCode.UNAVAILABLE,
+    ProblemKind.UNAVAILABLE: CallCode.UNAVAILABLE,
 }
 """Of the problems that the common functions end in."""
 _TEXTS = {

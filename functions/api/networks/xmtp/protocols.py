@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from api.networks.xmtp.codecs import Codec
-from api.networks.xmtp.codes import CallError, Code
+from api.networks.xmtp.codes import CallCode, CallError
 
 type Headers = Mapping[str, str]
 """With names in lower case."""
@@ -67,7 +67,7 @@ class ConnectUnary:
     def message(self, headers: Headers, body: bytes, limit: int) -> bytes:
         version = headers.get("connect-protocol-version", "1")
         if version != "1":
-            raise CallError(Code.INVALID_ARGUMENT, "connect-protocol-version must be 1")
+            raise CallError(CallCode.INVALID_ARGUMENT, "connect-protocol-version must be 1")
         return _expanded(body, headers.get("content-encoding", ""), limit)
 
     def seconds(self, headers: Headers) -> float | None:
@@ -75,7 +75,7 @@ class ConnectUnary:
         if timeout is None:
             return None
         if not _MILLISECONDS.fullmatch(timeout):
-            raise CallError(Code.INVALID_ARGUMENT, "connect-timeout-ms must be up to 10 digits")
+            raise CallError(CallCode.INVALID_ARGUMENT, "connect-timeout-ms must be up to 10 digits")
         return int(timeout) / 1000
 
     def answer(self, message: bytes) -> HttpAnswer:
@@ -98,7 +98,7 @@ class GrpcWeb:
         if flags == 0:
             return message
         if flags != COMPRESSED:
-            raise CallError(Code.INVALID_ARGUMENT, "a frame with unknown flags")
+            raise CallError(CallCode.INVALID_ARGUMENT, "a frame with unknown flags")
         return _expanded(message, headers.get("grpc-encoding", ""), limit)
 
     def seconds(self, headers: Headers) -> float | None:
@@ -107,7 +107,7 @@ class GrpcWeb:
             return None
         found = _GRPC_TIMEOUT.fullmatch(timeout)
         if not found:
-            raise CallError(Code.INVALID_ARGUMENT, "grpc-timeout must be up to 8 digits and a unit")
+            raise CallError(CallCode.INVALID_ARGUMENT, "grpc-timeout must be up to 8 digits and a unit")
         return int(found[1]) * _UNITS[found[2]]
 
     def answer(self, message: bytes) -> HttpAnswer:
@@ -132,12 +132,12 @@ def frame(flags: int, data: bytes) -> bytes:
 def only_frame(body: bytes) -> tuple[int, bytes]:
     """The flags and data of a body that is one frame; raises `CallError`."""
     if not body:
-        raise CallError(Code.UNIMPLEMENTED, "a call takes one message, not none")
+        raise CallError(CallCode.UNIMPLEMENTED, "a call takes one message, not none")
     end = FRAME_HEAD_BYTES + int.from_bytes(body[1:FRAME_HEAD_BYTES])
     if len(body) < max(end, FRAME_HEAD_BYTES):
-        raise CallError(Code.INVALID_ARGUMENT, "an incomplete frame")
+        raise CallError(CallCode.INVALID_ARGUMENT, "an incomplete frame")
     if len(body) > end:
-        raise CallError(Code.UNIMPLEMENTED, "a call takes one message, not several")
+        raise CallError(CallCode.UNIMPLEMENTED, "a call takes one message, not several")
     return body[0], body[FRAME_HEAD_BYTES:]
 
 
@@ -150,7 +150,7 @@ def _unarmoured(body: bytes) -> bytes:
     try:
         return b64decode(body, validate=True)
     except ValueError:
-        raise CallError(Code.INVALID_ARGUMENT, "not base64") from None
+        raise CallError(CallCode.INVALID_ARGUMENT, "not base64") from None
 
 
 def _expanded(body: bytes, encoding: str, limit: int) -> bytes:
@@ -161,7 +161,7 @@ def _expanded(body: bytes, encoding: str, limit: int) -> bytes:
         case "gzip":
             return _gunzipped(body, limit)
         case _:
-            raise CallError(Code.UNIMPLEMENTED, "unknown compression: gzip and identity are supported")
+            raise CallError(CallCode.UNIMPLEMENTED, "unknown compression: gzip and identity are supported")
 
 
 def _gunzipped(body: bytes, limit: int) -> bytes:
@@ -171,11 +171,11 @@ def _gunzipped(body: bytes, limit: int) -> bytes:
     try:
         expanded = stream.decompress(body, limit + 1)
     except zlib.error:
-        raise CallError(Code.INVALID_ARGUMENT, "not gzip") from None
+        raise CallError(CallCode.INVALID_ARGUMENT, "not gzip") from None
     if len(expanded) > limit:
-        raise CallError(Code.RESOURCE_EXHAUSTED, f"the message is too large: at most {limit} bytes")
+        raise CallError(CallCode.RESOURCE_EXHAUSTED, f"the message is too large: at most {limit} bytes")
     if not stream.eof or stream.unused_data:
-        raise CallError(Code.INVALID_ARGUMENT, "not one whole gzip stream")
+        raise CallError(CallCode.INVALID_ARGUMENT, "not one whole gzip stream")
     return expanded
 
 

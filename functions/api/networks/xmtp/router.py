@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from api.networks.xmtp.codes import CallError, Code, of_problem
+from api.networks.xmtp.codes import CallCode, CallError, of_problem
 from api.networks.xmtp.protocols import MEDIA_TYPES, CallProtocol, HttpAnswer, protocol_of
 from api.networks.xmtp.service import RPCS, XmtpCall, XmtpWorker
 from api.problems import Problem, ProblemKind
@@ -47,7 +47,7 @@ def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
     within_allowance(client_id, worker)
     rpc = RPCS.get(event["rawPath"].rpartition("/")[2])
     if rpc is None:
-        raise CallError(Code.UNIMPLEMENTED, "no such method")
+        raise CallError(CallCode.UNIMPLEMENTED, "no such method")
     seconds = protocol.seconds(headers)
     call = XmtpCall(worker, client_id, deadline(REQUEST_SECONDS if seconds is None else seconds), headers)
     message = protocol.codec.read(protocol.message(headers, body_of(event, limit), limit), rpc.request)
@@ -55,7 +55,7 @@ def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
         return protocol.codec.write(rpc.answer(call, message))
     except Problem as problem:
         if problem.kind is ProblemKind.CONTENDED and time.monotonic() > call.until:
-            raise CallError(Code.DEADLINE_EXCEEDED, "there was no time left") from None
+            raise CallError(CallCode.DEADLINE_EXCEEDED, "there was no time left") from None
         raise
 
 

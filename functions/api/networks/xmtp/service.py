@@ -15,7 +15,7 @@ from pynamodb.transactions import TransactWrite
 
 from api import rules, subscriptions
 from api.networks.xmtp.codecs import MOST_KEYS
-from api.networks.xmtp.codes import CallError, Code
+from api.networks.xmtp.codes import CallCode, CallError
 from api.networks.xmtp.notifications_pb2 import (
     DeleteInstallationRequest,
     DeliveryMechanism,
@@ -83,7 +83,7 @@ class XmtpCall(ClientRequest):
     def subscription_id(self, installation_id: str) -> str:
         """Raises `CallError` for what can't be an installation's name."""
         if not 0 < len(installation_id) <= MAX_ID_CHARACTERS:
-            raise CallError(Code.INVALID_ARGUMENT, f"installation_id must have 1 to {MAX_ID_CHARACTERS} characters")
+            raise CallError(CallCode.INVALID_ARGUMENT, f"installation_id must have 1 to {MAX_ID_CHARACTERS} characters")
         return subscription_id_of(self.caller.client_id, installation_id)
 
 
@@ -177,9 +177,9 @@ def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channe
                 address = WebhookAddress(installation_id=installation_id, token=mechanism.custom_token)
                 return Channel.WEBHOOK, address.text
             case _:
-                raise CallError(Code.INVALID_ARGUMENT, MISSING_MECHANISM)
+                raise CallError(CallCode.INVALID_ARGUMENT, MISSING_MECHANISM)
     except ValueError:
-        raise CallError(Code.INVALID_ARGUMENT, "the token is none of its delivery mechanism") from None
+        raise CallError(CallCode.INVALID_ARGUMENT, "the token is none of its delivery mechanism") from None
 
 
 def _environment(call: XmtpCall) -> Environment | None:
@@ -188,16 +188,16 @@ def _environment(call: XmtpCall) -> Environment | None:
         return call.worker.settings.environment
     with suppress(ValueError):
         return Environment(named)
-    raise CallError(Code.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")
+    raise CallError(CallCode.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")
 
 
 def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
     """Of the rules for those of `topics` that pushes come from, each once."""
     limit = call.worker.settings.rules_per_request
     if len(topics) > limit:
-        raise CallError(Code.INVALID_ARGUMENT, f"at most {limit} topics in one call")
+        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
     if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
-        raise CallError(Code.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
+        raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
     return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) in PUSHED]
 
 
@@ -205,7 +205,7 @@ def _named(call: XmtpCall, named: Sequence[Subscription]) -> Mapping[bytes, Sequ
     """By the rule's key; a topic may stand there more than once, and the last word counts."""
     keys = _keys(call, [one.topic for one in named])
     if any(len(one.hmac_keys) > MOST_KEYS for one in named):
-        raise CallError(Code.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")
+        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")
     by_key = defaultdict[bytes, list[Subscription]](list)
     for one in named:
         by_key[key_of(one.topic)].append(one)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from api.authorization import Authorizer
-from api.networks.xmtp.codes import Code
+from api.networks.xmtp.codes import CallCode
 from api.networks.xmtp.protocols import MEDIA_TYPES
 from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import RPCS, XmtpWorker
@@ -50,7 +50,7 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
 def test_every_code_is_explained() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \|", PAGE, re.MULTILINE)
     assert [(word, int(status), int(number)) for word, status, number in rows] == [
-        (code.word, int(code.status), code.number) for code in Code
+        (code.word, int(code.status), code.number) for code in CallCode
     ]
 
 

@@ -93,7 +93,7 @@ def test_a_body_has_only_so_many_bytes(registered: Any) -> None:
     assert (reply.status, reply.code) == (429, "resource_exhausted")
 
 
-@pytest.mark.parametrize("repeated", [b"\x12\x00", b"\x12\x02\x12\x00"])
+@pytest.mark.parametrize("repeated", [b"\x12\x00", b"\x12\x02\x12\x00"], ids=["empty parts", "parts of empty parts"])
 @pytest.mark.parametrize("method", RPCS)
 def test_a_message_of_a_million_parts_is_refused_in_time(registered: Any, method: str, repeated: bytes) -> None:
     raw = b"\x0a\x08install1" + repeated * (3_900_000 // len(repeated))
