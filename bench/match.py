@@ -12,7 +12,9 @@ import timeit
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import cache
 from io import StringIO
+from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from time import process_time
@@ -34,6 +36,7 @@ from tests.match import races
 from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy
 from tests.xmtp import Inbox
 
+ROOT = Path(__file__).parent.parent
 NOW = 1_800_000_000_000
 TURNS = 200
 CALLS = 40
@@ -154,9 +157,19 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _child_seconds(code: str) -> float:
     before = getrusage(RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env=_with_bytecode())
     after = getrusage(RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@cache
+def _with_bytecode() -> dict[str, str]:
+    """The environment of a child that finds all modules compiled, as they are deployed; see `infra.layers`."""
+    compiled = {"PYTHONPYCACHEPREFIX": str(ROOT / ".build" / "bytecode")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | compiled
+    for code in (WORKER, SDK):
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    return environment
 
 
 def answer(**_: object) -> Any:

@@ -92,7 +92,8 @@ def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     connected = level(Metric.NODES_CONNECTED)
     yield AlarmSpec("ingest-disconnected", connected, 1, 3, below=True)
     if environment.ingest:
-        yield AlarmSpec("nodes-missing", connected, len(environment.ingest.node_urls), 15, below=True)
+        nodes = sum(len(environment.ingest.nodes_of(name)) for name in environment.networks)
+        yield AlarmSpec("nodes-missing", connected, nodes, 15, below=True)
     yield AlarmSpec("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
     yield AlarmSpec("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
     yield AlarmSpec("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)

@@ -1,8 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`; `networks`, `channels`, `node_urls` and `push_services`, each separated by commas;
-`webhook_url` and `alarm_email`.
+`domain` and `certificate_arn`; `networks`, `channels`, `node_urls`, `xmtp_nodes` and `push_services`, each separated by
+commas; `webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from constructs import Node
 from clarion.channels import Channel
 from clarion.networks import STATEMENTS, XMTP
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
-from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
+from infra.options import NODES, ApiConfig, Ingest, PerAddress, Size, stub_names
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for some 21 hours.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -136,10 +136,10 @@ def chosen(node: Node) -> EnvironmentConfig:
 def _ingest(environment: EnvironmentConfig, node: Node) -> Mapping[str, Any] | None:
     if environment.ingest is None:
         return None
-    urls = _listed(node, "node_urls")
-    named = {"node_urls": urls} if urls else {}
-    if not (named or environment.ingest.node_urls):
-        raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context node_urls=wss://…`")
+    named = {name: urls for name in NODES.values() if (urls := _listed(node, name))}
+    for network, option in NODES.items():
+        if network in environment.networks and not (option in named or environment.ingest.nodes_of(network)):
+            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {option}=…`")
     return {**dict(environment.ingest), **named}
 
 

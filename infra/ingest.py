@@ -8,6 +8,7 @@ The subnets give addresses to whatever starts in them. The tasks ask for theirs,
 https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode, Stack
@@ -114,7 +115,7 @@ class IngestService(Construct):
             **self._foundation.settings,
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
-            "node_urls": ",".join(str(url) for url in ingest.node_urls),
+            **given(node_urls=_listed(ingest.node_urls), xmtp_nodes=_listed(ingest.xmtp_nodes)),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),
@@ -158,6 +159,10 @@ class IngestService(Construct):
             assign_public_ip=True,
             security_groups=[ec2.SecurityGroup(self, "Outbound", vpc=self.vpc, description="Out only: nobody calls")],
         )
+
+
+def _listed(urls: Sequence[object]) -> str | None:
+    return ",".join(map(str, urls)) or None
 
 
 def _image() -> ecs.ContainerImage:

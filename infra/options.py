@@ -20,7 +20,11 @@ from pydantic import (
 from clarion.channels import PROVIDERS
 from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer
+from clarion.networks import STATEMENTS, XMTP
 from clarion.settings import LimitSettings
+
+NODES = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
+"""By a network's name, the option of `Ingest` that names its nodes."""
 
 
 class Config(BaseModel):
@@ -72,16 +76,20 @@ class FollowingConfig(Config):
     replay_seconds: PositiveFloat | None = None
     whole_replay_seconds: PositiveFloat | None = None
     absent_seconds: PositiveFloat | None = None
+    xmtp_message_bytes: PositiveInt | None = None
+    xmtp_bytes_per_second: PositiveInt | None = None
 
 
 class Ingest(Config):
     """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
 
-    `node_urls` are the statement store's nodes. None is known to everybody, so a deployment has to name its own. They
-    hold no key or password: whoever may read the task's definition reads them.
+    `node_urls` are the statement store's nodes, `xmtp_nodes` those of XMTP, each a host with a port if need be. None is
+    known to everybody, so a deployment has to name its own. They hold no key or password: whoever may read the task's
+    definition reads them.
     """
 
     node_urls: tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss"])], ...] = ()
+    xmtp_nodes: tuple[Annotated[HttpUrl, UrlConstraints(allowed_schemes=["https"])], ...] = ()
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
@@ -89,9 +97,15 @@ class Ingest(Config):
 
     @model_validator(mode="after")
     def _nodes_ask_for_no_key(self) -> "Ingest":
-        if any(url.username or url.password or url.query for url in self.node_urls):
-            raise ValueError("node_urls: an address must hold no key or password, for it is kept in the clear")
+        if any(url.username or url.password or url.query for url in (*self.node_urls, *self.xmtp_nodes)):
+            raise ValueError("an address of a node must hold no key or password, for it is kept in the clear")
+        if any(url.path != "/" or url.fragment is not None for url in self.xmtp_nodes):
+            raise ValueError("xmtp_nodes: a node is a host, with a port if need be")
         return self
+
+    def nodes_of(self, network: str) -> tuple[AnyUrl | HttpUrl, ...]:
+        """What is followed of a network; none where it has no nodes."""
+        return getattr(self, NODES[network]) if network in NODES else ()
 
 
 class Stubs(Config):

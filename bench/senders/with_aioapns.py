@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from uuid import uuid4
 
-from aioapns import APNs, NotificationRequest, Wanted
+from aioapns import APNs, NotificationRequest, PushType
 from aioapns.connection import APNsProductionClientProtocol
 
 from bench.senders.task import TOPIC, Task, given, measure
@@ -32,7 +32,7 @@ async def work(client: APNs, waiting: Iterator[int], statuses: Counter[int]) -> 
             time_to_live=3600,
             priority=10,
             collapse_key=uuid4().hex * 2,
-            wanted=Wanted.ALERT,
+            push_type=PushType.ALERT,
         )
         answer = await client.send_notification(push)
         statuses[int(answer.status)] += 1

@@ -43,6 +43,8 @@ from tests.crash.wire import wire
 from tests.match.scene import PREFIX
 
 BUNDLE = "io.pcf.polkadotapp"
+APP, HELD_APP = "the app", "an app that is held"
+"""Two: a batch of one app in which nothing is accepted yet is held whole, and time stands still here."""
 NOW = 1_800_000_000.0
 FAILED = (BotoCoreError, ClientError, PynamoDBException)
 """What fails a whole invocation: Lambda brings the batch again."""
@@ -58,11 +60,9 @@ class Deployment:
     cleanup_url: str
 
     def process(self, queue_url: str, held_url: str) -> Dispatcher:
-        secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
-        credential = ApnsCredential(secret, clock=lambda: NOW)
-        app = ApnsApp(credential, name="the app", bundle_id=BUNDLE, url=self.apns.url)
+        apps = [self._app(name) for name in (APP, HELD_APP)]
         return Dispatcher(
-            apps=Apps(app.name, {(app.name, Environment.PRODUCTION): app}),
+            apps=Apps(APP, {(app.name, Environment.PRODUCTION): app for app in apps}),
             transport=self.transport,
             connection=self.connection,
             queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url, held_url),
@@ -71,6 +71,10 @@ class Deployment:
             clock=lambda: NOW,
             transactions=1,
         )
+
+    def _app(self, name: str) -> ApnsApp:
+        secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
+        return ApnsApp(ApnsCredential(secret, clock=lambda: NOW), name=name, bundle_id=BUNDLE, url=self.apns.url)
 
 
 @dataclass
@@ -86,14 +90,14 @@ class Dispatching:
         self._late = self._push_to(InjectedFault("ServiceUnavailable", times=1))
         self._gone = self._push_to(InjectedFault("Unregistered"))
         self._refused = self._push_to(InjectedFault("PayloadTooLarge"))
-        self._push_to(InjectedFault("Forbidden"))
+        self._push_to(InjectedFault("Forbidden"), HELD_APP)
         self.stop()
 
-    def _push_to(self, trouble: InjectedFault) -> Subscription:
+    def _push_to(self, trouble: InjectedFault, app: str = APP) -> Subscription:
         token = troubled_token(trouble, next(_devices))
         now = int(NOW * 1000)
         row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, token=token, status="active")
-        row.network, row.channel = STATEMENTS, Channel.APNS.value
+        row.network, row.channel, row.app = STATEMENTS, Channel.APNS.value, app
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
         Token(

@@ -27,7 +27,7 @@ from local.http2 import Misbehaviour, ServedAnswer
 from local.provider import InjectedFault
 
 NOW = 1_800_000_000.0
-PATIENCE = 2.0
+PATIENCE = 6.0
 """Seconds; less than the transport waits for an answer."""
 BUNDLE = "io.pcf.polkadotapp"
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from clarion.channels import Channel, Provider
 from infra.config import Consumer, EnvironmentConfig
 from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
-from infra.options import ApiConfig, Size, Stubs
+from infra.options import NODES, ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
@@ -194,6 +194,30 @@ def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> Non
     assert ingest
     assert [url.host for url in ingest.node_urls] == ["one.example", "two.example"]
     assert ingest.tasks == 2
+
+
+@pytest.mark.parametrize("option", NODES.values())
+def test_a_network_without_a_node_to_follow_is_refused_and_one_that_is_not_deployed_needs_none(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = {"node_urls": "wss://one.example", "xmtp_nodes": "https://one.example:5556"}
+    network = next(name for name, needed in NODES.items() if needed == option)
+    monkeypatch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": (network,)}))
+    assert chosen(node(environment="prod", **{option: addresses[option]})).networks == (network,)
+    with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
+        chosen(node(environment="prod", **{name: url for name, url in addresses.items() if name != option}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("wss://one.example", "http://one.example", "https://one.example/path", "https://one.example/#part"),
+        *("https://one.example/?key=word", "https://key@one.example"),
+    ],
+)
+def test_a_node_of_xmtp_is_a_host_over_tls(url: str) -> None:
+    with pytest.raises(ValidationError):
+        chosen(node(environment="prod", node_urls="wss://one.example", xmtp_nodes=url))
 
 
 @pytest.mark.parametrize("url", ["https://one.example", "ws://one.example"])

@@ -78,9 +78,17 @@ FOLLOWING = {
     "seen_limit": 1_000_000,
     "outbox_bytes": 1_000_000,
     "second_look_bytes": 2_000_000,
+    "xmtp_message_bytes": 3_000_000,
+    "xmtp_bytes_per_second": 4_000_000,
     **{name: 7.5 for name in FollowingConfig.model_fields if name.endswith("_seconds")},
 }
-INGEST = {"node_urls": ["wss://one.example", "wss://two.example"], "tasks": 1, "cpu": 256, "memory_mb": 512}
+INGEST = {
+    "node_urls": ["wss://one.example", "wss://two.example"],
+    "xmtp_nodes": ["https://one.example:5556", "https://two.example"],
+    "tasks": 1,
+    "cpu": 256,
+    "memory_mb": 512,
+}
 STUBS = {
     "apns_url": "https://127.0.0.1:1/",
     "apns_sandbox_url": "https://127.0.0.1:2/",
@@ -118,6 +126,7 @@ UNSET: Mapping[str, set[str]] = {
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
         "command_queues",
+        "ca_file",
         "state_bucket",
         "state_prefix",
         "health_port",
@@ -176,6 +185,7 @@ def test_how_match_decides_and_ingest_follows_is_configured(everything: Template
     assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
     assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
+    assert ingest.xmtp_nodes == ("https://one.example:5556/", "https://two.example/")
 
 
 def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) -> None:

@@ -192,8 +192,10 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback_a
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    text = "a bug"
+
     def fail(*_: object) -> None:
-        raise ValueError("a bug")
+        raise ValueError(text)
 
     write_rule()
     monkeypatch.setattr("ingest.sources.following.FAULTY_PAUSE", 0.01)

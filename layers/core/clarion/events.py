@@ -35,7 +35,8 @@ RULE_BYTES_PER_EVENT = 400_000
 class Event(BaseModel):
     """`at` is when it was decided or took effect."""
 
-    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+    # A component emits a few of them: the others' schemas are never built.
+    model_config = ConfigDict(defer_build=True, frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     version: Literal[1] = 1
     network: str

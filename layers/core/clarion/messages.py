@@ -61,7 +61,10 @@ def _body_of_network(value: object, info: ValidationInfo) -> BaseModel:
 class Message(BaseModel):
     """A message that a later version may extend: unknown fields are passed over."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_bytes="base64", val_json_bytes="base64")
+    # A component reads and sends a few of them: the others' schemas are never built.
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="ignore", ser_json_bytes="base64", val_json_bytes="base64"
+    )
 
     def to_json(self) -> str:
         return self.model_dump_json(exclude_none=True)

@@ -5,7 +5,6 @@ import logging
 import struct
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,8 @@ from tests.ingest.xmtp.nodes import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from tests.ingest.conftest import ReceivedQueue, Run
 
 type AnyNode = GrpcNode | BareNode

@@ -144,7 +144,7 @@ def exceeds_bounds(envelope: Envelope) -> bool:
     """Whether a network's `decode` let through what the tables can't hold."""
     if len(envelope.id) != ID_BYTES or len(envelope.keys) > MAX_KEYS:
         return True
-    return len(envelope.sender or b"") > MAX_SENDER_BYTES or any(len(key) > MAX_KEY_BYTES for key in envelope.keys)
+    return len(envelope.sender or b"") > MAX_SENDER_BYTES or max(map(len, envelope.keys), default=0) > MAX_KEY_BYTES
 
 
 @cache

@@ -1,0 +1,162 @@
+"""How much of a node is taken, and how fast."""
+
+import asyncio
+from types import SimpleNamespace
+
+import grpc
+import pytest
+
+from clarion.networks import XMTP
+from clarion.networks.xmtp.rules import key_of
+from clarion.tables import rule_key
+from ingest.counts import Counts
+from ingest.delivery.outbox import Budget, Outbox
+from ingest.delivery.outgoing import Outgoing
+from ingest.downstream import Downstream
+from ingest.filter.candidates import CandidateFilter
+from ingest.intake import Intake
+from ingest.lease.progress import DeliveryProgress
+from ingest.memory.initial_replay import InitialReplay
+from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.unmatched import UnmatchedBuffer
+from ingest.sources import SourceFault
+from ingest.sources.feed import Feed
+from ingest.sources.xmtp.budget import ByteBudget
+from ingest.sources.xmtp.connection import NodeAddress
+from ingest.sources.xmtp.node import NodeBounds, XmtpNode
+from ingest.sources.xmtp.source import SOURCE_SPEC
+from local.tls import Localhost
+from tests.ingest.xmtp.conftest import TOPIC
+from tests.ingest.xmtp.nodes import Context, GrpcNode, envelope
+
+_MIB = 1024 * 1024
+
+
+class Elapsing:
+    """A clock that goes on by what is slept."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Elapsing:
+    elapsing = Elapsing()
+    monkeypatch.setattr("ingest.sources.xmtp.budget.time", elapsing)
+    monkeypatch.setattr("ingest.sources.xmtp.budget.asyncio", SimpleNamespace(sleep=elapsing.sleep))
+    return elapsing
+
+
+async def test_what_is_within_the_budget_costs_no_time(clock: Elapsing) -> None:
+    budget, began = ByteBudget(_MIB), clock.now
+    for _ in range(10):
+        await budget.spend(_MIB)
+    assert clock.now == began
+
+
+async def test_what_is_beyond_the_budget_waits_until_it_is_within(clock: Elapsing) -> None:
+    budget, began = ByteBudget(_MIB), clock.now
+    for _ in range(30):
+        await budget.spend(_MIB)
+    assert clock.now - began == pytest.approx(20)
+
+
+async def test_the_smallest_message_counts_for_what_it_costs(clock: Elapsing) -> None:
+    budget, began = ByteBudget(2048), clock.now
+    for _ in range(30):
+        await budget.spend(0)
+    assert clock.now - began == pytest.approx(20)
+
+
+async def test_a_node_that_is_beyond_its_budget_for_long_is_at_fault(clock: Elapsing) -> None:
+    budget, began = ByteBudget(_MIB), clock.now
+
+    async def spend_on_and_on() -> None:
+        while True:
+            await budget.spend(_MIB)
+
+    with pytest.raises(SourceFault, match="budget"):
+        await spend_on_and_on()
+    assert 60 < clock.now - began < 65
+
+
+async def test_a_node_that_is_beyond_its_budget_now_and_then_is_not(clock: Elapsing) -> None:
+    budget = ByteBudget(_MIB)
+    for _ in range(20):
+        for _ in range(40):
+            await budget.spend(_MIB)
+        clock.now += 20
+
+
+class Flooding:
+    """A node's behaviour: shows as much as it is let to, for a rule of ours."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+
+    async def __call__(self, context: Context) -> None:
+        while True:
+            await context.write(envelope(f"{self.shown}" + "x" * 10_000))
+            self.shown += 1
+
+    async def is_held(self) -> int:
+        """Wait until it gets rid of nothing more; how much it has shown by then."""
+        while True:
+            before = self.shown
+            await asyncio.sleep(0.3)
+            if before and self.shown == before:
+                return before
+
+
+def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
+    """A place to hand things on to, whose outbox is all that it has."""
+    seen, candidates = SeenEnvelopes(100_000), CandidateFilter()
+    candidates.add([rule_key(1, key_of(TOPIC))])
+    intake = Intake(
+        seen=seen,
+        candidates=candidates,
+        unmatched=UnmatchedBuffer(_MIB),
+        outbox=outbox,
+        counts=counts,
+        rule_lag_ms=0,
+    )
+    return Downstream(
+        feed=Feed(1, XMTP, SOURCE_SPEC),
+        progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
+        counts=counts,
+        intake=intake,
+        initial_replay=InitialReplay(seen, 0),
+        expected=0,
+        live_through=0,
+        is_crowded=lambda: False,
+    )
+
+
+async def test_a_node_is_not_read_while_what_it_showed_has_no_space_and_waits_by_itself(
+    localhost: Localhost, counts: Counts
+) -> None:
+    outbox = Outbox[Outgoing](to="queue", budget=Budget(_MIB), most=10, linger=0, taken=lambda _: None, is_open=True)
+    flooding = Flooding()
+    credentials = grpc.ssl_channel_credentials(localhost.ca_file.read_bytes())
+    async with GrpcNode(localhost.certificate_file, flooding) as shown_by, asyncio.timeout(30):
+        node = XmtpNode(
+            name=shown_by.url,
+            address=NodeAddress(target=shown_by.url.removeprefix("https://"), credentials=credentials),
+            downstream=crowded(counts, outbox),
+            bounds=NodeBounds(message_bytes=_MIB, bytes_per_second=1 << 40, answer=5, quiet=60, longest_quiet=60),
+        )
+        following = asyncio.create_task(node.follow())
+        held = await flooding.is_held()
+        assert held * 10_000 < 4 * _MIB
+        node.look()
+        assert node.connected
+        outbox.done(await outbox.take())
+        while flooding.shown == held:
+            outbox.done(await outbox.take())
+        following.cancel()
