@@ -193,9 +193,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
     async with AsyncExitStack() as stack:
         progress("keys and certificates")
         credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
-        progress(
-            "a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook"
-        )
+        progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
         xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(credentials.localhost)) for _ in range(2)])
