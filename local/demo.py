@@ -14,8 +14,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from local.cast import Cast
+from local.notifications import CallRefused
 from local.provider import ReceivedPush
-from local.story import STORY, Cast, Outcome, Scene, Unexpected
+from local.scenes import Outcome, Scene, Unexpected
+from local.story import STORY
 from local.system import System, running
 
 _LONGEST = 44
@@ -48,7 +51,7 @@ class DemoStage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
             outcome = await scene.play(system, cast)
-        except (Unexpected, TimeoutError, httpx.HTTPError) as error:
+        except (Unexpected, CallRefused, TimeoutError, httpx.HTTPError) as error:
             self._console.print(f"   [red]✗ {str(error) or 'nothing came in time'}[/red]")
             return None
         for push in outcome.pushes:

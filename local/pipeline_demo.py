@@ -18,9 +18,10 @@ from typing import Any
 from clarion.channels import CHANNELS
 from clarion.decisions import SubscriptionStatus
 from clarion.tables import RuleRow, Subscription, bind, rule_key
+from local.cast import Cast
 from local.emulator import ROOT, EmulatedDeployment
 from local.lake_copy import Counts, LakeCopy, healthy
-from local.story import STORY, Cast
+from local.story import STORY
 from local.system import System, running
 
 LAKE = LakeCopy(ROOT / ".build" / "pipeline-lake")

@@ -9,35 +9,47 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import httpx
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
-from clarion.networks.statements import codec
+from clarion.networks import STATEMENTS, XMTP, network
 from clarion.settings import PREFIX
 from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
 from local.device import Api, Device, Rule
-from local.emulator import ROOT, EmulatedDeployment, Emulator, deploy, leashed, python_path, started, synthesise
+from local.emulator import (
+    ROOT,
+    EmulatedDeployment,
+    Emulator,
+    Outputs,
+    deploy,
+    leashed,
+    python_path,
+    started,
+    synthesise,
+)
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
+from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
 from local.provider import ReceivedPush
 from local.store import StatementStore
 from local.tls import Localhost
 from local.webhook import Webhook
 from local.webpush import PushService
+from local.xmtp_node import DevelopmentNode, XmtpNetwork
 
 BUNDLE_ID = "io.pcf.polkadotapp"
 API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
-QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, "cleanup")
+COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
+QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
 STOP_S = 60
@@ -49,6 +61,7 @@ type Progress = Callable[[str], None]
 @dataclass(frozen=True)
 class System:
     store: StatementStore
+    xmtp: XmtpNetwork
     apns: Apns
     fcm: Fcm
     webpush: PushService
@@ -57,6 +70,8 @@ class System:
     """What browsers subscribe with."""
     stand_ins: Mapping[str, str]
     """As the context of CDK names them."""
+    followed: Mapping[str, str]
+    """Whom ingest follows, as its settings have it."""
     deployment: EmulatedDeployment
     lake: LocalLake
     ingest: ExitStack
@@ -65,27 +80,35 @@ class System:
     async def upgraded(self, assembly: Path) -> Self:
         """Deploy over what is there."""
         deployment = await asyncio.to_thread(deploy, self.deployment.emulator, assembly)
-        await self.replace_ingest(ingesting(deployment, self.store.url, log="ingest-after.log"))
+        await self.replace_ingest(ingesting(deployment, self.followed, log="ingest-after.log"))
         return replace(self, deployment=deployment)
+
+    def ingesting(self, *, log: str = INGEST_LOG, **others: str) -> AbstractContextManager[None]:
+        """The ingest task; `others` are settings."""
+        return ingesting(self.deployment, {**self.followed, **others}, log=log)
 
     async def replace_ingest(self, successor: AbstractContextManager[None]) -> None:
         """As with ECS, a new ingest task is up before the old one is sent SIGTERM."""
-        predecessor, subscribers = self.ingest.pop_all(), self.store.subscribers
+        predecessor, before = self.ingest.pop_all(), self._subscribers
         self.ingest.enter_context(successor)
-        await self._until_subscribed(lambda count: count > subscribers)
+        await self._until(lambda: all(now > then for now, then in zip(self._subscribers, before, strict=True)))
         await asyncio.to_thread(predecessor.close)
 
     async def restart_ingest(self) -> None:
         """As if its one task were moved: the next one loads what this one has saved."""
         await asyncio.to_thread(self.ingest.close)
-        await self._until_subscribed(lambda count: count == 0)
-        self.ingest.enter_context(ingesting(self.deployment, self.store.url, log="ingest-after.log"))
-        await self._until_subscribed(lambda count: count > 0)
+        await self._until(lambda: not any(self._subscribers))
+        self.ingest.enter_context(self.ingesting(log="ingest-after.log"))
+        await self._until(lambda: all(self._subscribers))
 
-    async def _until_subscribed(self, enough: Callable[[int], bool]) -> None:
-        """Wait for as many tasks at the store; they are other processes."""
+    @property
+    def _subscribers(self) -> list[int]:
+        """How many tasks follow each node."""
+        return [self.store.subscribers, *(node.subscribers for node in self.xmtp.nodes)]
+
+    async def _until(self, subscribed: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
-            while not enough(self.store.subscribers):  # noqa: ASYNC110 - it is another process that comes or goes
+            while not subscribed():  # noqa: ASYNC110 - it is another process that comes or goes
                 await asyncio.sleep(0.1)
 
     def client(self, service: str) -> Any:
@@ -96,8 +119,7 @@ class System:
     @property
     def queue_urls(self) -> dict[str, str]:
         """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
-        base = self.deployment.outputs.envelopes_queue_url.removesuffix("envelopes")
-        return {name: f"{base}{name}" for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
+        return {name: _queue_url(self.deployment.outputs, name) for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
         """How many there are, visible, in flight or delayed, in each queue that is not empty."""
@@ -114,10 +136,24 @@ class System:
     @asynccontextmanager
     async def api_of(self, device: Device) -> AsyncIterator[Api]:
         """The API as `device` sees it, signed in."""
-        headers = {"Host": self.deployment.api_host, "Authorization": f"Bearer {device.api_token(API_SECRET)}"}
-        url = self.deployment.api_url
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
+        async with self._http_of(device) as client:
             yield Api(client)
+
+    @asynccontextmanager
+    async def notifications_of(self, device: Device, *, binary: bool = False) -> AsyncIterator[HttpNotificationsClient]:
+        """The API for XMTP as `device` sees it, signed in; with `binary` in protobuf."""
+        async with self._http_of(device) as client:
+            yield HttpNotificationsClient(client, binary=binary)
+
+    def connect_client_of(self, device: Device, protocol: WireProtocol) -> ConnectNotificationsClient:
+        """The same, by the Connect client of XMTP's apps."""
+        return ConnectNotificationsClient(self.deployment.api_url, self._headers_of(device), protocol)
+
+    def _http_of(self, device: Device) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.deployment.api_url, headers=self._headers_of(device), timeout=PATIENCE)
+
+    def _headers_of(self, device: Device) -> dict[str, str]:
+        return {"Host": self.deployment.api_host, "Authorization": f"Bearer {device.api_token(API_SECRET)}"}
 
     async def register(self, device: Device, notify_type: str, token: str, *rules: Rule) -> str:
         """The id of a new subscription of `device`, to whom the rules' senders get through."""
@@ -126,13 +162,13 @@ class System:
             await api.replace_rules(subscription, *rules)
         return subscription
 
-    async def push_of(self, raw: bytes, seconds: float = PATIENCE) -> ReceivedPush:
-        """The push of this statement that APNs accepted first, once it is there."""
-        name, journal = codec.decode(raw).hash.hex(), self.apns.received
+    async def push_of(self, raw: bytes, seconds: float = PATIENCE, *, of: str = STATEMENTS) -> ReceivedPush:
+        """The push that APNs accepted first of this statement, or envelope of another network, once it is there."""
+        collapse_id, journal = network(of).decode(raw).id.hex(), self.apns.received
         async with asyncio.timeout(seconds):
             while True:
                 for push in journal:
-                    if push.accepted and push.headers.get("apns-collapse-id") == name:
+                    if push.accepted and push.headers.get("apns-collapse-id") == collapse_id:
                         return push
                 await journal.until(journal.count + 1)
 
@@ -140,6 +176,10 @@ class System:
         """Past ingest, as a second ingest task would."""
         queue = self.deployment.outputs.envelopes_queue_url
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
+
+
+def _queue_url(outputs: Outputs, name: str) -> str:
+    return f"{outputs.envelopes_queue_url.removesuffix('envelopes')}{name}"
 
 
 def _count(sqs: Any, queue_url: str) -> int:
@@ -153,9 +193,10 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
     async with AsyncExitStack() as stack:
         progress("keys and certificates")
         credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
-        progress("a statement store, and stand-ins for APNs, FCM, a push service of browsers and a webhook's receiver")
+        progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
+        xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(credentials.localhost)) for _ in range(2)])
         apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))
@@ -173,14 +214,21 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         assembly = await asyncio.to_thread(synthesise, emulator, stand_ins, checkout=checkout)
         deployment = await asyncio.to_thread(deploy, emulator, assembly)
         await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri, webhook.secret_as_json())
-        progress("the ingest task, and its subscription to the statement store")
+        progress("the ingest task, and its subscriptions to the nodes")
+        followed = {
+            "node_urls": store.url,
+            "xmtp_nodes": json.dumps(xmtp.urls),
+            "ca_file": str(credentials.localhost.ca_file),
+        }
         ingest = stack.enter_context(ExitStack())
-        ingest.enter_context(ingesting(deployment, store.url, checkout=checkout))
-        await asyncio.wait_for(store.until_watched(), PATIENCE)
+        ingest.enter_context(ingesting(deployment, followed, checkout=checkout))
+        nodes = xmtp.nodes if XMTP in _networks(checkout) else ()
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(store.until_watched(), *(node.until_watched() for node in nodes))
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         key = credentials.vapid.application_server_key
         lake = LocalLake(s3, deployment.outputs.lake_bucket)
-        yield System(store, apns, fcm, webpush, webhook, key, stand_ins, deployment, lake, ingest)
+        yield System(store, xmtp, apns, fcm, webpush, webhook, key, stand_ins, followed, deployment, lake, ingest)
 
 
 @dataclass(frozen=True)
@@ -214,24 +262,24 @@ class _Credentials:
 
 @contextmanager
 def ingesting(
-    deployment: EmulatedDeployment,
-    node_urls: str,
-    *,
-    checkout: Path = ROOT,
-    log: str = INGEST_LOG,
-    others: Mapping[str, str] = MappingProxyType({}),
+    deployment: EmulatedDeployment, followed: Mapping[str, str], *, checkout: Path = ROOT, log: str = INGEST_LOG
 ) -> Iterator[None]:
-    """The ingest task as ECS would run it, with as much time to stop, but on this machine; `others` are settings."""
-    outputs, emulator = deployment.outputs, deployment.emulator
+    """The ingest task as ECS would run it, with as much time to stop, but on this machine.
+
+    `followed` are those of its settings that say whom it follows, and perhaps others.
+    """
+    outputs, emulator, networks = deployment.outputs, deployment.emulator, _networks(checkout)
+    commands = {name: _queue_url(outputs, queue) for name, queue in COMMAND_QUEUES.items() if name in networks}
     settings = {
         "stage": EMULATOR.stage,
-        "node_urls": node_urls,
+        "networks": ",".join(networks),
+        "command_queues": json.dumps(commands),
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
         "table_prefix": outputs.table_prefix,
         "health_port": "0",
-        **others,
+        **followed,
     }
     known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
     variables = {
@@ -266,7 +314,21 @@ def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
 
 def _ingest_settings(checkout: Path) -> set[str]:
     """The names that another version knows; it refuses to start with one that it doesn't."""
-    program = "from ingest.settings import IngestSettings; print(*IngestSettings.model_fields)"
+    return _printed(checkout, "from ingest.settings import IngestSettings; print(*IngestSettings.model_fields)")
+
+
+def _networks(checkout: Path) -> list[str]:
+    """Those that are deployed, and that another version knows."""
+    known = (
+        EMULATOR.networks
+        if checkout == ROOT
+        else _printed(checkout, "from clarion.networks import NETWORKS; print(*NETWORKS)")
+    )
+    return [name for name in EMULATOR.networks if name in known]
+
+
+def _printed(checkout: Path, program: str) -> set[str]:
+    """The words that another version's code prints."""
     variables = {**os.environ, **python_path(checkout)}
     printed = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
     return set(printed.stdout.split())

@@ -24,7 +24,7 @@ from match.worker import MatchClients
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.ledger import look_again
-from tests.match.scene import NOT_SHOWN_YET, OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
+from tests.match.scene import NOT_SHOWN_YET, OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, lake_events, received
 
 LIMIT = 3
 WINDOW = 60_000
@@ -148,7 +148,7 @@ class Matching:
         self._scene = self._scene.elsewhere()
 
     def check(self) -> None:
-        pushes, events = self._scene.pushes(), _events()
+        pushes, events = self._scene.pushes(), lake_events()
         self._check_pushes(pushes)
         self._check_budgets(pushes)
         self._check_dead_letters()
@@ -239,16 +239,6 @@ def _drain(url: str) -> list[tuple[str, str]]:
     for letter in letters:
         sqs.delete_message(QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"])
     return [(letter["Body"], letter["MessageAttributes"]["reason"]["StringValue"]) for letter in letters]
-
-
-def _events() -> list[dict[str, Any]]:
-    """What came to the lake since the last look."""
-    s3 = boto3.client("s3")
-    lines: list[str] = []
-    for found in s3.list_objects_v2(Bucket="lake").get("Contents", ()):
-        lines += s3.get_object(Bucket="lake", Key=found["Key"])["Body"].read().decode().splitlines()
-        s3.delete_object(Bucket="lake", Key=found["Key"])
-    return [json.loads(line) for line in lines]
 
 
 def scenario(environment: dict[str, str]) -> Scenario:

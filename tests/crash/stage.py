@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, matching, rules
+from tests.crash import dispatching, harness, installing, matching, messaging, rules
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
-SCENARIOS = ("rules", "many rules", "dispatch", "match")
+SCENARIOS = ("rules", "many rules", "dispatch", "match", "xmtp", "installing")
 
 
 def calls(name: str) -> list[str]:
@@ -39,5 +39,9 @@ def staged(name: str) -> Iterator[Scenario]:
             case "dispatch":
                 with dispatching.scenario(Path(folder)) as scenario:
                     yield scenario
+            case "xmtp":
+                yield messaging.scenario(environment)
+            case "installing":
+                yield installing.scenario()
             case _:
                 yield matching.scenario(environment)

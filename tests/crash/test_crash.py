@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, matching, rules
+from tests.crash import dispatching, harness, installing, matching, messaging, rules
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -29,6 +29,14 @@ def failures(scenario: Scenario, *, every: int) -> list[Failure]:
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
     assert failures(scenario, every=SAMPLE) == []
+
+
+def test_a_message_of_xmtp_wakes_whom_it_should(environment: dict[str, str]) -> None:
+    assert failures(messaging.scenario(environment), every=SAMPLE) == []
+
+
+def test_an_installation_of_xmtp_is_registered_and_subscribed(environment: dict[str, str]) -> None:
+    assert failures(installing.scenario(), every=SAMPLE) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])

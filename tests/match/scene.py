@@ -1,5 +1,6 @@
 """One worker of match with its tables and queues, and those who send and receive through it."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -70,6 +71,16 @@ def deploy() -> dict[str, str]:
         "CLARION_FAN_OUT_PAGE": str(PAGE),
         **{f"CLARION_{name.upper()}_QUEUE_URL": url for name, url in queues.items()},
     }
+
+
+def lake_events() -> list[dict[str, Any]]:
+    """What came to the lake since the last look."""
+    s3 = boto3.client("s3")
+    lines: list[str] = []
+    for found in s3.list_objects_v2(Bucket="lake").get("Contents", ()):
+        lines += s3.get_object(Bucket="lake", Key=found["Key"])["Body"].read().decode().splitlines()
+        s3.delete_object(Bucket="lake", Key=found["Key"])
+    return [json.loads(line) for line in lines]
 
 
 class Clock:

@@ -11,7 +11,7 @@ import pytest
 from clarion.networks.statements.codec import decode
 from clarion.storage import SEEN_PREFIX
 from local.device import Device, forge, topic_of
-from local.system import INGEST_LOG, PATIENCE, System, ingesting
+from local.system import PATIENCE, System
 from tests.hostile import (
     Replaying,
     after_subscribing,
@@ -87,7 +87,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
     async with crowd.listening() as urls:
         nodes = ",".join([*urls, system.store.url])
         first_start = {"state_prefix": f"{SEEN_PREFIX}beside-hostile-nodes/", "second_look_bytes": "500000"}
-        await system.replace_ingest(ingesting(system.deployment, nodes, log=LOG, others=first_start))
+        await system.replace_ingest(system.ingesting(log=LOG, node_urls=nodes, **first_start))
         try:
             for number in range(ROUNDS):
                 raw = alice.statement(CHAT, data=f"message {number}".encode())
@@ -104,7 +104,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
                 while not expected <= reasons(system):
                     await asyncio.sleep(0.2)
         finally:
-            await system.replace_ingest(ingesting(system.deployment, system.store.url, log=INGEST_LOG))
+            await system.replace_ingest(system.ingesting())
     forged = decode(crowd.forged).hash.hex()
     async for events in system.lake.growing(3):
         assert not [event for event in events if event.get("envelope_id") == forged or event.get("location")]

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 from aws_cdk.assertions import Template
 
-from clarion.channels import CHANNELS
+from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
 from clarion.messages import CleanupMessage, EnvelopeMessage
 from clarion.networks import STATEMENTS, network
@@ -27,8 +27,10 @@ from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
+from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.system import System
+from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -47,6 +49,8 @@ ELSEWHERE = {"test_upgrade.py"}
 TRESPASSER = "trespasser"
 """The session of a test that tries what a role may not do."""
 
+OF_NETWORKS = [function_name(name, each) for name in EMULATOR.networks for each, _ in functions_of(name)]
+"""The networks' own functions."""
 BY_LAMBDA = {
     "sqs:ReceiveMessage": "Lambda polls the function's queue as the function",
     "sqs:DeleteMessage": "so does it acknowledge",
@@ -65,13 +69,30 @@ UNUSED: Mapping[tuple[str, str], str] = {
         "cleanup",
         "sqs:ChangeMessageVisibility",
     ): "CDK grants it to whatever a queue feeds; its messages rest as the queue says",
-    **{(name, action): why for name in COMPONENTS if name != "ingest" for action, why in BY_LAMBDA.items()},
+    **{
+        (name, action): why
+        for name in (*COMPONENTS, *OF_NETWORKS)
+        if name != "ingest"
+        for action, why in BY_LAMBDA.items()
+    },
+    ("xmtp-worker", "sqs:ChangeMessageVisibility"): "CDK grants it to whatever a queue feeds",
 }
 """Grants that no call is seen to need, by component and action, and why they stand."""
 UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "api", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
+    Call(
+        "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
+    ): "the emulator has no CloudFront to be known by",
+    Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    **{
+        Call(
+            "xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}{channel}"
+        ): "who is reached otherwise is not asked for keys"
+        for channel in CHANNELS
+        if channel != Channel.APNS
+    },
     **{
         Call(
             channel, "sqs:ChangeMessageVisibility", f"{PROD.prefix}{channel}-held"
@@ -108,8 +129,12 @@ CONDITION_KEYS = {"dynamodb:Attributes", "dynamodb:Select"}
 
 @pytest.fixture(scope="module")
 def granted() -> Mapping[str, Permissions]:
-    """With every channel, as the emulator has them."""
-    context = {"channels": ",".join(CHANNELS), "webhook_url": "https://push.example.org/"}
+    """With every network and channel, as the emulator has them."""
+    context = {
+        "networks": ",".join(EMULATOR.networks),
+        "channels": ",".join(CHANNELS),
+        "webhook_url": "https://push.example.org/",
+    }
     return permissions(Template.from_stack(define_alone("prod", context, builtin_cloud_formation_validation=False)))
 
 
@@ -127,6 +152,7 @@ async def calls(system: System) -> set[Call]:
     """What was asked for since the deployment, with what no other test makes the stack do."""
     await system.restart_ingest()
     await use_the_api(system)
+    await use_xmtp(system)
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
@@ -170,6 +196,20 @@ async def use_the_api(system: System) -> None:
         for device in ("9d" * 32, "bob-" + "B" * 140):
             # Whether the provider takes it is of no matter here: its key has been asked for.
             await api.notify(device, "0123456789abcdef" * 2, b"directly")
+
+
+async def use_xmtp(system: System) -> None:
+    """With more topics than one transaction takes; and its worker with what is no command."""
+    app = InstalledApp(Inbox("who uses all of XMTP"), "phone")
+    topics = [app.subscription_to(ChatGroup(f"group {number}")) for number in range(200)]
+    async with system.notifications_of(app.device) as client:
+        await app.register(client, Mechanism.APNS, "9c" * 32)
+        await app.subscribe(client, topics)
+        await app.unsubscribe(client, [topic.topic for topic in topics])
+        await app.delete(client)
+    send = system.client("sqs").send_message
+    await asyncio.to_thread(send, QueueUrl=system.queue_urls["xmtp-commands"], MessageBody="{}")
+    await until_asked(system, Call("xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}xmtp-commands-dead"), WAIT_S)
 
 
 async def use_match(system: System) -> None:
@@ -254,10 +294,11 @@ def as_call(system: System, role: str, action: str, resource: str) -> Call | Non
     name = name.replace(outputs.lake_bucket, "LakeBucket").replace(outputs.oversize_bucket, "LakeOversize")
     name = re.sub(r"^(table|deliverystream)/", "", name)
     name = re.sub(r"-[A-Za-z0-9]{6}$", "", name) if ":secret:" in resource else name
-    return Call(found[1].lower(), action, name.replace(EMULATOR.prefix, PROD.prefix))
+    component = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", found[1]).lower()
+    return Call(component, action, name.replace(EMULATOR.prefix, PROD.prefix))
 
 
-@pytest.mark.parametrize("component", USED)
+@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS])
 async def test_a_component_asks_for_nothing_that_it_is_not_granted(
     calls: set[Call], granted: Mapping[str, Permissions], component: str
 ) -> None:
@@ -269,7 +310,7 @@ async def test_a_component_asks_for_nothing_that_it_is_not_granted(
 
 
 @pytest.mark.usefixtures("whole")
-@pytest.mark.parametrize("component", USED)
+@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS])
 async def test_a_component_is_granted_nothing_that_it_does_not_ask_for(
     calls: set[Call], granted: Mapping[str, Permissions], component: str
 ) -> None:

@@ -12,9 +12,11 @@ from aws_cdk.assertions import Template
 
 from infra.app import define_alone
 from infra.environments import EMULATOR
+from local.cast import Cast
 from local.emulator import REGION
 from local.lake_copy import LakeCopy, healthy
-from local.story import STORY, Cast, Scene
+from local.scenes import Scene
+from local.story import STORY
 from local.system import System, as_role
 from tests.grants import permissions_of_job
 
