@@ -6,7 +6,7 @@ from constructs import Node
 from pydantic import ValidationError
 
 from infra.config import Consumer, EnvironmentConfig
-from infra.environments import ENVIRONMENTS, PROD, chosen
+from infra.environments import EMULATOR, ENVIRONMENTS, PROD, chosen
 from infra.options import ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
@@ -159,6 +159,12 @@ def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
         chosen(node(**told))
 
 
+@pytest.mark.parametrize("part", ["ingest", "pipeline"])
+def test_what_is_built_for_arm64_is_not_deployed_on_the_host(part: str) -> None:
+    with pytest.raises(ValidationError, match="for arm64 only"):
+        EnvironmentConfig.model_validate({**dict(EMULATOR), part: getattr(PROD, part)})
+
+
 def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
     elsewhere = CERTIFICATE.replace("us-east-1", "eu-central-1")
     with pytest.raises(ValidationError, match="one of us-east-1"):
@@ -199,6 +205,7 @@ def test_unknown_configuration_is_refused() -> None:
         ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "go together"),
         ({"issuers": [JWKS, JWKS]}, "configured twice"),
         ({"issuers": [{**JWKS, "issuer": "polkadot-app"}]}, "configured twice"),
+        ({"issuers": [JWKS], "login_domain": "login.example.org"}, "configured twice"),
         ({"issuers": [{**JWKS, "algorithms": ["HS256"]}]}, "algorithms"),
     ],
 )
