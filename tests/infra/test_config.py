@@ -53,10 +53,10 @@ def test_what_is_wrong_in_a_copy_of_another_environment_stops_synthesis(
 
 
 def test_the_address_that_alarms_go_to_comes_from_the_context() -> None:
-    told = {"environment": "prod", "node_urls": "wss://one.example"}
-    assert chosen(node(**told)).alarm_email == EMAIL
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).alarm_email == EMAIL
     with pytest.raises(ValidationError, match="alarm_email"):
-        chosen(node(**{**told, "alarm_email": "operators"}))
+        chosen(node(**{**given, "alarm_email": "operators"}))
 
 
 def test_production_is_not_deployed_with_alarms_that_nobody_gets() -> None:
@@ -152,11 +152,11 @@ def test_a_node_whose_address_holds_a_key_is_refused_for_the_task_shows_it(url: 
 
 
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
-    told = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
-    api = chosen(node(**told, certificate_arn=CERTIFICATE)).api
+    given = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
+    api = chosen(node(**given, certificate_arn=CERTIFICATE)).api
     assert (api.domain, api.certificate_arn) == ("push.example.org", CERTIFICATE)
     with pytest.raises(ValidationError, match="go together"):
-        chosen(node(**told))
+        chosen(node(**given))
 
 
 @pytest.mark.parametrize("part", ["ingest", "pipeline"])
