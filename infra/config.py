@@ -181,6 +181,12 @@ class EnvironmentConfig(Config):
     thresholds: Thresholds = Thresholds()
 
     @model_validator(mode="after")
+    def _functions_alone_run_on_the_host(self) -> "EnvironmentConfig":
+        if self.platform is Platform.HOST and (self.ingest or self.pipeline):
+            raise ValueError("ingest and pipeline are deployed for arm64 only")
+        return self
+
+    @model_validator(mode="after")
     def _the_certificate_is_of_the_region(self) -> "EnvironmentConfig":
         if self.api.certificate_arn and self.api.certificate_arn.split(":")[3] != self.region:
             raise ValueError(f"the API's certificate has to be one of {self.region}")

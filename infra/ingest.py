@@ -22,7 +22,7 @@ from constructs import Construct
 from infra.findings import accept, objects_of
 from infra.functions import Foundation, given
 from infra.lake import LARGE, SEEN
-from infra.options import Ingest
+from infra.options import NODES, Ingest
 from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
@@ -115,7 +115,7 @@ class IngestService(Construct):
             **self._foundation.settings,
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
-            **given(node_urls=_listed(ingest.node_urls), xmtp_nodes=_listed(ingest.xmtp_nodes)),
+            **given(**{NODES[name]: _listed(ingest.nodes_of(name)) for name in self._environment.networks if name in NODES}),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),

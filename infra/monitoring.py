@@ -36,7 +36,7 @@ class Alarms(Construct):
         The policy that asks for TLS takes the place of the topic's own, which would admit the whole account.
         """
         name = f"{self._environment.prefix}alarms"
-        topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+        topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=self._environment.tls_only)
         topic.add_to_resource_policy(_cloudwatch(["sns:Publish"], topic.topic_arn))
         key.add_to_resource_policy(_cloudwatch(["kms:Decrypt", "kms:GenerateDataKey"], "*"))
         if self._environment.alarm_email:

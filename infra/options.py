@@ -19,7 +19,7 @@ from pydantic import (
 
 from clarion.channels import PROVIDERS
 from clarion.decisions import Environment
-from clarion.issuers import JwksIssuer
+from clarion.issuers import JwksIssuer, issuer_name
 from clarion.networks import STATEMENTS, XMTP
 from clarion.settings import LimitSettings
 
@@ -217,8 +217,9 @@ class ApiConfig(Config):
 
     @model_validator(mode="after")
     def _somebody_is_trusted(self) -> "ApiConfig":
-        names = [issuer.issuer for issuer in self.issuers] + ([self.jwt_issuer] if self.jwt_issuer else [])
-        if not (names or self.login_domain):
+        login = issuer_name(self.login_domain) if self.login_domain else None
+        names = [*(issuer.issuer for issuer in self.issuers), *filter(None, (self.jwt_issuer, login))]
+        if not names:
             raise ValueError("nobody's tokens would count")
         if len(set(names)) < len(names):
             raise ValueError("an issuer is configured twice")

@@ -33,7 +33,7 @@ from infra.jobs import (
 from infra.permissions import allow
 from infra.queues import KEPT
 from infra.retention import log_group
-from infra.stack import ClarionStack
+from infra.stack import ClarionStack, synthesizer
 
 IDLE_MINUTES = 5
 RETRIES = 5
@@ -48,6 +48,7 @@ class PipelineStack(Stack):
             f"{environment.prefix}pipeline",
             env=Account(account=environment.account, region=environment.region),
             description="Clarion's pipeline: reconciles and reports what Clarion did",
+            synthesizer=synthesizer(environment.assets_bucket),
         )
         self._environment, self._pipeline, self._clarion = environment, pipeline, clarion
         self.code = Code(self, "Code", platform=environment.platform)
@@ -130,7 +131,7 @@ class PipelineStack(Stack):
             name.title(),
             queue_name=f"{self._environment.prefix}pipeline-{name}",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
+            enforce_ssl=self._environment.tls_only,
             retention_period=KEPT,
         )
         accept(queue, "SQS3", "It is where things end: nothing consumes it")

@@ -31,7 +31,7 @@ class ClarionStack(Stack):
             f"{environment.prefix}stack",
             env=Account(account=environment.account, region=environment.region),
             description="Clarion: what networks show in, push notifications out",
-            synthesizer=_synthesizer(environment.assets_bucket),
+            synthesizer=synthesizer(environment.assets_bucket),
             termination_protection=environment.data is Lasting.KEEP,
         )
         self._environment = environment
@@ -138,7 +138,8 @@ class ClarionStack(Stack):
             CfnOutput(self, name, value=value)
 
 
-def _synthesizer(assets_bucket: str | None) -> IStackSynthesizer:
+def synthesizer(assets_bucket: str | None) -> IStackSynthesizer:
+    """How a stack's code gets to AWS."""
     if assets_bucket is None:
         return DefaultStackSynthesizer()
     return CliCredentialsStackSynthesizer(file_assets_bucket_name=assets_bucket)

@@ -55,13 +55,13 @@ def _roles(resources: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _of(role: Mapping[str, Any], resources: Mapping[str, Any]) -> Permissions:
-    told: Permissions = defaultdict(set)
+    granted: Permissions = defaultdict(set)
     for statement in _statements(role["Fn::GetAtt"][0], resources):
         assert statement.keys() <= {"Effect", "Action", "Resource", "Condition"}, statement
         assert statement["Effect"] == "Allow", statement
         for action in listed(statement["Action"]):
-            told[action] |= {_readable(each, statement, resources) for each in listed(statement["Resource"])}
-    return dict(told)
+            granted[action] |= {_readable(each, statement, resources) for each in listed(statement["Resource"])}
+    return dict(granted)
 
 
 def _statements(role: str, resources: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -142,12 +142,12 @@ def of_kind(resources: Mapping[str, Resource], kind: str) -> dict[str, Resource]
 
 def permissions_of_job(resources: Mapping[str, Resource], role: str) -> Permissions:
     """Of a role of the pipeline's stack, by the construct's name."""
-    told: Permissions = {}
+    granted: Permissions = {}
     policy = of_kind(resources, "AWS::IAM::Policy")[f"{role}DefaultPolicy"]
     for statement in policy["PolicyDocument"]["Statement"]:
         for action in listed(statement["Action"]):
             for resource in listed(statement["Resource"]):
                 name = readable(resource).removeprefix("arn:aws:s3:::")
                 via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
-                told.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
-    return told
+                granted.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
+    return granted

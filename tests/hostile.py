@@ -103,7 +103,7 @@ def floods(frames: bytes) -> Behaviour:
 
 
 class Replaying:
-    """A node whose replay goes on, one statement at a time, until it is told to end it."""
+    """A node whose replay goes on, one statement at a time, until it is ended."""
 
     def __init__(self, remaining: int = 1_000_000) -> None:
         self._remaining = remaining

@@ -15,7 +15,7 @@ NOW = 1_800_000_000.0
 
 
 class Clock:
-    """Stands still until told otherwise; UNIX seconds."""
+    """Stands still until it is set; UNIX seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -20,8 +20,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from api.jwks import KeysUnavailable, PublicKeys, fetch
-from api.settings import AuthorizerSettings, issuer_name
-from clarion.issuers import JwksIssuer
+from api.settings import AuthorizerSettings
+from clarion.issuers import JwksIssuer, issuer_name
 from clarion.metrics import Metric, metrics_of
 from clarion.secrets import Secret, SecretError
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
-from clarion.issuers import JwksIssuer
+from clarion.issuers import JwksIssuer, issuer_name
 from clarion.messages import NetworkName
 from clarion.networks import STATEMENTS
 from clarion.providers import apns, fcm
@@ -15,11 +15,6 @@ from clarion.settings import TITLE, Origin, Settings, Title
 
 MOST_RULES = 10_000
 """In one request."""
-
-
-def issuer_name(domain: str) -> str:
-    """What the standalone login calls itself in its tokens: as issuer and as audience."""
-    return f"https://{domain}"
 
 
 class DirectPushSettings(BaseModel):

@@ -26,9 +26,9 @@ from api.authorization import IDENTITY
 from api.bodies import Key, RequestBody, Signature
 from api.openapi import WITH_BODY, answers
 from api.problems import Problem, ProblemKind
-from api.settings import issuer_name
 from api.worker import ApiRequest, Login, current
 from clarion import base64url
+from clarion.issuers import issuer_name
 
 CHALLENGE_SECONDS = 120
 TOKEN_SECONDS = 3600

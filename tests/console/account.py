@@ -107,7 +107,7 @@ class MoveTasks:
         sqs.sqs_backend.purge_queue(source)
         return ActionResult({"TaskHandle": "task"})
 
-    def tell(self, sqs: SQSResponse) -> ActionResult:
+    def list_moves(self, sqs: SQSResponse) -> ActionResult:
         self._looks += 1
         if self._looks <= self.unseen:
             return ActionResult({"Results": []})

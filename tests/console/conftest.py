@@ -50,7 +50,7 @@ def account(
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", cloudformation.url)
     tasks = MoveTasks()
-    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.tell)):
+    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.list_moves)):
         monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
     monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
     with mock_aws(config={"lambda": {"use_docker": False}}), pytest.MonkeyPatch.context() as within:

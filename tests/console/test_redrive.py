@@ -107,24 +107,24 @@ def test_an_interrupted_operator_stops_the_task(account: Account) -> None:
 def test_progress_is_told_by_hand_too(account: Account) -> None:
     account.move_tasks.known = False
     account.send("apns-dead", *(f"letter {number}" for number in range(12)))
-    told: list[int] = []
+    reported: list[int] = []
 
-    moved = move(account.sqs, account.here.queue("apns"), 12, 1_000, told.append)
+    moved = move(account.sqs, account.here.queue("apns"), 12, 1_000, reported.append)
 
-    assert (moved.messages, told) == (12, [10, 12])
+    assert (moved.messages, reported) == (12, [10, 12])
 
 
 def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -> None:
     account.move_tasks.known = False
     account.send("apns-dead", "hopeless")
-    told: list[int] = []
+    reported: list[int] = []
 
     def bury_again(moved: int) -> None:
-        told.append(moved)
+        reported.append(moved)
         account.send("apns-dead", "hopeless")
 
     assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again).messages == 1
-    assert (told, account.count("apns-dead")) == ([1], 1)
+    assert (reported, account.count("apns-dead")) == ([1], 1)
 
 
 def test_a_network_s_commands_come_back_into_their_queue(clarion: Clarion, account: Account, toy: str) -> None:

@@ -42,7 +42,7 @@ WRITTEN = {
 
 
 class Dispatch:
-    """Stands in for the channel's function: takes the message, reads its subscription, and tells the lake."""
+    """Stands in for the channel's function: takes the message, reads its subscription, records the outcome."""
 
     def __init__(self, account: Account, channel: str, *decisions: PushDecision) -> None:
         self._account, self._channel, self._decisions = account, channel, decisions
@@ -104,8 +104,8 @@ def test_the_push_goes_the_way_of_every_push_and_the_outcome_is_told(
 
     ended = clarion("send-test", TOKEN, "--channel", "apns", "--yes", "--json", "--app", "second", "--sandbox")
 
-    told = json.loads(ended.out)
-    assert (ended.code, told["decision"], told["status"], told["latency_ms"]) == (0, "delivered", 200, 70)
+    result = json.loads(ended.out)
+    assert (ended.code, result["decision"], result["status"], result["latency_ms"]) == (0, "delivered", 200, 70)
     (row,) = dispatch.rows
     assert (row.token, row.app, row.environment, dispatch.obstacles) == (TOKEN, "second", "sandbox", [None])
 

@@ -18,10 +18,10 @@ NO_LONGER_THAN_IT_TAKES = 3600
 """Seconds for a lease to be renewed in."""
 
 
-def measure(account: Account, name: str, room: str, *values: float) -> None:
+def measure(account: Account, name: str, component: str, *values: float) -> None:
     now = datetime.now(UTC)
     selected: list[DimensionTypeDef] = [
-        {"Name": dimension, "Value": value} for dimension, value in dimensions(room, "prod").items()
+        {"Name": dimension, "Value": value} for dimension, value in dimensions(component, "prod").items()
     ]
     data: list[MetricDatumTypeDef] = [
         {"MetricName": name, "Dimensions": selected, "Value": value, "Timestamp": now} for value in values
@@ -134,10 +134,10 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
 
     ended = clarion("status", "--json", "--minutes", "15")
 
-    told = json.loads(ended.out)
-    assert (ended.code, told["stage"], told["minutes"]) == (1, "prod", 15)
-    assert [queue["dead"] for queue in told["queues"]] == [0, 0, 1, 0, 0, 0]
-    assert told["troubles"] == ["1 dead letters", "ingest has no leader"]
+    status = json.loads(ended.out)
+    assert (ended.code, status["stage"], status["minutes"]) == (1, "prod", 15)
+    assert [queue["dead"] for queue in status["queues"]] == [0, 0, 1, 0, 0, 0]
+    assert status["troubles"] == ["1 dead letters", "ingest has no leader"]
 
 
 def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> None:

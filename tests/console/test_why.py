@@ -1,4 +1,4 @@
-"""One statement's way, as the lake tells it."""
+"""One statement's way, as the lake has it."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ NOW = datetime.now(UTC)
 
 
 class Way:
-    """What the rooms tell of one receipt, each a tenth of a second after the other."""
+    """What the components record of one receipt, each a tenth of a second after the other."""
 
     def __init__(self, began: datetime = NOW, receipt: UUID | None = None) -> None:
         self.receipt = receipt or uuid4()
@@ -63,11 +63,11 @@ class Way:
             at=self._next(), decision=decision, subscription_id=to, client_id=client, channel=channel, **known
         )
 
-    def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **told: Any) -> PushTried:
+    def push(self, to: UUID, decision: PushDecision, attempt: int = 1, **others: Any) -> PushTried:
         at = self._next()
         known = {"network": STATEMENTS, "receipt": self.receipt, "envelope_id": HASH, "channel": Channel.APNS}
         return PushTried(
-            at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **told
+            at=at, decision=decision, subscription_id=to, attempt=attempt, latency_ms=at - self.began, **known, **others
         )
 
 
@@ -103,10 +103,10 @@ def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, acc
     (trace,) = why()["traces"]
 
     assert (trace["receipt"], trace["sender"]) == (str(way.receipt), ALICE.hex())
-    told = [
+    steps = [
         (step["what"], step["after_ms"], step["attempt"], step["status"], step["reason"]) for step in trace["steps"]
     ]
-    assert told == [
+    assert steps == [
         ("observed", 0, None, None, None),
         ("matched", 200, None, None, None),
         ("queued", 300, None, None, None),

@@ -25,9 +25,9 @@ RACES, RACES_SHARE = 2_000, 100
 def main() -> None:
     os.environ |= credentials() | {"POWERTOOLS_LOG_LEVEL": "CRITICAL"}
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        told = [enumerate_points(pool, name) for name in stage.SCENARIOS]
+        counts = [enumerate_points(pool, name) for name in stage.SCENARIOS]
         raced = race(pool)
-    tried, failures = sum(points for points, _ in told), sum(failed for _, failed in told)
+    tried, failures = sum(points for points, _ in counts), sum(failed for _, failed in counts)
     flawed = sum(bool(one.flaws) for one in raced)
     print(f"{tried} crash points, {failures} failures; {len(raced)} races for the limiter, {flawed} failures")
     sys.exit(bool(failures or flawed))

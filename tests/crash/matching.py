@@ -89,7 +89,7 @@ class Matching:
         return subscription
 
     def _fill(self, client_id: bytes, used: int) -> None:
-        """Leave the pair's window no room: the next one admitted has it set a page aside."""
+        """Fill the pair's window: the next one admitted has it set a page aside."""
         now, earlier = self._scene.clock(), range(MAX_PACKED_BYTES // 14 - used + 2, 2, -1)
         admitted = [Admitted(now - ago * 25_000, bytes([ago] * 8)) for ago in earlier]
         admitted += [Admitted(now, bytes([200 + number] * 8)) for number in range(used)]

@@ -57,7 +57,7 @@ account, apns_key, clock, localhost = standins.account, standins.apns_key, stand
 
 
 class SteeredApns(Apns):
-    """Also down until an instant of its clock, and told which keys it is to know."""
+    """Also down until an instant of its clock, and given the keys it knows."""
 
     down_until = 0.0
 
@@ -74,7 +74,7 @@ class SteeredApns(Apns):
 
 
 class SteeredFcm(Fcm):
-    """Also with a token endpoint that counts who asks it, and may be told what to answer.
+    """Also with a token endpoint that counts who asks it, and may be given what to answer.
 
     `sent_elsewhere`: our project id is not the project's, to which FCM answers as to a malformed token.
     """
@@ -220,7 +220,7 @@ class Secrets:
 
 
 class Lake:
-    """Firehose as far as we tell it."""
+    """Firehose as far as the tests set it."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []

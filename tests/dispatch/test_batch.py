@@ -45,7 +45,7 @@ def arrived(apns: Apns) -> list[str]:
 
 @contextmanager
 def working(worker: Any) -> Iterator[Callable[[], bool]]:
-    """One invocation in a thread of its own; tells whether it is done."""
+    """One invocation in a thread of its own, and whether it is done."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(worker.work).done
 
@@ -521,8 +521,12 @@ def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(
         worker.work()
 
     assert arrived(apns) == ["a1" * 32]
-    told = [(event["decision"], event["attempt"]) for event in lake.events]
-    assert told == [("misconfigured", 1), *(("retry", n) for n in range(2, len(told))), ("delivered", len(told))]
+    decisions = [(event["decision"], event["attempt"]) for event in lake.events]
+    assert decisions == [
+        ("misconfigured", 1),
+        *(("retry", n) for n in range(2, len(decisions))),
+        ("delivered", len(decisions)),
+    ]
 
 
 def test_a_held_queue_that_takes_nothing_leaves_the_message_where_it_is(

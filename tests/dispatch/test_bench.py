@@ -7,7 +7,7 @@ def test_the_last_line_hides_no_scene() -> None:
     speeds = dict.fromkeys((calm, *others), usual) | {worst: usual | {CLARION: 8_000}}
 
     line = verdict(
-        {scene: {sender: Speed(speed, 0) for sender, speed in told.items()} for scene, told in speeds.items()}
+        {scene: {sender: Speed(speed, 0) for sender, speed in of_scene.items()} for scene, of_scene in speeds.items()}
     )
 
     assert line.endswith(

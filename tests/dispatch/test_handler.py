@@ -178,9 +178,9 @@ def test_what_became_of_pushes_is_counted_for_the_stage(
 ) -> None:
     invoke(Channel.APNS, message(register(Channel.APNS, TOKEN)))
 
-    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
-    assert (told["service"], told["stage"], told["push_delivered"]) == ("dispatch", "blue", [1])
-    assert len(told["latency"]) == 1
+    (recorded,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line)
+    assert (recorded["service"], recorded["stage"], recorded["push_delivered"]) == ("dispatch", "blue", [1])
+    assert len(recorded["latency"]) == 1
 
 
 def test_neither_logs_nor_metrics_nor_reprs_tell_a_token_or_key(

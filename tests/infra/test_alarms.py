@@ -86,7 +86,7 @@ class Siren:
         actions = {"AlarmActions": [topic], "OKActions": [topic], "Dimensions": self._dimensions}
         self._cloudwatch.put_metric_alarm(**{**alarm, **actions})
 
-    def tell(self, value: float) -> None:
+    def record(self, value: float) -> None:
         """Once in each of the periods that the alarm looks at."""
         now = datetime.now(UTC)
         for period in range(self._alarm["EvaluationPeriods"]):
@@ -103,10 +103,10 @@ class Siren:
         return alarm["StateValue"]
 
     def heard(self) -> list[str]:
-        """The names and states that the topic told."""
+        """The names and states that the topic published."""
         messages = self._sqs.receive_message(QueueUrl=self._queue, WaitTimeSeconds=2).get("Messages", [])
-        told = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
-        return [f"{each['AlarmName']}: {each['NewStateValue']}" for each in told]
+        published = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+        return [f"{each['AlarmName']}: {each['NewStateValue']}" for each in published]
 
 
 def test_every_alarm_leads_to_its_entry_in_the_runbook(alarms: Mapping[str, Alarm]) -> None:
@@ -154,7 +154,7 @@ def test_a_queue_that_calls_go_through_may_be_no_older_than_a_call(alarms: Mappi
 
 
 def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: Mapping[str, Alarm]) -> None:
-    """A table's metrics tell nothing of its indexes."""
+    """A table's metrics hold nothing of its indexes."""
     wanted = set()
     for table in (each["Properties"] for each in prod.find_resources("AWS::DynamoDB::GlobalTable").values()):
         indexes = [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]
@@ -219,7 +219,7 @@ def test_every_alarm_goes_off_at_its_limit_and_is_heard(alarms: Mapping[str, Ala
     for name, alarm in alarms.items():
         if single(alarm):
             siren = Siren(emulator, alarm)
-            siren.tell(0 if "Less" in alarm["ComparisonOperator"] else alarm["Threshold"])
+            siren.record(0 if "Less" in alarm["ComparisonOperator"] else alarm["Threshold"])
             assert siren.state() == "ALARM", name
             assert siren.heard() == [f"clarion-prod-{name}: ALARM"]
 
@@ -228,7 +228,7 @@ def test_no_alarm_goes_off_short_of_its_limit(alarms: Mapping[str, Alarm], emula
     for name, alarm in alarms.items():
         if single(alarm):
             siren = Siren(emulator, alarm)
-            siren.tell(alarm["Threshold"] if "Less" in alarm["ComparisonOperator"] else 0)
+            siren.record(alarm["Threshold"] if "Less" in alarm["ComparisonOperator"] else 0)
             assert siren.state() == "OK", name
 
 
@@ -313,14 +313,14 @@ def test_spend_is_the_one_computed_alarm_and_goes_off_when_nothing_comes_of_it(
     (name,) = (name for name, alarm in alarms.items() if not single(alarm))
     assert name == "spend-above-ledger"
     (expression,) = (metric["Expression"] for metric in alarms[name]["Metrics"] if "Expression" in metric)
-    told = {"push_records": push_records, "rate_limits": rate_limits, "delivered": delivered}
-    assert (computed(expression, told) >= alarms[name]["Threshold"]) == rings
+    values = {"push_records": push_records, "rate_limits": rate_limits, "delivered": delivered}
+    assert (computed(expression, values) >= alarms[name]["Threshold"]) == rings
 
 
-def computed(expression: str, told: Mapping[str, float | None]) -> float:
-    """As CloudWatch reckons one period; what was not told in it is missing."""
+def computed(expression: str, values: Mapping[str, float | None]) -> float:
+    """As CloudWatch reckons one period; what was not recorded in it is missing."""
     functions = {
         "FILL": lambda value, instead: instead if value is None else value,
         "IF": lambda condition, one, other: one if condition else other,
     }
-    return float(eval(expression, functions, dict(told)))  # noqa: S307 - our own text, whose grammar Python shares
+    return float(eval(expression, functions, dict(values)))  # noqa: S307 - our own text, whose grammar Python shares

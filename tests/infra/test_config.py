@@ -54,10 +54,10 @@ def test_what_is_wrong_in_a_copy_of_another_environment_stops_synthesis(
 
 
 def test_the_address_that_alarms_go_to_comes_from_the_context() -> None:
-    told = {"environment": "prod", "node_urls": "wss://one.example"}
-    assert chosen(node(**told)).alarm_email == EMAIL
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).alarm_email == EMAIL
     with pytest.raises(ValidationError, match="alarm_email"):
-        chosen(node(**{**told, "alarm_email": "operators"}))
+        chosen(node(**{**given, "alarm_email": "operators"}))
 
 
 def test_production_is_not_deployed_with_alarms_that_nobody_gets() -> None:
@@ -233,11 +233,17 @@ def test_a_node_whose_address_holds_a_key_is_refused_for_the_task_shows_it(url: 
 
 
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
-    told = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
-    api = chosen(node(**told, certificate_arn=CERTIFICATE)).api
+    given = {"environment": "prod", "node_urls": "wss://one.example", "domain": "push.example.org"}
+    api = chosen(node(**given, certificate_arn=CERTIFICATE)).api
     assert (api.domain, api.certificate_arn) == ("push.example.org", CERTIFICATE)
     with pytest.raises(ValidationError, match="go together"):
-        chosen(node(**told))
+        chosen(node(**given))
+
+
+@pytest.mark.parametrize("part", ["ingest", "pipeline"])
+def test_what_is_built_for_arm64_is_not_deployed_on_the_host(part: str) -> None:
+    with pytest.raises(ValidationError, match="for arm64 only"):
+        EnvironmentConfig.model_validate({**dict(EMULATOR), part: getattr(PROD, part)})
 
 
 def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
@@ -280,6 +286,7 @@ def test_unknown_configuration_is_refused() -> None:
         ({"jwt_issuer": None, "jwt_audience": "clarion", "login_domain": "push.example.org"}, "go together"),
         ({"issuers": [JWKS, JWKS]}, "configured twice"),
         ({"issuers": [{**JWKS, "issuer": "polkadot-app"}]}, "configured twice"),
+        ({"issuers": [JWKS], "login_domain": "login.example.org"}, "configured twice"),
         ({"issuers": [{**JWKS, "algorithms": ["HS256"]}]}, "algorithms"),
     ],
 )

@@ -30,7 +30,7 @@ def distribution(prod: Template) -> Mapping[str, Any]:
     return config
 
 
-def test_an_address_is_refused_beyond_its_requests_in_a_minute_and_told_how_long_to_wait(prod: Template) -> None:
+def test_an_address_is_refused_beyond_its_requests_in_a_minute_with_a_retry_after(prod: Template) -> None:
     limits = only(prod, "AWS::WAFv2::WebACL")
     (rule,) = limits["Rules"]
     counted = rule["Statement"]["RateBasedStatement"]
@@ -76,9 +76,9 @@ def test_requests_are_passed_on_whole_and_their_answers_not_kept(distribution: M
 
 def test_one_client_is_never_given_the_failure_of_another(distribution: Mapping[str, Any]) -> None:
     """CloudFront keeps these for ten seconds otherwise, whatever the behaviour says about caching."""
-    told = {each["ErrorCode"]: each["ErrorCachingMinTTL"] for each in distribution["CustomErrorResponses"]}
-    assert told.keys() >= {404, 500, 503, 504}
-    assert set(told.values()) == {0}
+    kept_for = {each["ErrorCode"]: each["ErrorCachingMinTTL"] for each in distribution["CustomErrorResponses"]}
+    assert kept_for.keys() >= {404, 500, 503, 504}
+    assert set(kept_for.values()) == {0}
 
 
 def test_what_is_the_same_for_everybody_is_kept_without_anything_of_the_caller(

@@ -76,7 +76,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         "kms:Decrypt",
         "kms:GenerateDataKey",
     }
-    router = {action: told for action, told in allowed["toy-router"].items() if action not in shared}
+    router = {action: granted for action, granted in allowed["toy-router"].items() if action not in shared}
     own = {"dynamodb:GetItem": {"clarion-prod-toys"}, "dynamodb:PutItem": {"clarion-prod-toys"}}
     assert router == {
         **own,
@@ -87,7 +87,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},
     }
-    worker = {action: told for action, told in allowed["toy-worker"].items() if action not in shared}
+    worker = {action: granted for action, granted in allowed["toy-worker"].items() if action not in shared}
     assert worker.pop("sqs:ReceiveMessage") == {"clarion-prod-toy-commands"}
     assert {action for action in worker if action.startswith("sqs:")} == {
         "sqs:ChangeMessageVisibility",
@@ -96,7 +96,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         "sqs:GetQueueUrl",
         "sqs:SendMessage",
     }
-    assert {action: told for action, told in worker.items() if not action.startswith("sqs:")} == {
+    assert {action: granted for action, granted in worker.items() if not action.startswith("sqs:")} == {
         **own,
         "dynamodb:Query": {"clarion-prod-toy_parts"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions"},
@@ -116,8 +116,8 @@ def test_nobody_else_may_use_what_is_its_own(allowed: Mapping[str, Permissions])
 def test_dispatch_and_ingest_may_send_it_commands(template: Template, allowed: Mapping[str, Permissions]) -> None:
     for component in (*PROD.channels, "ingest"):
         assert "clarion-prod-toy-commands" in allowed[component]["sqs:SendMessage"]
-    told = [function_variables(template, f"clarion-prod-{channel}") for channel in PROD.channels]
-    for variables in (*told, task_variables(template)):
+    dispatching = [function_variables(template, f"clarion-prod-{channel}") for channel in PROD.channels]
+    for variables in (*dispatching, task_variables(template)):
         assert json.loads(resolved(variables["CLARION_COMMAND_QUEUES"])).keys() == {TOY}
 
 

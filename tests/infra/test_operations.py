@@ -19,7 +19,7 @@ IDLE = [
     *(Metric.NODES_CONNECTED, Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.ENVELOPES_HELD),
     *(Metric.LEADERS, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
 ]
-"""What ingest tells although there is nothing to do."""
+"""What ingest records although there is nothing to do."""
 SHARDS = 4
 """Of the stream of a new table, which has as many partitions."""
 POLLS = 5 * 3 * 60 * HOURS
@@ -39,8 +39,8 @@ def setting(name: str) -> float:
     return float(IngestSettings.model_fields[name].default)
 
 
-def told_bytes() -> int:
-    """A line of the log that tells the idle metrics; CloudWatch adds 26 to each."""
+def recorded_bytes() -> int:
+    """A line of the log with the idle metrics; CloudWatch adds 26 to each."""
     metrics = metrics_of("ingest", "prod")
     for name in IDLE:
         metrics.add_metric(name, MetricUnit.Count, 0)
@@ -65,7 +65,7 @@ def idle_dollars(prod: Template) -> list[float]:
         len(IDLE) * 0.30,
         (PROD.ingest.tasks * SHARDS * times(setting("stream_poll_seconds")) - 2_500_000) * 0.20 / 1_000_000,
         times(setting("lease_seconds") / 4) * (0.625 + (PROD.ingest.tasks - 1) * 0.125) / 1_000_000,
-        PROD.ingest.tasks * times(10) * told_bytes() * 0.50 / 1_000_000_000,
+        PROD.ingest.tasks * times(10) * recorded_bytes() * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
         PROD.pipeline.workers * WORKER_DOLLARS * HOURS / 24 * RUN_MINUTES / 60,
         (secrets - len(firewalls)) * 0.40,
@@ -75,11 +75,11 @@ def idle_dollars(prod: Template) -> list[float]:
     ]
 
 
-def test_the_page_tells_what_an_idle_deployment_costs(prod: Template) -> None:
+def test_the_page_states_what_an_idle_deployment_costs(prod: Template) -> None:
     table = PAGE.partition("## What an idle deployment costs")[2].partition("\n## ")[0]
-    told = [float(dollars) for dollars in re.findall(r"\| (?:\*\*)?(\d+\.\d\d)(?:\*\*)? \|$", table, re.MULTILINE)]
+    stated = [float(dollars) for dollars in re.findall(r"\| (?:\*\*)?(\d+\.\d\d)(?:\*\*)? \|$", table, re.MULTILINE)]
     lines = [round(dollars, 2) for dollars in idle_dollars(prod)]
-    assert told == [*lines, round(sum(lines), 2)]
+    assert stated == [*lines, round(sum(lines), 2)]
 
 
 REQUEST_S = 0.1
@@ -94,7 +94,7 @@ def fed(template: Template) -> list[int]:
     return sorted(source["Properties"]["ScalingConfig"]["MaximumConcurrency"] for source in sources)
 
 
-def test_the_page_tells_how_many_functions_the_account_has_to_run_at_once(
+def test_the_page_states_how_many_functions_the_account_has_to_run_at_once(
     prod: Template, template_with: Callable[..., Template]
 ) -> None:
     (stage,) = prod.find_resources("AWS::ApiGatewayV2::Stage").values()
@@ -103,9 +103,9 @@ def test_the_page_tells_how_many_functions_the_account_has_to_run_at_once(
     reserved = sum(each["Properties"].get("ReservedConcurrentExecutions", 0) for each in reserving)
     queues = sum(fed(prod))
     table = PAGE.partition("### What the account needs")[2].partition("\n#")[0]
-    told = [int(count) for count in re.findall(r"\| (?:\*\*)?(\d+)(?:\*\*)? \|$", table, re.MULTILINE)]
+    stated = [int(count) for count in re.findall(r"\| (?:\*\*)?(\d+)(?:\*\*)? \|$", table, re.MULTILINE)]
 
-    assert told == [queues, calls, queues + calls, reserved, max(queues, 100) + reserved]
+    assert stated == [queues, calls, queues + calls, reserved, max(queues, 100) + reserved]
 
 
 def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template]) -> None:

@@ -78,7 +78,9 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
     tablet = {"name": "tablet", "alert_title": "Tablet", "bundle_id": "io.pcf.tablet", "providers": ["apns"]}
     robot = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"]}
     template = template_with(apps=[first, tablet, robot])
-    read = {name: told.get("secretsmanager:GetSecretValue", set()) for name, told in permissions(template).items()}
+    read = {
+        name: granted.get("secretsmanager:GetSecretValue", set()) for name, granted in permissions(template).items()
+    }
     of_first = {"clarion-prod-apns", "clarion-prod-apns-sandbox"}
     assert read == {
         "match": set(),

@@ -82,13 +82,13 @@ PERMITTED: Mapping[str, Permissions] = {
 
 @pytest.mark.parametrize("role", PERMITTED)
 def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], role: str) -> None:
-    told = permissions_of_job(resources, role)
-    read = told.pop("s3:GetObject")
+    granted = permissions_of_job(resources, role)
+    read = granted.pop("s3:GetObject")
     code = {name for name in read if name.startswith("cdk-")}
     large = {"LakeOversize/envelopes/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
     assert read - code == {"LakeBucket/*"} | large
     assert sorted(name.rpartition(".")[2] for name in code) == ["py", "zip", "zip"]
-    assert told == PERMITTED[role]
+    assert granted == PERMITTED[role]
 
 
 def test_the_schedule_may_start_the_daily_job_and_no_other(resources: Mapping[str, Resource]) -> None:
@@ -144,7 +144,7 @@ def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping
 
 
 def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
-    """EMR Serverless can't be told to, as ECS is."""
+    """EMR Serverless has no setting for it, as ECS has."""
     subnets = prod.find_resources("AWS::EC2::Subnet").values()
     assert [each["Properties"]["MapPublicIpOnLaunch"] for each in subnets] == [True, True]
 
@@ -194,14 +194,14 @@ def variables(parameters: str) -> dict[str, str]:
 
 
 def test_each_job_is_told_what_it_needs_and_no_more(outputs: Mapping[str, str]) -> None:
-    told = {job: variables(outputs[f"{job}Parameters"]) for job in ("Daily", "Replay", "Retire")}
-    settings = {job: {name for name in each if name.startswith("CLARION_")} for job, each in told.items()}
+    parameters = {job: variables(outputs[f"{job}Parameters"]) for job in ("Daily", "Replay", "Retire")}
+    settings = {job: {name for name in each if name.startswith("CLARION_")} for job, each in parameters.items()}
     assert settings == {
         "Daily": set(),
         "Replay": {f"CLARION_{queue.upper()}_QUEUE_URL" for queue in QUEUES},
         "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM"},
     }
-    for each in told.values():
+    for each in parameters.values():
         assert each["PYSPARK_DRIVER_PYTHON"] == each["PYSPARK_PYTHON"] == "/usr/bin/python3.13"
 
 

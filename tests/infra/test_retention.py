@@ -1,4 +1,4 @@
-"""Nothing that tells of people stays for ever, wherever it was written."""
+"""Nothing about people stays for ever, wherever it was written."""
 
 import json
 import re

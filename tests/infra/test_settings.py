@@ -274,11 +274,11 @@ def test_the_api_knows_the_apps_of_each_channel(template_with: Callable[..., Tem
 
 def test_each_channel_knows_the_apps_of_its_provider(template_with: Callable[..., Template]) -> None:
     template = template_with(apps=APPS)
-    told = {name: settings_of(template, name, DispatchSettings) for name in ("apns", "voip", "fcm")}
-    assert [app.name for app in told["apns"].all_apps] == ["messenger", "tablet"]
-    assert told["voip"].all_apps == told["apns"].all_apps
-    assert [app.name for app in told["fcm"].all_apps] == ["messenger", "robot"]
-    messenger, tablet = told["apns"].all_apps
+    settings = {name: settings_of(template, name, DispatchSettings) for name in ("apns", "voip", "fcm")}
+    assert [app.name for app in settings["apns"].all_apps] == ["messenger", "tablet"]
+    assert settings["voip"].all_apps == settings["apns"].all_apps
+    assert [app.name for app in settings["fcm"].all_apps] == ["messenger", "robot"]
+    messenger, tablet = settings["apns"].all_apps
     assert (messenger.bundle_id, messenger.alert_title) == ("org.example.messenger", "Messenger")
     assert (tablet.bundle_id, tablet.alert_title) == ("org.example.tablet", "Tablet")
     assert tablet.sandbox_secret_id

@@ -27,8 +27,8 @@ def synth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def report(folder: Path, *violations: str) -> None:
     folder.mkdir(exist_ok=True)
-    told = {"pluginReports": [{"violations": [*violations]}]}
-    (folder / "validation-report.json").write_text(json.dumps(told))
+    written = {"pluginReports": [{"violations": [*violations]}]}
+    (folder / "validation-report.json").write_text(json.dumps(written))
 
 
 def test_an_app_in_which_nothing_is_found_is_green(synth: Any, monkeypatch: pytest.MonkeyPatch) -> None:

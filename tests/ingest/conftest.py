@@ -61,9 +61,9 @@ class Dialect(StrEnum):
 class FakeNode:
     """An honest statement store node that checks nothing, in any of the three generations of the protocol."""
 
-    def __init__(self, dialect: Dialect = Dialect.CURRENT, standing: list[bytes] | None = None) -> None:
+    def __init__(self, dialect: Dialect = Dialect.CURRENT, stored: list[bytes] | None = None) -> None:
         self.dialect = dialect
-        self.standing = standing or []
+        self.stored = stored or []
         self.batch = 100
         self.subscriptions = 0
         self._subscribers: set[ServerConnection] = set()
@@ -88,7 +88,7 @@ class FakeNode:
 
     def show(self, *statements: bytes) -> None:
         """Let new statements enter the store."""
-        self.standing.extend(statements)
+        self.stored.extend(statements)
         for result in self._live([hexed(raw) for raw in statements]):
             broadcast(self._subscribers, self._notification(result))
 
@@ -123,7 +123,7 @@ class FakeNode:
 
     async def _replay(self, socket: ServerConnection) -> None:
         self.subscriptions += 1
-        for result in self._replayed([hexed(raw) for raw in self.standing]):
+        for result in self._replayed([hexed(raw) for raw in self.stored]):
             await socket.send(self._notification(result))
         self._subscribers.add(socket)
 

@@ -47,7 +47,7 @@ async def test_a_first_node_that_holds_nothing_does_not_make_what_stands_in_anot
     make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
-    late = make_node(standing=[make_statement(number) for number in range(3)])
+    late = make_node(stored=[make_statement(number) for number in range(3)])
     async with late:
         pass
     async with running(make_settings(node, late)) as task:
@@ -71,8 +71,8 @@ async def test_what_stood_before_the_first_start_is_not_forwarded(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    standing = [make_statement(number) for number in range(250)]
-    async with make_node(dialect, standing) as node, running(make_settings(node)):
+    stored = [make_statement(number) for number in range(250)]
+    async with make_node(dialect, stored) as node, running(make_settings(node)):
         await node.subscribed()
         node.show(make_statement(1000))
         await received.holds(1)
@@ -86,10 +86,10 @@ async def test_what_stood_before_the_first_start_is_forwarded_if_a_setting_asks_
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    node.standing = [make_statement(number) for number in range(3)]
+    node.stored = [make_statement(number) for number in range(3)]
     async with running(make_settings(node, first_replay="handle")):
         await received.holds(3)
-    assert received.statements() == sorted(node.standing)
+    assert received.statements() == sorted(node.stored)
 
 
 async def test_what_arrived_while_the_connection_was_down_is_forwarded(
@@ -99,11 +99,11 @@ async def test_what_arrived_while_the_connection_was_down_is_forwarded(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    node.standing = [make_statement(0)]
+    node.stored = [make_statement(0)]
     async with running(make_settings(node)):
         await node.subscribed()
         await node.hang_up()
-        node.standing.append(make_statement(1))
+        node.stored.append(make_statement(1))
         await received.holds(1)
     assert received.statements() == [make_statement(1)]
 
@@ -118,15 +118,15 @@ async def test_what_a_second_node_holds_when_it_first_comes_up_is_old_and_what_i
     late = make_node()
     async with late:
         pass
-    async with make_node(standing=[make_statement(0)]) as first, running(make_settings(first, late)) as task:
+    async with make_node(stored=[make_statement(0)]) as first, running(make_settings(first, late)) as task:
         await first.subscribed()
         while task.status()["seen"] != 1:
             await asyncio.sleep(0.01)
-        late.standing = [make_statement(0), make_statement(1)]
+        late.stored = [make_statement(0), make_statement(1)]
         async with late:
             while task.status()["seen"] != 2:
                 await asyncio.sleep(0.01)
-            late.standing.append(make_statement(2))
+            late.stored.append(make_statement(2))
             await late.hang_up()
             await received.holds(1)
     assert received.statements() == [make_statement(2)]

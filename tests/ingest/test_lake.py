@@ -1,4 +1,4 @@
-"""What ingest tells the lake, while the lake takes it and while it doesn't."""
+"""What ingest records in the lake, while the lake takes it and while it doesn't."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,8 +38,8 @@ class FailingFirehose:
         taken = [record for record in records if record not in refused]
         if taken:
             self._client.put_record_batch(**request | {"Records": taken})
-        told = [{"ErrorCode": "ServiceUnavailableException"} if one in refused else {} for one in records]
-        return {"FailedPutCount": len(refused), "RequestResponses": told}
+        responses = [{"ErrorCode": "ServiceUnavailableException"} if one in refused else {} for one in records]
+        return {"FailedPutCount": len(refused), "RequestResponses": responses}
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds
     make_statement: MakeStatement,
 ) -> None:
     firehose.refuses = _throttled
-    room = 2 * make_outgoing(make_statement(0)).held_size
+    bound = 2 * make_outgoing(make_statement(0)).held_size
     full = 2 * LAKE_SHARE
-    async with asyncio.timeout(20), running(make_settings(node, outbox_bytes=room), firehose=firehose) as task:
+    async with asyncio.timeout(20), running(make_settings(node, outbox_bytes=bound), firehose=firehose) as task:
         await node.subscribed()
         for number in range(full):
             node.show(make_statement(number))

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 AMPLE = 1 << 30
 RESYNC_SECONDS = 600
-"""What a node is given to be told by its peers what it has lost."""
+"""What a node is given so that its peers show it what it has lost."""
 
 
 class Clock:
-    """Runs on as ever, and leaps when told to."""
+    """Runs on as ever, and leaps when asked to."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -96,14 +96,14 @@ class Followed:
 async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believed_after_it(
     node: "FakeNode", counts: Counts, make_statement: MakeStatement, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.standing = [make_statement(number) for number in range(100)]
+    node.stored = [make_statement(number) for number in range(100)]
     followed = Followed(node, counts, caplog)
     with caplog.at_level("INFO", "ingest"):
         async with asyncio.timeout(20):
             following = asyncio.create_task(followed.node.follow())
             await followed.replayed()
             assert followed.believed()
-            del node.standing[10:]
+            del node.stored[10:]
             await followed.replayed()
             assert not followed.believed()
             clock.ahead += RESYNC_SECONDS - 60
@@ -120,20 +120,20 @@ async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believ
 async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_loses_its_store_once_more(
     node: "FakeNode", counts: Counts, make_statement: MakeStatement, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    standing = [make_statement(number) for number in range(100)]
-    node.standing = list(standing)
+    stored = [make_statement(number) for number in range(100)]
+    node.stored = list(stored)
     followed = Followed(node, counts, caplog)
     with caplog.at_level("INFO", "ingest"):
         async with asyncio.timeout(20):
             following = asyncio.create_task(followed.node.follow())
             await followed.replayed()
-            node.standing = standing[:10]
+            node.stored = stored[:10]
             await followed.replayed()
-            node.standing = list(standing)
+            node.stored = list(stored)
             await followed.replayed()
             assert followed.believed()
             clock.ahead += RESYNC_SECONDS + 1
-            node.standing = standing[:10]
+            node.stored = stored[:10]
             await followed.replayed()
             assert not followed.believed()
         following.cancel()
@@ -142,7 +142,7 @@ async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_los
 async def test_a_node_is_away_until_it_is_subscribed_then_replays_and_is_live(
     node: "FakeNode", counts: Counts, make_statement: MakeStatement, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.standing = [make_statement(number) for number in range(100)]
+    node.stored = [make_statement(number) for number in range(100)]
     node.batch = 1
     followed = Followed(node, counts, caplog)
     states = [followed.node.state]

@@ -40,7 +40,7 @@ async def test_what_a_first_replay_brings_is_of_unknown_age(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    node.standing = [make_statement(1)]
+    node.stored = [make_statement(1)]
     async with running(make_settings(node, first_replay="handle")):
         [message] = await received.holds(1)
     assert message.replayed_since == 0
@@ -60,7 +60,7 @@ async def test_what_came_while_a_node_was_lost_is_as_old_as_its_loss_at_most(
         await received.holds(1)
         await node.hang_up()
         lost = now_ms()
-        node.standing.append(make_statement(2))
+        node.stored.append(make_statement(2))
         [_, message] = await received.holds(2)
     assert message.replayed_since is not None
     assert before <= message.replayed_since <= lost
@@ -81,7 +81,7 @@ async def test_what_came_while_a_node_was_lost_is_so_old_whatever_another_node_s
         await other.subscribed()
         node.show(make_statement(1))
         await received.holds(1)
-        node.standing.append(make_statement(2))
+        node.stored.append(make_statement(2))
         await node.hang_up()
         lost = now_ms()
         await asyncio.sleep(0.1)
@@ -129,7 +129,7 @@ async def test_what_came_while_no_task_was_at_work_is_as_old_as_the_time_through
             await asyncio.sleep(0.01)
     ended = now_ms()
     delivered_through = int(Lease.get("ingest").delivered_through)
-    node.standing.append(make_statement(2))
+    node.stored.append(make_statement(2))
     async with running(make_settings(node)):
         [_, message] = await received.holds(2)
     assert 0 < delivered_through <= ended
@@ -151,7 +151,7 @@ async def test_a_node_that_dropped_its_subscriber_without_a_word_was_live_only_u
         await received.holds(1)
         dropped = now_ms()
         node.go_mute()
-        node.standing.append(make_statement(2))
+        node.stored.append(make_statement(2))
         [_, message] = await received.holds(2)
     assert message.replayed_since is not None
     assert message.replayed_since <= dropped

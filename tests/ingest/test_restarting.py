@@ -61,7 +61,7 @@ async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
     make_statement: MakeStatement,
     s3: "S3Client",
 ) -> None:
-    node.standing = [make_statement(number) for number in range(100)]
+    node.stored = [make_statement(number) for number in range(100)]
     async with running(make_settings(node)) as task:
         await node.subscribed()
         node.show(make_statement(100))
@@ -69,7 +69,7 @@ async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
         await saved(s3)
         while not task.counts["envelopes_forwarded"] or task.status()["forwarded_lately"]:
             await asyncio.sleep(0.01)
-    node.standing.append(make_statement(101))
+    node.stored.append(make_statement(101))
     async with running(make_settings(node)):
         await received.holds(2)
     assert received.statements() == sorted([make_statement(100), make_statement(101)])

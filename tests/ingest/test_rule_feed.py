@@ -228,13 +228,13 @@ async def test_a_lost_place_in_the_stream_makes_it_read_the_table_again(
     stream = ShardedStream()
     feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
     await feed.start()
-    write_rule()  # the stream doesn't tell
+    write_rule()  # the stream doesn't show it
     stream.troubles = [trouble]
     await follow_until(feed, lambda: names(candidates, TOPIC))
 
 
 class TroubledTable:
-    """A client of DynamoDB whose scans do first what they are told to."""
+    """A client of DynamoDB whose scans do first what they are given."""
 
     def __init__(self, client: "DynamoDBClient") -> None:
         self.describe_table = client.describe_table
@@ -269,7 +269,7 @@ async def test_a_lost_place_in_the_stream_makes_it_read_the_table_until_it_succe
     table.first, refusals[:] = refuse, ["ThrottlingException"] * 2
     for number in range(16):  # in all segments
         write_rule(topic=number.to_bytes(32))
-    write_rule()  # the stream doesn't tell
+    write_rule()  # the stream doesn't show it
     stream.troubles = ["ExpiredIteratorException"]
     await follow_until(feed, fresh, seconds=5)
     assert refusals == []

@@ -65,8 +65,10 @@ async def test_a_node_that_refuses_the_question_has_answered_it() -> None:
     async def converse(socket: ServerConnection) -> None:
         async for text in socket:
             asked = json.loads(text)
-            told = {"result": "s"} if asked["method"] == "statement_subscribeStatement" else {"error": {"code": -32601}}
-            await socket.send(json.dumps({"id": asked["id"], **told}))
+            answer = (
+                {"result": "s"} if asked["method"] == "statement_subscribeStatement" else {"error": {"code": -32601}}
+            )
+            await socket.send(json.dumps({"id": asked["id"], **answer}))
 
     patience = NodeTimeouts(asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:

@@ -1,4 +1,4 @@
-"""What a task keeps, counts and tells while another one leads, and once it leads itself."""
+"""What a task keeps, counts and records while another one leads, and once it leads itself."""
 
 import asyncio
 import json
@@ -54,8 +54,8 @@ def another(tables: None) -> Another:
 async def test_a_standby_that_is_full_lets_go_of_what_was_passed_on_and_reads_on(
     node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement, another: Another
 ) -> None:
-    room = 3 * make_outgoing(make_statement(0)).held_size
-    async with running(make_settings(node, outbox_bytes=room, overlap_seconds=600)) as task:
+    bound = 3 * make_outgoing(make_statement(0)).held_size
+    async with running(make_settings(node, outbox_bytes=bound, overlap_seconds=600)) as task:
         await another.leads_until(lambda: bool(task.status()["connected"]))
         await node.subscribed()
         node.show(make_statement(0))
@@ -63,7 +63,7 @@ async def test_a_standby_that_is_full_lets_go_of_what_was_passed_on_and_reads_on
         await another.leads_until(lambda: task.status()["held"] == 2)
         another.passed_on = now_ms() + 1
         await another.leads_for(0.6)  # some looks at the lease
-        assert task.status()["held"] == 2  # there is room to keep it for the overlap
+        assert task.status()["held"] == 2  # the bound lets it be kept for the overlap
         another.passed_on = 0
         for number in range(2, 10):
             node.show(make_statement(number))
@@ -105,20 +105,20 @@ async def test_only_the_leader_tells_to_how_many_nodes_it_is_connected(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def told() -> list[tuple[int, int]]:
-        """How many leaders and connected nodes each line told of that came since the last time."""
+    def recorded() -> list[tuple[int, int]]:
+        """How many leaders and connected nodes each line has that came since the last time."""
         lines: list[dict[str, Any]] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         return [(line[Metric.LEADERS][0], line[Metric.NODES_CONNECTED][0]) for line in lines]
 
     monkeypatch.setattr("ingest.counts._PERIOD", 0.05)
     async with make_node() as other, running(make_settings(node, other)) as task:
         await another.leads_until(lambda: task.status()["connected"] == [node.url, other.url])
-        told()
+        recorded()
         await another.leads_for(0.3)
-        assert set(told()) == {(0, 0)}
+        assert set(recorded()) == {(0, 0)}
         another.lets_go()
         while not task.status()["leading"]:
             await asyncio.sleep(0.01)
-        told()
+        recorded()
         await asyncio.sleep(0.3)
-        assert set(told()) == {(1, 2)}
+        assert set(recorded()) == {(1, 2)}

@@ -311,7 +311,7 @@ async def test_a_source_without_replays_is_waited_for_by_nobody_and_forgotten_by
     make_statement: MakeStatement,
     rule: None,
 ) -> None:
-    node.standing = [make_statement(number) for number in range(10)]
+    node.stored = [make_statement(number) for number in range(10)]
     settings = toy_settings(node, watch_seconds=0.05, renew_seconds=0.1, forget_seconds=0.01)
     async with running(settings) as task:
         while task.status()["seen"] != 10:
@@ -319,17 +319,17 @@ async def test_a_source_without_replays_is_waited_for_by_nobody_and_forgotten_by
         toy_source.OPENED[-1].show(say("shown once", "hall"))
         while task.status()["seen"] != 11:
             await asyncio.sleep(0.01)
-        del node.standing[5:]
+        del node.stored[5:]
         while task.seen.size > 6:
             await asyncio.sleep(0.01)
-        del node.standing[3:]
+        del node.stored[3:]
         while task.seen.size > 4:
             await asyncio.sleep(0.01)
         while task.unmatched:
             await asyncio.sleep(0.01)
     async with running(settings) as task:
         await node.subscribed()
-        del node.standing[2:]
+        del node.stored[2:]
         while task.seen.size > 3:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)

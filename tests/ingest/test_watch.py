@@ -66,12 +66,12 @@ async def test_an_old_subscription_is_renewed_at_times(
 async def test_after_a_complete_replay_what_was_not_in_it_is_forgotten(
     node: "FakeNode", running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
 ) -> None:
-    node.standing = [make_statement(number) for number in range(100)]
+    node.stored = [make_statement(number) for number in range(100)]
     settings = make_settings(node, watch_seconds=0.05, renew_seconds=0.2, forget_seconds=0.05)
     async with running(settings) as task:
         while task.status()["seen"] != 100:
             await asyncio.sleep(0.01)
-        del node.standing[60:]
+        del node.stored[60:]
         while task.status()["seen"] != 60:
             await asyncio.sleep(0.01)
 
@@ -86,21 +86,21 @@ async def test_a_node_that_lost_its_store_makes_nothing_forgotten(
     make_statement: MakeStatement,
     write_rule: WriteRule,
 ) -> None:
-    """Its peers will tell it everything again, as if it were new."""
+    """Its peers will show it everything again, as if it were new."""
     write_rule()
-    standing = [make_statement(number) for number in range(100)]
-    node.standing = list(standing)
+    stored = [make_statement(number) for number in range(100)]
+    node.stored = list(stored)
     async with running(make_settings(node, forget_seconds=0.01, watch_seconds=0.05, renew_seconds=0.1)) as task:
         while task.status()["seen"] != 100:
             await asyncio.sleep(0.01)
-        node.standing = standing[:10]
+        node.stored = stored[:10]
         await node.hang_up()
         while node.subscriptions < 2 + reconnections:
             await asyncio.sleep(0.01)
         await node.subscribed()
         await asyncio.sleep(0.1)
-        node.standing.clear()
-        node.show(*standing, make_statement(100))
+        node.stored.clear()
+        node.show(*stored, make_statement(100))
         await received.holds(1)
     assert received.statements() == [make_statement(100)]
 
@@ -112,7 +112,7 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    node.standing = [make_statement(number) for number in range(10)]
+    node.stored = [make_statement(number) for number in range(10)]
     absent = make_node()
     async with absent:
         pass
@@ -120,7 +120,7 @@ async def test_statements_are_not_forgotten_while_one_node_has_yet_to_replay(
     async with running(settings) as task:
         while task.status()["seen"] != 10:
             await asyncio.sleep(0.01)
-        node.standing.pop()
+        node.stored.pop()
         renewed = node.subscriptions + 3
         while node.subscriptions < renewed:
             await asyncio.sleep(0.01)
@@ -135,18 +135,18 @@ async def test_a_replay_that_never_comes_to_an_end_keeps_nothing_from_being_forg
             asked = json.loads(await socket.recv())
             await socket.send(json.dumps({"id": asked["id"], "result": result}))
         for remaining in range(4_000_000, 0, -1):
-            told = {"event": "newStatements", "data": {"statements": [], "remaining": remaining}}
-            await socket.send(json.dumps({"method": "statement_statement", "params": {"result": told}}))
+            event = {"event": "newStatements", "data": {"statements": [], "remaining": remaining}}
+            await socket.send(json.dumps({"method": "statement_statement", "params": {"result": event}}))
             await asyncio.sleep(0.05)
 
-    node.standing = [make_statement(number) for number in range(100)]
+    node.stored = [make_statement(number) for number in range(100)]
     async with serve(replay_drop_by_drop, "127.0.0.1", 0) as server:
         hostile = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
         often = {"watch_seconds": 0.05, "renew_seconds": 0.2, "forget_seconds": 0.05, "absent_seconds": 1.5}
         async with running(make_settings(node_urls=[hostile, node.url], **often)) as task:
             while task.status()["seen"] != 100:
                 await asyncio.sleep(0.01)
-            del node.standing[60:]
+            del node.stored[60:]
             while task.status()["seen"] != 60:
                 await asyncio.sleep(0.01)
 
@@ -252,11 +252,11 @@ async def test_it_is_told_how_far_the_filter_is_behind_the_rules(
 ) -> None:
     async with running(make_settings(node, stream_poll_seconds=3600, stage="blue")):
         await asyncio.sleep(0.4)
-    (told,) = capsys.readouterr().out.splitlines()
-    (block,) = json.loads(told)["_aws"]["CloudWatchMetrics"]
-    assert (json.loads(told)["service"], json.loads(told)["stage"]) == ("ingest", "blue")
+    (line,) = capsys.readouterr().out.splitlines()
+    (block,) = json.loads(line)["_aws"]["CloudWatchMetrics"]
+    assert (json.loads(line)["service"], json.loads(line)["stage"]) == ("ingest", "blue")
     assert {"Name": "rules_behind", "Unit": "Milliseconds"} in block["Metrics"]
-    assert 300 <= json.loads(told)["rules_behind"][0] < 60_000
+    assert 300 <= json.loads(line)["rules_behind"][0] < 60_000
 
 
 async def test_the_keys_in_a_node_s_url_are_told_to_nobody(

@@ -174,7 +174,7 @@ def retry(scene: Scene) -> Bill:
 
 
 def busy_pair(scene: Scene) -> Bill:
-    """Thirty, one at a time, for one who was sent ninety within the last minutes: the window has room for sixty."""
+    """Thirty, one at a time, for one who was sent ninety within the last minutes: the window takes sixty more."""
     table = Dictionary()
     _want(table, str(uuid4()), scene.sender.key)
     with table.answering(scene.clients):

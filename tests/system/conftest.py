@@ -12,7 +12,7 @@
 Names and tokens must be the test's own. The stand-ins run in the tests' event loop, so whatever waits for the system
 must leave the loop free: `asyncio.to_thread(subprocess.run, …)`, with `system.deployment.emulator.variables` in the
 program's environment. `system.deployment.outputs` has the names, `system.client("sqs")` is boto3's,
-`system.lake.growing(seconds)` tells what was decided.
+`system.lake.growing(seconds)` yields what was decided.
 """
 
 import os

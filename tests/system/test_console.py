@@ -30,7 +30,7 @@ TOKEN = "c0" * 32
 
 class Ended(NamedTuple):
     code: int
-    told: Any
+    printed: Any
     progress: str
 
 
@@ -39,7 +39,7 @@ type Operator = Callable[..., Awaitable[Ended]]
 
 @pytest.fixture(scope="module")
 def clarion(system: System) -> Operator:
-    """Runs a command as somebody who may do what the page says and no more; what it tells is read as JSON."""
+    """Runs a command as somebody who may do what the page says and no more; what it prints is read as JSON."""
     keys: dict[str, dict[str, str]] = {}
 
     async def clarion(command: str, *words: str) -> Ended:
@@ -97,7 +97,7 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
         while "delivered" not in whats:
             digits = codec.digest(raw).hex()
             ended = await clarion("why", "--statement", digits, "--client", bob.public_key.hex())
-            whats = [step["what"] for trace in ended.told["traces"] for step in trace["steps"]]
+            whats = [step["what"] for trace in ended.printed["traces"] for step in trace["steps"]]
 
     assert (ended.code, whats) == (0, ["observed", "matched", "queued", "delivered"])
 
@@ -105,8 +105,8 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
 async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> None:
     ended = await clarion("status")
 
-    assert (ended.told["stage"], ended.told["leader"]["renewed"]) == ("local", True)
-    assert [queue["name"] for queue in ended.told["queues"]] == ["envelopes", *Channel, "cleanup"]
+    assert (ended.printed["stage"], ended.printed["leader"]["renewed"]) == ("local", True)
+    assert [queue["name"] for queue in ended.printed["queues"]] == ["envelopes", *Channel, "cleanup"]
 
 
 async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:
@@ -114,7 +114,7 @@ async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, cl
 
     ended = await clarion("send-test", f"test-{TOKEN}", "--channel", "fcm", "--yes")
 
-    assert (ended.code, ended.told["decision"], ended.told["status"]) == (0, "delivered", 200)
+    assert (ended.code, ended.printed["decision"], ended.printed["status"]) == (0, "delivered", 200)
     assert system.fcm.received.count > before
 
 
@@ -129,9 +129,9 @@ async def test_a_muted_channels_messages_wait_until_it_is_unmuted(system: System
     finally:
         unmuted = await clarion("unmute", "voip", "--yes")
 
-    assert (muted.told["muted"], unmuted.told["muted"], unmuted.told["waiting"]) == (True, False, 1)
+    assert (muted.printed["muted"], unmuted.printed["muted"], unmuted.printed["waiting"]) == (True, False, 1)
     assert refused.code == 3
-    assert (seen.code, [queue["name"] for queue in seen.told["queues"] if queue["muted"]]) == (1, ["voip"])
+    assert (seen.code, [queue["name"] for queue in seen.printed["queues"] if queue["muted"]]) == (1, ["voip"])
     assert await decided(system, late) == "stale"
 
 
@@ -143,8 +143,8 @@ async def test_a_dead_letter_is_redriven_and_handled(system: System, clarion: Op
     counted = await clarion("redrive", "apns", "--dry-run")
     ended = await clarion("redrive", "apns", "--yes")
 
-    assert (counted.code, counted.told["moved"]) == (1, 0)
-    assert ended.told["moved"] == counted.told["left"] >= 1
+    assert (counted.code, counted.printed["moved"]) == (1, 0)
+    assert ended.printed["moved"] == counted.printed["left"] >= 1
     assert await decided(system, unwanted) == "subscription_gone"
 
 
@@ -154,7 +154,7 @@ async def test_the_rules_are_exported(system: System, clarion: Operator) -> None
 
     ended = await clarion("export-rules", "--client", bob.public_key.hex())
 
-    assert (ended.told["rule"]["sender"], ended.told["rule"]["topic"]) == (alice.public_key.hex(), TOPIC.hex())
+    assert (ended.printed["rule"]["sender"], ended.printed["rule"]["topic"]) == (alice.public_key.hex(), TOPIC.hex())
 
 
 async def decided(system: System, push: PushMessage) -> str | None:

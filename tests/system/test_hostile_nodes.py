@@ -74,9 +74,9 @@ class Crowd:
 def reasons(system: System) -> set[str]:
     """Why ingest left nodes so far."""
     lines = (system.deployment.emulator.folder / LOG).read_text().splitlines()
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    assert not [line for line in told if line.get("message") == "internal error"]
-    return {line["reason"] for line in told if line.get("message") == "node lost"}
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert not [line for line in logged if line.get("message") == "internal error"]
+    return {line["reason"] for line in logged if line.get("message") == "node lost"}
 
 
 async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(system: System) -> None:

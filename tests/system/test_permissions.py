@@ -140,7 +140,7 @@ def granted() -> Mapping[str, Permissions]:
 
 @pytest.fixture
 def whole(request: pytest.FixtureRequest) -> None:
-    """Skips what no part of the folder can tell."""
+    """Skips what no part of the folder shows."""
     collected = {item.path.name for item in request.session.items}
     missing = sorted({file.name for file in request.path.parent.glob("test_*.py")} - collected - ELSEWHERE)
     if missing:

@@ -36,9 +36,9 @@ def begun() -> datetime:
 
 @pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene.title)
 async def test_the_story_goes_as_told(scene: Scene, system: System, cast: Cast) -> None:
-    told = await scene.play(system, cast)
+    outcome = await scene.play(system, cast)
 
-    assert told.decisions
+    assert outcome.decisions
 
 
 @pytest.fixture(scope="module")

@@ -41,8 +41,8 @@ class Queue:
         await asyncio.to_thread(self._sqs.send_message, QueueUrl=self._url, MessageBody=body)
 
     async def attribute(self, name: str) -> str:
-        told = await asyncio.to_thread(self._sqs.get_queue_attributes, QueueUrl=self._url, AttributeNames=[name])
-        return str(told["Attributes"][name])
+        answer = await asyncio.to_thread(self._sqs.get_queue_attributes, QueueUrl=self._url, AttributeNames=[name])
+        return str(answer["Attributes"][name])
 
     async def take(self) -> Message:
         """The next message, which is gone from the queue then; waits for it."""
@@ -127,14 +127,14 @@ class Alarm:
         self._cloudwatch.put_metric_data(Namespace=datum.pop("Namespace"), MetricData=[datum])
 
     def heard(self) -> str:
-        """What the topic tells, once it does."""
+        """What the topic publishes, once it does."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            # The emulator looks at its alarms whenever it is told of a metric.
+            # The emulator looks at its alarms whenever it gets a metric.
             self._cloudwatch.put_metric_data(Namespace="Time", MetricData=[{"MetricName": "passes", "Value": 1}])
             for message in self._sqs.receive_message(QueueUrl=self._heard).get("Messages", []):
-                told = json.loads(json.loads(message["Body"])["Message"])
-                return f"{told['AlarmName']}: {told['NewStateValue']}"
+                alarm = json.loads(json.loads(message["Body"])["Message"])
+                return f"{alarm['AlarmName']}: {alarm['NewStateValue']}"
             time.sleep(0.2)
         return "nothing"
 
@@ -150,8 +150,8 @@ async def fail(system: System, function: str) -> None:
 async def without(system: System, function: str, variable: str) -> AsyncIterator[None]:
     """A release that forgot to set a variable of a function."""
     functions, name = system.client("lambda"), f"{system.deployment.outputs.table_prefix}{function}"
-    told = await asyncio.to_thread(functions.get_function_configuration, FunctionName=name)
-    whole = told["Environment"]["Variables"]
+    configuration = await asyncio.to_thread(functions.get_function_configuration, FunctionName=name)
+    whole = configuration["Environment"]["Variables"]
     broken = {key: value for key, value in whole.items() if key != variable}
 
     async def set_to(variables: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ VISIBILITY_S = 20
 LAKE_S = 10.0
 """As long as the lake may lag behind, when it is asked for what got lost."""
 CHAT = topic_of("a chat that outlasts a version")
-IN_HAND = sum(room.concurrency * room.batch for room in (EMULATOR.match, EMULATOR.dispatch))
+IN_HAND = sum(consumer.concurrency * consumer.batch for consumer in (EMULATOR.match, EMULATOR.dispatch))
 """So many messages match and a channel's dispatch can be at when the deployment ends them: no more come again."""
 
 
@@ -100,8 +100,8 @@ def hasten(template: str) -> str:
 
 
 def resources(assembly: Path) -> dict[str, Any]:
-    told = json.loads(template_of(assembly).read_text())["Resources"]
-    return {name: resource.get("Properties") for name, resource in told.items()}
+    resources = json.loads(template_of(assembly).read_text())["Resources"]
+    return {name: resource.get("Properties") for name, resource in resources.items()}
 
 
 def hasten_deployed(system: System) -> None:

@@ -1,8 +1,13 @@
-"""Issuers of client tokens beside the existing solution: configured by the account's code, trusted by the API."""
+"""Issuers of client tokens: configured by the account's code, trusted by the API."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl
+
+
+def issuer_name(domain: str) -> str:
+    """What the standalone login calls itself in its tokens: as issuer and as audience."""
+    return f"https://{domain}"
 
 
 class JwksIssuer(BaseModel):
