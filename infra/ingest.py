@@ -115,7 +115,9 @@ class IngestService(Construct):
             **self._foundation.settings,
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
-            **given(**{NODES[name]: _listed(ingest.nodes_of(name)) for name in self._environment.networks if name in NODES}),
+            **given(
+                **{NODES[name]: _listed(ingest.nodes_of(name)) for name in self._environment.networks if name in NODES}
+            ),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),
