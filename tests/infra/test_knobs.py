@@ -18,13 +18,14 @@ from aws_cdk.assertions import Template
 from aws_lambda_powertools import Logger
 from pydantic import BaseModel
 
-from api.settings import ApiSettings, AuthorizerSettings
+from api.networks.xmtp.settings import XmtpSettings
+from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.channels import CHANNELS
 from clarion.events import Event, EventLog, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.metrics import metrics_of
-from clarion.networks import NETWORKS, STATEMENTS
-from clarion.networks.settings import RouterSettings, WorkerSettings
+from clarion.networks import NETWORKS, STATEMENTS, XMTP
+from clarion.networks.settings import WorkerSettings
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
@@ -39,6 +40,7 @@ from match.report import DecisionLog
 from match.settings import MatchSettings
 from tests.infra.templates import resolved
 from tests.toy import TOY
+from xmtp.worker import XmtpWorkerSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS: Mapping[str, type[Settings]] = {
@@ -47,8 +49,9 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "cleanup": CleanupSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
-    f"{TOY}-router": RouterSettings,
     f"{TOY}-worker": WorkerSettings,
+    f"{XMTP}-router": XmtpSettings,
+    f"{XMTP}-worker": XmtpWorkerSettings,
 }
 FOUND_BY = {
     "functions": ("AWS::Lambda::Function", "FunctionName"),
@@ -159,6 +162,8 @@ FOLLOWING = {
     "replay_seconds": 31.5,
     "whole_replay_seconds": 1_801.5,
     "absent_seconds": 3_601.5,
+    "xmtp_message_bytes": 4_000_000,
+    "xmtp_bytes_per_second": 5_000_000,
 }
 THRESHOLDS = {
     "ingest_lag_ms": alarms(31_001, "ingest-lagging"),
@@ -181,7 +186,7 @@ THRESHOLDS = {
     "dead_tokens_an_hour": alarms(102, "dead-tokens"),
     "function_errors": alarms(
         4,
-        *(f"function-failing-{each}" for each in SETTINGS if each != "authorizer"),
+        *(f"function-failing-{each}" for each in (*SETTINGS, f"{TOY}-router") if each != "authorizer"),
         "authorizer-failing",
         "authorizer-failing-keys",
     ),
@@ -214,15 +219,20 @@ CHANGES: Mapping[str, Change] = {
     "assets_bucket": same("assets", "functions.*.Code.S3Bucket", "entry_bucket"),
     "tls_only": Change(False, {"tls_policies": 0}),
     "networks": Change(
-        [STATEMENTS, TOY],
+        [STATEMENTS, TOY, XMTP],
         {
-            "settings.api.networks": [STATEMENTS, TOY],
-            "settings.ingest.networks": [STATEMENTS, TOY],
-            "settings.toy-router.network": TOY,
+            "settings.api.networks": [STATEMENTS, TOY, XMTP],
+            "settings.ingest.networks": [STATEMENTS, TOY, XMTP],
+            "settings.xmtp-router.network": XMTP,
+            "settings.xmtp-worker.network": XMTP,
             "settings.toy-worker.network": TOY,
             "routes.POST /v1/toys": True,
         },
     ),
+    "channels": Change(
+        list(map(str, CHANNELS)), {f"queues.{each}.QueueName": f"clarion-blue-{each}" for each in ("webpush", "webhook")}
+    ),
+    "webhook_url": same("https://hooks.example.org/", "settings.webhook.webhook_url"),
     "apps.0.name": same("messenger", *dispatch("app_name")),
     "apps.0.alert_title": same("Messenger", *dispatch("alert_title"), "settings.api.direct_push.alert_title"),
     "apps.0.bundle_id": same("org.messenger", *dispatch("bundle_id"), "settings.api.direct_push.bundle_id"),
@@ -234,6 +244,7 @@ CHANGES: Mapping[str, Change] = {
             "secrets.apns-sandbox.Name": "clarion-blue-apns-sandbox",
         },
     ),
+    "apps.1.own_messages": same("deliver", "settings.xmtp-router.own_messages.robot"),
     "apps.1.name": Change(
         "robot",
         {
@@ -259,7 +270,7 @@ CHANGES: Mapping[str, Change] = {
         memory_mb=601, timeout_s=32, concurrency=18, receives=121, batch=101, window_s=2,
     ),
     **consumer(
-        "channels.voip", ["voip"], ["voip"],
+        "consumers.voip", ["voip"], ["voip"],
         memory_mb=602, timeout_s=33, concurrency=19, receives=9, batch=102, window_s=3,
     ),
     **consumer(
@@ -292,6 +303,7 @@ CHANGES: Mapping[str, Change] = {
     **{f"api.allowance.{name}": same(value, f"settings.api.{name}") for name, value in ALLOWANCE.items()},
     "api.pushes_per_minute": same(7, "settings.api.direct_push.pushes_per_minute"),
     "api.pushes_per_token_per_minute": same(6, "settings.api.direct_push.pushes_per_token_per_minute"),
+    "api.apns_environment": same("sandbox", "settings.xmtp-router.environment"),
     "api.jwt_issuer": same("another-issuer", "settings.authorizer.jwt_issuer"),
     "api.jwt_audience": same("pushes", "settings.authorizer.jwt_audience"),
     "api.token_lifetime_seconds": same(3_600, "settings.authorizer.token_lifetime_seconds"),
@@ -317,9 +329,10 @@ CHANGES: Mapping[str, Change] = {
         ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
         {
             "settings.ingest.node_urls": ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
-            "alarms.nodes-missing.Threshold": 3,
+            "alarms.nodes-missing.Threshold": 5,
         },
     ),
+    "ingest.xmtp_nodes": same(["https://one.example/", "https://two.example/"], "settings.ingest.xmtp_nodes"),
     "ingest.tasks": same(3, "service.DesiredCount"),
     "ingest.cpu": Change(1_024, {"task.Cpu": "1024"}),
     "ingest.memory_mb": Change(2_048, {"task.Memory": "2048"}),
@@ -337,7 +350,8 @@ CHANGES: Mapping[str, Change] = {
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
     "push_services": same(["push.example.org"], "settings.api.push_services", "settings.webpush.push_services"),
     **{f"providers.{name}": same(
-        f"https://{name.replace('_', '-')}.example", *dispatch(name), f"settings.api.direct_push.{name}"
+        f"https://{name.replace('_', '-')}.example", *dispatch(name),
+        *([f"settings.api.direct_push.{name}"] if name in DirectPushSettings.model_fields else ()),
     ) for name in stub_names()},
     "log_days": same(90, "logs.*.RetentionInDays"),
     "lake_days": same(40, "expires.LakeBucket", "daily.arguments.--keep-days"),
