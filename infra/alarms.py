@@ -10,7 +10,7 @@ from clarion.channels import CHANNELS, Calls
 from clarion.decisions import EnvelopeDecision, PushDecision
 from clarion.metrics import Metric, decided
 from clarion.networks import network
-from clarion.networks.needs import AlarmNeed
+from clarion.networks.needs import AlarmNeed, Target
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
@@ -162,7 +162,10 @@ def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
 def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
     yield AlarmSpec("lake-late", late, environment.thresholds.lake_delay_s)
-    for component in ("match", "dispatch", "api"):
+    emitting = [
+        name for name in environment.networks if any(send.target is Target.EVENTS for send in network(name).needs.sends)
+    ]
+    for component in ("match", "dispatch", "api", *emitting):
         yield AlarmSpec("events-lost", counted(environment.stage, component, Metric.EVENTS_LOST), 1, 1, component)
 
 

@@ -200,12 +200,13 @@ class HttpApi(Construct):
         if not environment.api.origins:
             return None
         of_networks = [route.method for name in environment.networks for route in network(name).needs.routes]
+        headers_of_networks = [each for name in environment.networks for each in network(name).needs.request_headers]
         own = [method.name for methods in (*ROUTES.values(), *OPEN_ROUTES.values()) for method in methods]
         return apigateway.CorsPreflightOptions(
             # Browsers write an origin without the slash of a URL.
             allow_origins=[str(origin).rstrip("/") for origin in environment.api.origins],
             allow_methods=[apigateway.CorsHttpMethod[name] for name in sorted({*own, *of_networks})],
-            allow_headers=["authorization", "content-type"],
+            allow_headers=["authorization", "content-type", *headers_of_networks],
             expose_headers=["retry-after"],
             max_age=PREFLIGHT_KEPT,
         )

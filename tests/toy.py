@@ -91,6 +91,7 @@ class Toy:
             Route("POST", "/v1/toys/parts", Auth.SERVER),
             Route("GET", "/v1/toys.json", Auth.PUBLIC),
         ),
+        request_headers=("toy-size",),
         grants=(Grant("toys", ("GetItem", "PutItem")), Grant("toy_parts", ("Query",))),
         alarms=(AlarmNeed("toys_broken", 3, "A toy is broken."),),
         router="toy.router.handler",

@@ -24,12 +24,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 CHANNELS = (*PROD.channels, Channel.WEBHOOK)
 ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"], "own_messages": "deliver"}
 BOTH = {"networks": (STATEMENTS, XMTP), "channels": CHANNELS, "webhook_url": "https://hooks.example.org/"}
+API = {"allowance": {"rules_per_subscription": 500}, "origins": ["https://app.example.org"]}
 SHARED = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
 
 
 @pytest.fixture(scope="module")
 def template(template_with: Callable[..., Template]) -> Template:
-    return template_with(**BOTH, apps=[PROD.apps[0], ROBOT], api={"allowance": {"rules_per_subscription": 500}})
+    return template_with(**BOTH, apps=[PROD.apps[0], ROBOT], api=API)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +123,17 @@ def test_its_own_alarm_says_what_it_means(template: Template) -> None:
     assert alarm["AlarmDescription"].startswith("XMTP's worker could not")
     entry = alarm["AlarmDescription"].rpartition("docs/operations.md#")[2]
     assert f"#### `{entry}`\n" in PAGE
+
+
+def test_events_that_its_functions_lose_raise_an_alarm(template: Template) -> None:
+    alarm = named(template, "AWS::CloudWatch::Alarm", "AlarmName")["events-lost-xmtp"]
+    assert {"Name": "service", "Value": "xmtp"} in alarm["Dimensions"]
+
+
+def test_web_pages_may_send_the_headers_of_its_protocols(template: Template) -> None:
+    (api,) = properties(template, "AWS::ApiGatewayV2::Api")
+    allowed = set(api["CorsConfiguration"]["AllowHeaders"])
+    assert {"authorization", "connect-protocol-version", "x-grpc-web", "clarion-app"} <= allowed
 
 
 def test_the_page_has_the_command_that_calls_its_worker() -> None:

@@ -103,12 +103,14 @@ class Needs(NamedTuple):
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
     deployed. With a `worker` the network has a queue of commands. With `hourly`, the command `HOURLY` comes to it every hour:
-    now and then twice, or not at all.
+    now and then twice, or not at all. `request_headers` are those of the network's own that web pages may send with a
+    request, beside the API's.
     """
 
     tables: tuple[Table, ...] = ()
     secrets: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
+    request_headers: tuple[str, ...] = ()
     grants: tuple[Grant, ...] = ()
     sends: tuple[Send, ...] = ()
     alarms: tuple[AlarmNeed, ...] = ()

@@ -22,6 +22,11 @@ NEEDS = Needs(
         ),
     ),
     routes=(Route("POST", "/notifications.v1.Notifications/{method}", Auth.CLIENT),),
+    # As Connect and gRPC-web have them, and two of our own: https://connectrpc.com/docs/cors
+    request_headers=(
+        *("connect-protocol-version", "connect-timeout-ms", "grpc-timeout", "x-grpc-web", "x-user-agent"),
+        *("clarion-app", "clarion-environment"),
+    ),
     grants=(
         Grant(INSTALLATIONS, ("UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
