@@ -121,7 +121,7 @@ class Toy:
         saying = _saying(envelope)
         return Wanted.OWN_MESSAGE if saying.mark == mark_of(secret, saying.text) else wanted
 
-    def push_body(self, envelope: Envelope, key: bytes) -> ToyBody:
+    def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)
 
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:

@@ -118,8 +118,8 @@ class Network(Protocol):
     def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
         """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
 
-    def push_body(self, envelope: Envelope, key: bytes) -> "BaseModel":
-        """What travels to dispatch for an envelope wanted under `key`: what fits no channel is left behind here."""
+    def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
+        """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 
     def payload(
         self, channel: Channel, push: "PushMessage", receiver: Receiver
