@@ -21,6 +21,8 @@ QUIET = 100
 """Pushes in five minutes that spending is set against at least: fewer would make much of little."""
 LEDGER = 2.13
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
+HOURS_WITHOUT_COMMAND = 3
+"""EventBridge may leave one out."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,13 @@ def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 
 def _of_networks(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
-    """Those that they ask for themselves."""
+    """Those that they ask for themselves, and one for the command that comes every hour."""
     for name in environment.networks:
+        if network(name).needs.hourly:
+            sent = of_queue(
+                f"{environment.prefix}{commands_queue(name)}", "NumberOfMessagesSent", statistic=SUM, minutes=60
+            )
+            yield AlarmSpec("hourly-missing", sent, 1, HOURS_WITHOUT_COMMAND, name, below=True)
         for alarm in network(name).needs.alarms:
             metric = counted(environment.stage, alarm.service or name, alarm.metric)
             yield AlarmSpec(alarm_entry(name, alarm), metric, alarm.threshold, meaning=alarm.meaning)
