@@ -14,7 +14,7 @@ from clarion.networks.needs import AlarmNeed, Target
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
-from infra.queues import commanded, commands_queue
+from infra.queues import commands_queue, with_commands
 from infra.tables import INDEXES, TABLES
 
 QUIET = 100
@@ -54,7 +54,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
         for channel in environment.channels
     }
-    commands = {commands_queue(name): limits.command_age_s for name in commanded(environment)}
+    commands = {commands_queue(name): limits.command_age_s for name in with_commands(environment)}
     return {"envelopes": limits.envelope_age_s, **pushes, **commands, "cleanup": limits.cleanup_age_s}
 
 

@@ -27,11 +27,11 @@ from clarion.providers.transport import Answer, Fault, Transport
 from clarion.providers.webhook import (
     WebhookApp,
     WebhookSecret,
-    WebhookUrl,
     refusal,
     signature,
     webhook_apps,
 )
+from clarion.settings import WebhookUrl
 from clarion.tables import Subscription
 from local import tls
 from local.http2 import Misbehaviour

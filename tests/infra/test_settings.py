@@ -126,6 +126,7 @@ UNSET: Mapping[str, set[str]] = {
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
         "command_queues",
+        "xmtp_nodes",
         "ca_file",
         "state_bucket",
         "state_prefix",
@@ -185,7 +186,6 @@ def test_how_match_decides_and_ingest_follows_is_configured(everything: Template
     assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
     assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
-    assert ingest.xmtp_nodes == ("https://one.example:5556/", "https://two.example/")
 
 
 def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) -> None:

@@ -8,7 +8,6 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 import hmac
 import json
-import re
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from http.client import responses
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clarion.addresses import WebhookAddress
 from clarion.decisions import Environment
@@ -44,20 +43,11 @@ RETRY = {408, 425, 429}
 MOVED = range(300, 400)
 """No redirect is followed: the operator has to configure the URL where it leads."""
 
-_HOST = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_URL = re.compile(rf"https://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?")
 _KEY_PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
 """As many as Standard Webhooks lets a key have."""
 
 
-def _url(text: str) -> str:
-    if not _URL.fullmatch(text):
-        raise ValueError("not an https URL of a lower-case host and a path, without user, query and fragment")
-    return text
-
-
-WebhookUrl = Annotated[str, AfterValidator(_url)]
 """It holds no password or key, for it is kept in the clear: that is what the secret is for."""
 
 
