@@ -191,11 +191,16 @@ def _environment(call: XmtpCall) -> Environment | None:
     raise CallError(CallCode.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")
 
 
+def _check_count(call: XmtpCall, named: Sequence[object]) -> None:
+    """Before anything is made of them: a message has room for a million."""
+    limit = call.worker.settings.rules_per_request
+    if len(named) > limit:
+        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
+
+
 def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
     """Of the rules for those of `topics` that pushes come from, each once."""
-    limit = call.worker.settings.rules_per_request
-    if len(topics) > limit:
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
+    _check_count(call, topics)
     if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
         raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
     return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) in PUSHED]
@@ -203,6 +208,7 @@ def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
 
 def _named(call: XmtpCall, named: Sequence[Subscription]) -> Mapping[bytes, Sequence[Subscription]]:
     """By the rule's key; a topic may stand there more than once, and the last word counts."""
+    _check_count(call, named)
     keys = _keys(call, [one.topic for one in named])
     if any(len(one.hmac_keys) > MOST_KEYS for one in named):
         raise CallError(CallCode.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")

@@ -1,3 +1,5 @@
+import math
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,7 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.networks.xmtp.codes import CallError
 from api.networks.xmtp.notifications_pb2 import SubscribeWithMetadataRequest
+from api.networks.xmtp.service import XmtpCall, subscribe_with_metadata
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
@@ -391,6 +395,19 @@ def test_a_call_has_only_so_many_topics(registered: Any) -> None:
         ("SubscribeWithMetadata", {"subscriptions": [named(GROUP), named(OTHER)]}),
     ):
         assert registered(method, more).code == "invalid_argument"
+
+
+def test_topics_are_counted_before_anything_is_made_of_them(registered: Any) -> None:
+    many = SubscribeWithMetadataRequest.FromString(b"\x0a\x08install1" + b"\x12\x00" * 1_000_000)
+    call = XmtpCall(registered.worker, registered.client_id, math.inf, {})
+    tracemalloc.start()
+    try:
+        with pytest.raises(CallError, match="at most"):
+            subscribe_with_metadata(call, many)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_client_has_only_so_many_calls_in_ten_seconds(registered: Any, clock: Any) -> None:
