@@ -123,9 +123,14 @@ def delete_installation(call: XmtpCall, message: DeleteInstallationRequest) -> E
 
 
 def subscribe(call: XmtpCall, message: SubscribeRequest) -> Empty:
-    """Keys and silence of what is subscribed to already stay as they are."""
+    """What is subscribed to already stays silent or not, and keeps its keys as long as they serve."""
     subscription_id = call.subscription_id(message.installation_id)
-    rules.add(call, call.caller, subscription_id, dict.fromkeys(_keys(call, message.topics), b""))
+    period, keys = period_at(call.now), _keys(call, message.topics)
+
+    def pruned(_: bytes, present: bytes | None) -> bytes:
+        return pack(read(present or b"").pruned(period))
+
+    rules.renew(call, call.caller, subscription_id, keys, pruned)
     return Empty()
 
 

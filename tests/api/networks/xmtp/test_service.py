@@ -240,6 +240,15 @@ def test_subscribing_leaves_keys_and_silence_alone(registered: Any) -> None:
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1)}, silent=True), OTHER: TopicCondition()}
 
 
+def test_subscribing_drops_the_keys_that_no_message_can_need_any_more(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
+    both = {now - 1: key(1), now: key(2)}
+    metadata(registered, named(GROUP, both, silent=True), named(OTHER, both))
+    clock.now += PERIOD_MS
+    registered("Subscribe", {"topics": [GROUP]})
+    assert topics_of(registered) == {GROUP: TopicCondition({now: key(2)}, silent=True), OTHER: TopicCondition(both)}
+
+
 def test_keys_replace_those_of_their_periods_and_go_when_nothing_needs_them(registered: Any, clock: Any) -> None:
     now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {now - 1: key(1), now: key(2), now + 1: key(3)}))
