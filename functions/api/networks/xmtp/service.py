@@ -52,8 +52,6 @@ from clarion.subscriptions import Registration
 APP_HEADER, ENVIRONMENT_HEADER = "clarion-app", "clarion-environment"
 MISSING_MECHANISM = "missing delivery mechanism"
 """The reference server's words."""
-PUSHED = {MessageKind.V3_CONVERSATION, MessageKind.V3_WELCOME, MessageKind.V2_CONVERSATION}
-"""What pushes come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +206,7 @@ def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
     _check_count(call, topics)
     if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
         raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
-    return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) in PUSHED]
+    return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) is not MessageKind.UNKNOWN]
 
 
 def _named(call: XmtpCall, named: Sequence[Subscription]) -> Mapping[bytes, Sequence[Subscription]]:
