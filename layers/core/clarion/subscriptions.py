@@ -47,11 +47,11 @@ class Registration:
         return Owner(self.network, self.client_id)
 
 
-type Beside = Callable[[TransactWrite], None]
+type ExtraWrites = Callable[[TransactWrite], None]
 """Adds what a network keeps of its own beside a subscription to the transaction that changes it."""
 
 
-def nothing(_: TransactWrite) -> None:
+def no_extra_writes(_: TransactWrite) -> None:
     """What most networks keep."""
 
 
@@ -64,7 +64,7 @@ class TokenTaken:
 
 
 def register(
-    connection: Connection, registration: Registration, *, now: int, beside: Beside = nothing
+    connection: Connection, registration: Registration, *, now: int, extra_writes: ExtraWrites = no_extra_writes
 ) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
     row = _new(registration, now)
@@ -72,14 +72,19 @@ def register(
     def write(transaction: TransactWrite) -> None:
         transaction.save(row, condition=Subscription.subscription_id.does_not_exist())
         transaction.save(_token_of(row), condition=Token.token_hash.does_not_exist())
-        beside(transaction)
+        extra_writes(transaction)
 
     # Whose id is given is written once: another that is there by now is its caller's to see to.
     return _written(connection, registration, write, row, 1 if registration.subscription_id else WRITE_ATTEMPTS)
 
 
 def move(
-    connection: Connection, row: Subscription, registration: Registration, *, now: int, beside: Beside = nothing
+    connection: Connection,
+    row: Subscription,
+    registration: Registration,
+    *,
+    now: int,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
@@ -96,7 +101,7 @@ def move(
         transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
         if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
             free_token(transaction, row)
-        beside(transaction)
+        extra_writes(transaction)
 
     return _written(connection, registration, write, moved, attempts=1)
 
@@ -144,7 +149,7 @@ def remove(
     owner: Owner,
     *,
     request_cleanup: Callable[[], None] = lambda: None,
-    beside: Beside = nothing,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
@@ -157,7 +162,7 @@ def remove(
             return Unchanged.NOT_FOUND
         if attempt == 0:
             request_cleanup()
-        if _remove_rows(connection, rows, beside):
+        if _remove_rows(connection, rows, extra_writes):
             return rows
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
@@ -224,7 +229,7 @@ def _token_of(row: Subscription) -> Token:
     return Token(_hash_of(row), row.network, subscription_id=row.subscription_id, client_id=row.client_id)
 
 
-def _remove_rows(connection: Connection, rows: Sequence[Subscription], beside: Beside) -> bool:
+def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
     """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
     try:
         with TransactWrite(connection=connection) as write:
@@ -232,7 +237,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription], beside: B
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
                     free_token(write, row)
-            beside(write)
+            extra_writes(write)
     except TransactWriteError as error:
         if lost_race(error):
             return False

@@ -100,10 +100,10 @@ def register_installation(call: XmtpCall, message: RegisterInstallationRequest) 
     app = call.headers.get(APP_HEADER)
     registration = Registration(*call.caller, channel, token, app, _environment(call), subscription_id)
 
-    def beside(transaction: TransactWrite) -> None:
+    def extra_writes(transaction: TransactWrite) -> None:
         transaction.update(Installation(subscription_id), actions=registered(installation_id, now))
 
-    subscriptions.put(call, registration, beside)
+    subscriptions.put(call, registration, extra_writes)
     return RegisterInstallationResponse(installation_id=installation_id, valid_until=valid_until(now) * 1000)
 
 
