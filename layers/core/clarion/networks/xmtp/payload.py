@@ -24,8 +24,8 @@ from clarion.networks.xmtp.envelope import TopicMessage
 CHANNELS = (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
 APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = LIMITS = [channels.CHANNELS[channel].payload_bytes for channel in CHANNELS]
 TITLE = "New message from XMTP"
-REFRESH_KIND, REFRESH_KEYS = "refresh", "refresh-keys"
-"""A refresh as its body has it, and as its payloads have it."""
+REFRESH_KEYS = "refresh-keys"
+"""The kind of a refresh."""
 MAX_MESSAGE_SIZE = max(LIMITS) * 3 // 4
 """A message of more bytes than this fits no channel in base64, and need not travel to one."""
 
@@ -65,8 +65,8 @@ def body_of(message: TopicMessage) -> TopicBody:
     )
 
 
-def refresh_body(timestamp_ns: int) -> TopicBody:
-    return TopicBody(topic="", timestamp_ns=timestamp_ns, kind=REFRESH_KIND)
+def refresh_body() -> TopicBody:
+    return TopicBody(topic="", timestamp_ns=0, kind=REFRESH_KEYS)
 
 
 def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
