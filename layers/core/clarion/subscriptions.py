@@ -1,9 +1,9 @@
 """Registering and removing subscriptions; a token belongs to one subscription, whose row and its own live together."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from pynamodb.connection import Connection
@@ -18,9 +18,6 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import free_token, token_hash
-
-if TYPE_CHECKING:
-    from pynamodb.attributes import Attribute
 
 TRANSACTION_SUBSCRIPTIONS = 50
 """A transaction takes 100 items; a subscription and its token are two."""
@@ -91,11 +88,12 @@ def move(
     It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of the
     same token is not about it. `CONTENDED` if `row` is no longer what it was.
     """
-    moved = _moved(row, registration, now)
+    changes = _changes(row, registration, now)
+    moved = Subscription(**(row.attribute_values | changes))
     keeps_token = _hash_of(row) == _hash_of(moved)
 
     def write(transaction: TransactWrite) -> None:
-        transaction.update(row, actions=_move(moved), condition=_unchanged(row))
+        transaction.update(row, actions=_actions(changes), condition=_unchanged(row))
         free = Token.token_hash.does_not_exist()
         still_its = Token.subscription_id == row.subscription_id
         transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
@@ -188,31 +186,25 @@ def _new(registration: Registration, now: int) -> Subscription:
     )
 
 
-def _moved(row: Subscription, registration: Registration, now: int) -> Subscription:
-    """What `row` becomes."""
-    moved = Subscription(**row.attribute_values)
-    moved.channel, moved.token, moved.app = registration.channel.value, registration.token, registration.app
-    moved.environment = registration.environment and registration.environment.value
-    moved.status, moved.status_reason, moved.ttl = SubscriptionStatus.ACTIVE.value, None, None
-    moved.revision, moved.created_at, moved.updated_at = row.revision + 1, now, now
-    return moved
+def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
+    """The attributes of `row` that a registration changes, by their names; None for those that go."""
+    return {
+        "channel": registration.channel.value,
+        "token": registration.token,
+        "app": registration.app,
+        "environment": registration.environment and registration.environment.value,
+        "status": SubscriptionStatus.ACTIVE.value,
+        "status_reason": None,
+        "ttl": None,
+        "revision": row.revision + 1,
+        "created_at": now,
+        "updated_at": now,
+    }
 
 
-def _move(moved: Subscription) -> list[Action]:
-    """What makes a row that."""
-    new: list[tuple[Attribute[Any], object]] = [
-        (Subscription.channel, moved.channel),
-        (Subscription.token, moved.token),
-        (Subscription.app, moved.app),
-        (Subscription.environment, moved.environment),
-        (Subscription.status, moved.status),
-        (Subscription.status_reason, moved.status_reason),
-        (Subscription.ttl, moved.ttl),
-        (Subscription.revision, moved.revision),
-        (Subscription.created_at, moved.created_at),
-        (Subscription.updated_at, moved.updated_at),
-    ]
-    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in new]
+def _actions(changes: Mapping[str, Any]) -> list[Action]:
+    named = ((getattr(Subscription, name), value) for name, value in changes.items())
+    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
 
 
 def _unchanged(row: Subscription) -> Condition:
