@@ -31,12 +31,11 @@ from api.networks.xmtp.protocols import Headers
 from api.networks.xmtp.settings import XmtpSettings
 from api.problems import Problem, ProblemKind
 from api.worker import ClientRequest, ClientWorker
-from clarion.addresses import WebhookAddress, canonical
+from clarion.addresses import MAX_INSTALLATION_ID_BYTES, WebhookAddress, canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
-    MAX_ID_CHARACTERS,
     Installation,
     note_keys,
     registered,
@@ -80,8 +79,9 @@ class XmtpCall(ClientRequest):
 
     def subscription_id(self, installation_id: str) -> str:
         """Raises `CallError` for what can't be an installation's name."""
-        if not 0 < len(installation_id) <= MAX_ID_CHARACTERS:
-            raise CallError(CallCode.INVALID_ARGUMENT, f"installation_id must have 1 to {MAX_ID_CHARACTERS} characters")
+        if not 0 < len(installation_id.encode()) <= MAX_INSTALLATION_ID_BYTES:
+            text = f"installation_id must have 1 to {MAX_INSTALLATION_ID_BYTES} bytes"
+            raise CallError(CallCode.INVALID_ARGUMENT, text)
         return subscription_id_of(self.caller.client_id, installation_id)
 
 
@@ -96,7 +96,7 @@ def register_installation(call: XmtpCall, message: RegisterInstallationRequest) 
     """Again, it renews the registration, with the token that it now has; topics and keys stay."""
     installation_id, now = message.installation_id, call.now
     subscription_id = call.subscription_id(installation_id)
-    channel, token = _address(installation_id, message.delivery_mechanism)
+    channel, token = _address(call, installation_id, message.delivery_mechanism)
     app = call.headers.get(APP_HEADER)
     registration = Registration(*call.caller, channel, token, app, _environment(call), subscription_id)
 
@@ -168,7 +168,7 @@ RPCS = {
 """By the method's name."""
 
 
-def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channel, str]:
+def _address(call: XmtpCall, installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channel, str]:
     """The channel and the address as it is stored; raises `CallError`."""
     try:
         match mechanism.WhichOneof("delivery_mechanism_type"):
@@ -177,8 +177,8 @@ def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channe
             case "firebase_device_token":
                 return Channel.FCM, canonical(Channel.FCM, mechanism.firebase_device_token)
             case "custom_token":
-                address = WebhookAddress(installation_id=installation_id, token=mechanism.custom_token)
-                return Channel.WEBHOOK, address.text
+                client, token = call.caller.client_id.hex(), mechanism.custom_token
+                return Channel.WEBHOOK, WebhookAddress(client=client, installation_id=installation_id, token=token).text
             case _:
                 raise CallError(CallCode.INVALID_ARGUMENT, MISSING_MECHANISM)
     except ValueError:
