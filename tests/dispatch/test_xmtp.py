@@ -18,7 +18,7 @@ from local.apns_trouble import troubled_token
 from local.fcm import Fcm
 from local.provider import InjectedFault
 from tests.standins import NOW
-from tests.xmtp import NS, TOPIC, Inbox
+from tests.xmtp import TOPIC, Inbox
 
 type Register = Callable[..., Subscription]
 type Write = Callable[..., PushMessage]
@@ -53,7 +53,7 @@ def test_an_alert_is_kept_by_apns_for_as_long_as_its_envelope_lives(
 def test_what_is_silent_is_a_background_push_for_apns(
     push: Callable[..., PushMessage], worker: Any, queue: Any, apns: Apns, purpose: Purpose
 ) -> None:
-    body = refresh_body(int(NOW) * NS) if purpose is Purpose.REFRESH else body_of(RAW, Channel.WEBHOOK)
+    body = refresh_body() if purpose is Purpose.REFRESH else body_of(RAW, Channel.WEBHOOK)
     queue.put(push(Channel.APNS, wanted=Wanted.BACKGROUND, purpose=purpose, body=body))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received

@@ -51,7 +51,7 @@ def push_of(
 
 
 def refresh(channel: Channel = Channel.APNS) -> PushMessage:
-    return push_of(refresh_body(7), Wanted.BACKGROUND, channel, purpose=Purpose.REFRESH)
+    return push_of(refresh_body(), Wanted.BACKGROUND, channel, purpose=Purpose.REFRESH)
 
 
 def sent(channel: Channel, push: PushMessage) -> Any:

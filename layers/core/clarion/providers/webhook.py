@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clarion.addresses import WebhookAddress
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment
 from clarion.providers.apps import Apps, AppSettings
 from clarion.providers.credentials import SECRET_FAULTS, Clock, Credential, Unavailable, without_secret
@@ -42,6 +43,9 @@ REJECTED = {401, 403}
 RETRY = {408, 425, 429}
 MOVED = range(300, 400)
 """No redirect is followed: the operator has to configure the URL where it leads."""
+
+MAX_BODY_BYTES = CHANNELS[Channel.WEBHOOK].payload_bytes + 8 * 1024
+"""Of a request: its payload, and the address, some of whose characters JSON spells in six bytes."""
 
 _KEY_PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
@@ -133,7 +137,7 @@ class WebhookApp:
     public: bool = True
 
     def push(self, order: Order[bytes]) -> "WebhookPush":
-        """Raises `ValueError` for a token that is no address, and for a body that is no JSON object."""
+        """Raises `ValueError` for a token that is no address, and a body that is no JSON object, or too large with it."""
         address = WebhookAddress.parse(order.token)
         return WebhookPush(app=self, push_id=order.push_id, body=_addressed(order.body, address))
 
@@ -214,5 +218,9 @@ def _addressed(body: bytes, address: WebhookAddress) -> bytes:
     if not isinstance(content, dict):
         raise ValueError("a webhook's payload is a JSON object")  # noqa: TRY004 - of the value, which is a network's
     mechanism = {"kind": "custom", "token": address.token}
-    installation = {"id": address.installation_id, "delivery_mechanism": mechanism}
-    return json.dumps({**content, "installation": installation}, separators=(",", ":")).encode()
+    installation = {"client": address.client, "id": address.installation_id, "delivery_mechanism": mechanism}
+    whole = {**content, "installation": installation}
+    addressed = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(addressed) > MAX_BODY_BYTES:
+        raise ValueError(f"a webhook's body has at most {MAX_BODY_BYTES} bytes")
+    return addressed

@@ -26,8 +26,8 @@ APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = [channels.CHANNELS[channel].payload_bytes
 ADDED_BY_FCM = 200
 """Bytes, at most: `gcm.message_id`, `google.c.…`."""
 TITLE = "New message from XMTP"
-REFRESH_KIND, REFRESH_KEYS = "refresh", "refresh-keys"
-"""A refresh as its body has it, and as its payloads have it."""
+REFRESH_KEYS = "refresh-keys"
+"""The kind of a refresh."""
 
 
 def _bytes_of_base64(value: object) -> bytes:
@@ -67,8 +67,8 @@ def body_of(message: TopicMessage, channel: Channel) -> TopicBody:
     )
 
 
-def refresh_body(timestamp_ns: int) -> TopicBody:
-    return TopicBody(topic="", timestamp_ns=timestamp_ns, kind=REFRESH_KIND)
+def refresh_body() -> TopicBody:
+    return TopicBody(topic="", timestamp_ns=0, kind=REFRESH_KEYS)
 
 
 def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
