@@ -66,4 +66,4 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.sources.following.FIRST_PAUSE", 0.02)
     monkeypatch.setattr("ingest.sources.following.LONGEST_PAUSE", 0.05)
     monkeypatch.setattr("ingest.sources.following.FAULTY_PAUSE", 0.05)
-    monkeypatch.setattr("ingest.sources.xmtp.source._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ingest.sources.xmtp.source._CHECK_SECONDS", 0.05)

@@ -13,7 +13,7 @@ from ingest.sources import SourceSpec
 from ingest.sources.xmtp.connection import NodeAddress
 from ingest.sources.xmtp.node import NodeBounds, XmtpNode
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _HTTPS = 443
 
 
@@ -27,13 +27,13 @@ class XmtpSources:
         async with asyncio.TaskGroup() as tasks:
             for node in self.sources:
                 tasks.create_task(node.follow())
-            tasks.create_task(self._look_forever())
+            tasks.create_task(self._check_forever())
 
-    async def _look_forever(self) -> None:
+    async def _check_forever(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             for node in self.sources:
-                node.look()
+                node.check()
 
 
 def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> XmtpSources:
