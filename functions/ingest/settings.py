@@ -49,7 +49,8 @@ class IngestSettings(Settings):
     `networks`: whose sources are followed.
     `node_urls`, `xmtp_nodes`: nodes of the statement store, and of XMTP: all of a network's are followed at once.
     `ca_file`: replaces the public authorities that vouch for XMTP's nodes.
-    `xmtp_message_bytes`: how large an envelope of XMTP may be; its own clients take as much.
+    `xmtp_message_bytes`: how large an envelope of XMTP may be. Its messages have 1,048,214 bytes at most
+    (https://docs.xmtp.org/chat-apps/intro/faq), and match hashes an envelope's for each of its subscribers.
     `xmtp_bytes_per_second`: how much one of its nodes may show, on average.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
@@ -83,7 +84,7 @@ class IngestSettings(Settings):
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
     xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()
     ca_file: str | None = None
-    xmtp_message_bytes: PositiveInt = 25 * _MIB
+    xmtp_message_bytes: PositiveInt = 2 * _MIB
     xmtp_bytes_per_second: PositiveInt = 4 * _MIB
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
