@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, network
 from clarion.settings import Settings
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
@@ -36,8 +36,6 @@ NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
 GrpcUrl = Annotated[str, Field(pattern=r"^https://[^/?#@]+/?$")]
 """A host, with a port if need be."""
 
-_NODES = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
-"""By a network's name, the setting that names its nodes."""
 _MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
@@ -114,8 +112,9 @@ class IngestSettings(Settings):
 
     @model_validator(mode="after")
     def _each_network_has_nodes(self) -> "IngestSettings":
-        if missing := [_NODES[name] for name in self.networks if name in _NODES and not getattr(self, _NODES[name])]:
+        named = {setting: getattr(self, setting) for name in self.networks if (setting := network(name).needs.nodes)}
+        if missing := [setting for setting, nodes in named.items() if not nodes]:
             raise ValueError(f"no node to follow: {', '.join(missing)}")
-        if len(self.node_urls) + len(self.xmtp_nodes) > _MOST_NODES:
+        if sum(map(len, named.values())) > _MOST_NODES:
             raise ValueError(f"more than {_MOST_NODES} nodes")
         return self

@@ -20,7 +20,7 @@ class Statements:
     limit = Limit(30, 60_000, 120_000)
     secret_conditions = False
     body = payload.StatementBody
-    needs = Needs()
+    needs = Needs(nodes="node_urls")
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)

@@ -50,5 +50,6 @@ NEEDS = Needs(
     ),
     router="api.networks.xmtp.handler.handle",
     worker="xmtp.worker.handler",
+    nodes="xmtp_nodes",
     hourly=True,
 )
