@@ -2,6 +2,7 @@
 
     shown ─┬─ known ─────────────────────────────▶ skipped, unless it proves younger, see `replayed`
            ├─ malformed ─────────────────────────▶ let go, and held against the source
+           ├─ its node's time is wrong ──────────▶ let go, and not remembered
            ├─ replayed at the first start ───────▶ let go, see `initial_replay`
            ├─ screened out by its source ────────▶ let go
            ├─ a candidate ───────────────────────▶ outbox
@@ -169,7 +170,9 @@ class Intake:
 
     def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
         feed, observed_at, replay = showing
-        if replay and replay.record_and_check(fingerprint):
+        if feed.is_timely and not feed.is_timely(envelope, observed_at):
+            self._counts[Metric.ENVELOPES_MISTIMED] += 1
+        elif replay and replay.record_and_check(fingerprint):
             self._counts[Metric.ENVELOPES_REPLAYED] += 1
         elif feed.screen and (refusal := feed.screen(envelope)):
             self._seen.add(fingerprint, feed.number)

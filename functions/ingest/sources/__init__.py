@@ -91,6 +91,9 @@ class SourceSpec(NamedTuple):
     decoding then."""
     screen: "Callable[[Envelope], EnvelopeDecision | None] | None" = None
     """Why an envelope can be let go without the cost of its signature; None if that must be verified."""
+    is_timely: "Callable[[Envelope, int], bool] | None" = None
+    """Whether the time that a node gave an envelope fits with ours, in UNIX milliseconds. If not, the node is at fault: the
+    envelope is counted and not remembered, so that another node may still show it with its true time."""
 
 
 def source_spec(network: str) -> SourceSpec:
