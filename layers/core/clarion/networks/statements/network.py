@@ -19,6 +19,7 @@ class Statements:
     channels = payload.CHANNELS
     limit = Limit(30, 60_000, 120_000)
     secret_conditions = False
+    signed = True
     body = payload.StatementBody
     needs = Needs(nodes="node_urls")
 
