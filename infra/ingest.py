@@ -19,10 +19,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from clarion.networks import network
 from infra.findings import accept, objects_of
 from infra.functions import Foundation, given
 from infra.lake import LARGE, SEEN
-from infra.options import NODES, Ingest
+from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
@@ -116,7 +117,11 @@ class IngestService(Construct):
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
             **given(
-                **{NODES[name]: _listed(ingest.nodes_of(name)) for name in self._environment.networks if name in NODES}
+                **{
+                    option: _listed(ingest.nodes_of(name))
+                    for name in self._environment.networks
+                    if (option := network(name).needs.nodes)
+                }
             ),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,

@@ -82,6 +82,7 @@ class Toy:
     channels = tuple(Channel)
     limit: Limit | None = None
     secret_conditions = True
+    signed = True
     body = ToyBody
     needs = Needs(
         tables=(Table("toys", ("toy_id", "S")), Table("toy_parts", ("toy_id", "S"), ("part", "N"))),

@@ -19,8 +19,9 @@ class Statements:
     channels = payload.CHANNELS
     limit = Limit(30, 60_000, 120_000)
     secret_conditions = False
+    signed = True
     body = payload.StatementBody
-    needs = Needs()
+    needs = Needs(nodes="node_urls")
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)

@@ -21,6 +21,7 @@ class Xmtp:
     channels = payload.CHANNELS
     limit: Limit | None = None
     secret_conditions = True
+    signed = False
     body = payload.TopicBody
     needs = NEEDS
 
