@@ -1,6 +1,7 @@
 """`make run`: everything on this machine, up until Ctrl-C, with how to use it."""
 
 import asyncio
+import json
 import sys
 from textwrap import dedent
 
@@ -10,6 +11,9 @@ from local.device import Device
 from local.lifetime import end_of_life
 from local.provider import Journal, ReceivedPush
 from local.system import API_SECRET, System, running
+from local.xmtp_device import ChatGroup, Inbox, InstalledApp
+
+APNS_TOKEN = "ab" * 32
 
 
 def _guide(system: System, bob: Device, alice: Device) -> str:
@@ -18,13 +22,14 @@ def _guide(system: System, bob: Device, alice: Device) -> str:
         Bob's bearer token (24 hours), and the keys of Bob and Alice:
 
           export CLARION='{url}' HOST='Host: {host}'
-          export AUTH='Authorization: Bearer {bob.api_token(API_SECRET)}'
+          export TOKEN='{bob.api_token(API_SECRET)}'
+          export AUTH="Authorization: Bearer $TOKEN"
           # Bob   {bob.public_key.hex()}
           # Alice {alice.public_key.hex()}
 
         Register a token, whitelist a sender on a topic, look at what is there:
 
-          curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions" --json '{{"platform": "apns", "token": "{"ab" * 32}"}}'
+          curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions" --json '{{"platform": "apns", "token": "{APNS_TOKEN}"}}'
           curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions/rules" -X PUT --json '{{"subscription_id": "…",
             "rules": [{{"sender_pubkey": "{alice.public_key.hex()}", "topic": "{"00" * 32}"}}]}}'
           curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions"
@@ -32,6 +37,38 @@ def _guide(system: System, bob: Device, alice: Device) -> str:
         Publish as Alice, from another terminal in this folder; the push shows up below:
 
           .venv/bin/python -m local.publish {system.store.url} Alice {"00" * 32} "hello"
+        """)
+
+
+def _xmtp_guide(system: System) -> str:
+    """An installation of Bob's that is reached by APNs, with his keys, and one by the webhook, without."""
+    group, phone = ChatGroup("lunch"), InstalledApp(Inbox("Bob"), "phone")
+    address = json.loads(system.webhook.install())
+    robot, robots_token = address["installation_id"], address["token"]
+    publish = f".venv/bin/python -m local.xmtp_publish {system.xmtp.urls[0]} {system.stand_ins['ca_file']}"
+    subscription = json.dumps(phone.subscription_to(group).as_json())
+    return dedent(f"""\
+        XMTP: register an installation of Bob's, and subscribe to the group "lunch" with his keys. The examples of
+        docs/xmtp.md work as well, with -H "$HOST" added:
+
+          export NOTIFICATIONS="$CLARION/notifications.v1.Notifications"
+          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{phone.id}",
+            "deliveryMechanism": {{"apnsDeviceToken": "{APNS_TOKEN}"}}}}'
+          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/SubscribeWithMetadata" --json '{{"installationId": "{phone.id}",
+            "subscriptions": [{subscription}]}}'
+
+        The same by the webhook, without keys, for an installation that the receiver's stand-in knows:
+
+          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{robot}",
+            "deliveryMechanism": {{"customToken": "{robots_token}"}}}}'
+          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/Subscribe" --json '{{"installationId": "{robot}",
+            "topics": ["{group.topic}"]}}'
+
+        Send to the group. What Alice says is pushed to both, what Bob says himself to the webhook alone; APNs' pushes
+        and the webhook's requests show up below:
+
+          {publish} Alice lunch "hello"
+          {publish} Bob lunch "hello"
 
         The emulator answers the AWS command line at {system.deployment.emulator.endpoint}
         (keys: test, test; region us-east-1). Ctrl-C ends it all.
@@ -55,11 +92,13 @@ async def main() -> None:
     console = Console(highlight=False)
     end = end_of_life()
     async with running("run", console.print) as system, asyncio.TaskGroup() as shows:
-        console.print("\n" + _guide(system, Device("Bob"), Device("Alice")), markup=False, soft_wrap=True)
+        guide = _guide(system, Device("Bob"), Device("Alice")) + "\n" + _xmtp_guide(system)
+        console.print("\n" + guide, markup=False, soft_wrap=True)
         tasks = [
             shows.create_task(_show(console, "APNs", system.apns.received)),
             shows.create_task(_show(console, "FCM", system.fcm.received)),
             shows.create_task(_show(console, "Web Push", system.webpush.received)),
+            shows.create_task(_show(console, "Webhook", system.webhook.received)),
         ]
         await end.wait()
         for task in tasks:

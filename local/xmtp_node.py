@@ -23,6 +23,8 @@ from clarion.networks.xmtp.wire_pb2 import NodeEnvelope
 from local.tls import Localhost
 
 SERVICE = "xmtp.message_api.v1.MessageApi"
+SHOW = "DevShow"
+"""The stand-in's own method, for other processes: takes an envelope, and shows it with the node's own time."""
 _BACKLOG = 1_024
 _SUBSCRIBED = (("subscribed", "true"),)
 
@@ -71,7 +73,8 @@ class DevelopmentNode:
     async def start(self) -> None:
         self._server = grpc.aio.server()
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(self._subscribe_all)
-        methods = {"SubscribeAll": handler}
+        show: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._show_sent)
+        methods = {"SubscribeAll": handler, SHOW: show}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
         # Key and certificates lie in one file; each is found in it.
         credentials = grpc.ssl_server_credentials([(self._certificate, self._certificate)])
@@ -127,6 +130,10 @@ class DevelopmentNode:
 
     def resume(self) -> None:
         self._flowing.set()
+
+    async def _show_sent(self, raw: bytes, _: "grpc.aio.ServicerContext[bytes, bytes]") -> bytes:
+        sent = NodeEnvelope.FromString(raw)
+        return self.show(sent.content_topic, sent.message)
 
     async def _subscribe_all(self, _: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> AsyncIterator[bytes]:
         if self._refusal:

@@ -9,6 +9,7 @@ from aws_cdk.assertions import Template
 from aws_lambda_powertools.metrics import MetricUnit
 
 from clarion.metrics import Metric, metrics_of
+from clarion.networks import STATEMENTS, XMTP
 from infra.environments import PROD
 from infra.jobs import GIGABYTES, VCPUS
 from ingest.settings import IngestSettings
@@ -76,7 +77,7 @@ def idle_dollars(prod: Template) -> list[float]:
 
 
 def test_the_page_states_what_an_idle_deployment_costs(prod: Template) -> None:
-    table = PAGE.partition("## What an idle deployment costs")[2].partition("\n## ")[0]
+    table = PAGE.partition("## What an idle deployment costs")[2].partition("\nNot in it ")[0]
     stated = [float(dollars) for dollars in re.findall(r"\| (?:\*\*)?(\d+\.\d\d)(?:\*\*)? \|$", table, re.MULTILINE)]
     lines = [round(dollars, 2) for dollars in idle_dollars(prod)]
     assert stated == [*lines, round(sum(lines), 2)]
@@ -113,3 +114,35 @@ def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template])
 
     assert set(sources) == {2}
     assert f"the least that SQS takes: {sum(sources)} in all" in PAGE
+
+
+FURTHER = PROD.dispatch.concurrency + 2
+"""What the queues of a further channel feed."""
+
+
+def test_the_page_states_what_xmtp_adds(prod: Template, template_with: Callable[..., Template]) -> None:
+    xmtp = template_with(
+        networks=(STATEMENTS, XMTP),
+        ingest={
+            **dict(PROD.ingest or {}),
+            "node_urls": ["wss://node.example.org"],
+            "xmtp_nodes": ["https://node.example.org:443"],
+        },
+        api={"reserved": RESERVED},
+    )
+    alarms, sources = (
+        len(xmtp.find_resources(kind)) - len(prod.find_resources(kind))
+        for kind in ("AWS::CloudWatch::Alarm", "AWS::Lambda::EventSourceMapping")
+    )
+    reserved = sum(
+        each["Properties"].get("ReservedConcurrentExecutions", 0)
+        for each in xmtp.find_resources("AWS::Lambda::Function").values()
+    )
+    assert f"| XMTP | {alarms} alarms at 0.10 | {alarms * 0.10:.2f} |" in PAGE
+    assert f"| polling of its queue of commands | {sources * POLLS * 0.40 / 1_000_000:.2f} |" in PAGE
+    queues = sum(fed(xmtp))
+    assert f"of which its queue feeds {queues - sum(fed(prod))} at once" in PAGE
+    assert f"each of three functions then: {reserved} instead of {2 * RESERVED}" in PAGE
+    stated = " ".join(PAGE.partition("### What the account needs")[2].split())
+    assert f"the queues' {queues}, or {queues + FURTHER} with the webhook" in stated
+    assert f"{queues + reserved} or {queues + FURTHER + reserved} together" in stated

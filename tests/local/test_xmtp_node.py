@@ -11,12 +11,18 @@ from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.topics import group_topic
 from local.tls import Localhost
 from local.xmtp_node import SERVICE, DevelopmentNode, XmtpNetwork
+from local.xmtp_publish import publish
 
 TOPIC = group_topic(b"a group of sixteen")
 SECOND = 1_000_000_000
 
 type Envelopes = Any
 """grpc's call: an asynchronous iterator of bytes."""
+
+
+@pytest.fixture
+def authorities(localhost: Localhost) -> bytes:
+    return localhost.ca_file.read_bytes()
 
 
 @asynccontextmanager
@@ -135,3 +141,10 @@ async def test_a_node_that_went_away_comes_back_at_its_address(localhost: Localh
         assert node.url == url
         raw = node.show(TOPIC, b"back")
         assert await stream.read() == raw
+
+
+async def test_a_node_shows_what_another_process_hands_it(localhost: Localhost, authorities: bytes) -> None:
+    async with DevelopmentNode(localhost) as node, following(node, localhost) as stream:
+        shown = await publish(node.url, authorities, TOPIC, b"hello")
+        assert await stream.read() == shown
+        assert (decode(shown).topic, decode(shown).message) == (TOPIC, b"hello")
