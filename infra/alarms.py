@@ -14,13 +14,15 @@ from clarion.networks.needs import AlarmNeed, Target
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
-from infra.queues import commanded, commands_queue
+from infra.queues import commands_queue, with_commands
 from infra.tables import INDEXES, TABLES
 
 QUIET = 100
 """Pushes in five minutes that spending is set against at least: fewer would make much of little."""
 LEDGER = 2.13
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
+HOURS_WITHOUT_COMMAND = 3
+"""EventBridge may leave one out."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
         for channel in environment.channels
     }
-    commands = {commands_queue(name): limits.command_age_s for name in commanded(environment)}
+    commands = {commands_queue(name): limits.command_age_s for name in with_commands(environment)}
     return {"envelopes": limits.envelope_age_s, **pushes, **commands, "cleanup": limits.cleanup_age_s}
 
 
@@ -170,8 +172,13 @@ def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 
 def _of_networks(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
-    """Those that they ask for themselves."""
+    """Those that they ask for themselves, and one for the command that comes every hour."""
     for name in environment.networks:
+        if network(name).needs.hourly:
+            sent = of_queue(
+                f"{environment.prefix}{commands_queue(name)}", "NumberOfMessagesSent", statistic=SUM, minutes=60
+            )
+            yield AlarmSpec("hourly-missing", sent, 1, HOURS_WITHOUT_COMMAND, name, below=True)
         for alarm in network(name).needs.alarms:
             metric = counted(environment.stage, alarm.service or name, alarm.metric)
             yield AlarmSpec(alarm_entry(name, alarm), metric, alarm.threshold, meaning=alarm.meaning)

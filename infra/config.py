@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.networks import NETWORKS, STATEMENTS
 from clarion.networks.settings import OwnMessages
-from clarion.providers.webhook import WebhookUrl
 from clarion.providers.webpush_address import ServiceName
-from clarion.settings import Title
+from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
 
 LogDays = Literal[7, 30, 90, 365]

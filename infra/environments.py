@@ -11,9 +11,9 @@ from typing import Any
 from constructs import Node
 
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
-from infra.options import NODES, ApiConfig, Ingest, PerAddress, Size, stub_names
+from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for some 21 hours.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -128,6 +128,7 @@ def chosen(node: Node) -> EnvironmentConfig:
     }
     changes |= {name: listed for name in ("networks", "channels", "push_services") if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
+    _require_nodes(completed)
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
         raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")
     return completed
@@ -136,11 +137,16 @@ def chosen(node: Node) -> EnvironmentConfig:
 def _ingest(environment: EnvironmentConfig, node: Node) -> Mapping[str, Any] | None:
     if environment.ingest is None:
         return None
-    named = {name: urls for name in NODES.values() if (urls := _listed(node, name))}
-    for network, option in NODES.items():
-        if network in environment.networks and not (option in named or environment.ingest.nodes_of(network)):
-            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {option}=…`")
+    options = filter(None, (network(name).needs.nodes for name in NETWORKS))
+    named = {option: urls for option in options if (urls := _listed(node, option))}
     return {**dict(environment.ingest), **named}
+
+
+def _require_nodes(environment: EnvironmentConfig) -> None:
+    for name in environment.networks:
+        option = network(name).needs.nodes
+        if option and environment.ingest and not environment.ingest.nodes_of(name):
+            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {option}=…`")
 
 
 def _listed(node: Node, name: str) -> list[str]:

@@ -11,7 +11,7 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 from collections.abc import Sequence
 from pathlib import Path
 
-from aws_cdk import Duration, IgnoreMode, Stack
+from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as images
 from aws_cdk import aws_ecs as ecs
@@ -19,10 +19,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from clarion.networks import network
 from infra.findings import accept, objects_of
 from infra.functions import Foundation, given
 from infra.lake import LARGE, SEEN
-from infra.options import NODES, Ingest
+from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
@@ -36,7 +37,7 @@ class IngestRole(iam.Role):
     def __init__(self, scope: Construct, construct_id: str, *, foundation: Foundation) -> None:
         super().__init__(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         queues, tables, key = foundation.queues, foundation.tables, foundation.key
-        fed = (queues.envelopes.queue, *(pair.queue for pair in queues.commands.values()))
+        fed = (queues.envelopes.queue, *queues.commanded.values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         allow(self, "firehose: PutRecordBatch", foundation.lake.events.delivery_stream_arn)
         allow(self, "dynamodb: GetItem PutItem", tables.leases.table_arn)
@@ -110,17 +111,21 @@ class IngestService(Construct):
         return vpc
 
     def _settings(self, ingest: Ingest) -> dict[str, str]:
-        stack, queues = Stack.of(self), self._foundation.queues
+        queues = self._foundation.queues
         return {
             **self._foundation.settings,
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
             **given(
-                **{NODES[name]: _listed(ingest.nodes_of(name)) for name in self._environment.networks if name in NODES}
+                **{
+                    option: _listed(ingest.nodes_of(name))
+                    for name in self._environment.networks
+                    if (option := network(name).needs.nodes)
+                }
             ),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
-            **given(command_queues=stack.to_json_string(queues.command_urls) if queues.commands else None),
+            **queues.command_settings,
             "oversize_bucket": self._foundation.lake.oversize.bucket_name,
         }
 

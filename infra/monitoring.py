@@ -131,7 +131,7 @@ def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "ingest")
     envelopes = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
-    counts = (*envelopes, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
+    counts = (*envelopes, Metric.ENVELOPES_MISTIMED, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
     gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (measure(name, statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(measure(name) for name in counts), *levels)

@@ -20,11 +20,8 @@ from pydantic import (
 from clarion.channels import PROVIDERS
 from clarion.decisions import Environment
 from clarion.issuers import JwksIssuer, issuer_name
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import network
 from clarion.settings import LimitSettings
-
-NODES = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
-"""By a network's name, the option of `Ingest` that names its nodes."""
 
 
 class Config(BaseModel):
@@ -103,9 +100,10 @@ class Ingest(Config):
             raise ValueError("xmtp_nodes: a node is a host, with a port if need be")
         return self
 
-    def nodes_of(self, network: str) -> tuple[AnyUrl | HttpUrl, ...]:
-        """What is followed of a network; none where it has no nodes."""
-        return getattr(self, NODES[network]) if network in NODES else ()
+    def nodes_of(self, name: str) -> tuple[AnyUrl | HttpUrl, ...]:
+        """What is followed of the network with this name; none where it has no nodes."""
+        option = network(name).needs.nodes
+        return getattr(self, option) if option else ()
 
 
 class Stubs(Config):

@@ -5,7 +5,7 @@ What waits for a misconfigured app waits in a queue of held messages beside the 
 
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -40,7 +40,7 @@ class Queues(Construct):
             for channel in environment.channels
         }
         self.commands = {
-            name: self._pair(commands_queue(name), environment.commands) for name in commanded(environment)
+            name: self._pair(commands_queue(name), environment.commands) for name in with_commands(environment)
         }
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
 
@@ -61,9 +61,15 @@ class Queues(Construct):
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 
     @property
-    def command_urls(self) -> dict[str, str]:
-        """By network."""
-        return {name: pair.queue.queue_url for name, pair in self.commands.items()}
+    def commanded(self) -> dict[str, sqs.Queue]:
+        """By network, where ingest and dispatch send its commands."""
+        return {name: pair.queue for name, pair in self.commands.items() if network(name).needs.takes_commands}
+
+    @property
+    def command_settings(self) -> dict[str, str]:
+        """As ingest and dispatch read them."""
+        urls = {name: queue.queue_url for name, queue in self.commanded.items()}
+        return {"command_queues": Stack.of(self).to_json_string(urls)} if urls else {}
 
     @property
     def _named_commands(self) -> dict[str, QueuePair]:
@@ -104,7 +110,7 @@ class Queues(Construct):
         )
 
 
-def commanded(environment: EnvironmentConfig) -> tuple[str, ...]:
+def with_commands(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The networks that have commands."""
     return tuple(name for name in environment.networks if network(name).needs.commands)
 

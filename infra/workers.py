@@ -74,7 +74,7 @@ class DispatchFunction(ComponentFunction):
             "queue_url": pair.queue.queue_url,
             "dead_letter_url": pair.dead.queue_url,
             **given(held_url=pair.held.queue_url if pair.held else None),
-            **given(command_queues=scope.to_json_string(queues.command_urls) if queues.commands else None),
+            **queues.command_settings,
             "cleanup_queue_url": queues.cleanup.queue.queue_url,
             "channel": channel,
             "max_receives": str(consumer.receives),
@@ -99,8 +99,8 @@ class DispatchFunction(ComponentFunction):
 
     def _allow_writing(self, pair: QueuePair) -> None:
         """Where a push may end."""
-        commands = (each.queue for each in self.foundation.queues.commands.values())
-        self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commands)
+        commanded = self.foundation.queues.commanded.values()
+        self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
         self.allow_tables("BatchGetItem", self.foundation.tables.subscriptions)
         self.allow_events()
         allow_key(self, self.foundation.key, "dynamodb")

@@ -130,6 +130,7 @@ class _Notification(_Shape):
 
 
 class _Webpush(_Shape):
+    headers: dict[str, StrictStr] = Field(default_factory=dict)
     notification: _Notification
 
 

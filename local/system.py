@@ -49,6 +49,7 @@ PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
+TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_commands]
 QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
@@ -269,7 +270,7 @@ def ingesting(
     `followed` are those of its settings that say whom it follows, and perhaps others.
     """
     outputs, emulator, networks = deployment.outputs, deployment.emulator, _networks(checkout)
-    commands = {name: _queue_url(outputs, queue) for name, queue in COMMAND_QUEUES.items() if name in networks}
+    commands = {name: _queue_url(outputs, COMMAND_QUEUES[name]) for name in TAKING_COMMANDS if name in networks}
     settings = {
         "stage": EMULATOR.stage,
         "networks": ",".join(networks),

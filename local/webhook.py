@@ -89,7 +89,8 @@ class Webhook(StandIn):
         """The address of a new installation, as a subscription has it; its pushes meet `trouble`."""
         token = secrets.token_urlsafe(16)
         self._troubles[token] = trouble
-        return json.dumps({"installation_id": secrets.token_hex(32), "token": token}, separators=(",", ":"))
+        address = {"client": secrets.token_hex(32), "installation_id": secrets.token_hex(32), "token": token}
+        return json.dumps(address, separators=(",", ":"))
 
     @override
     def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
@@ -153,7 +154,13 @@ class Webhook(StandIn):
 def _token_of(content: Any) -> str:
     """Empty for what is not shaped as the docs have it."""
     match content:
-        case {"installation": {"id": str(), "delivery_mechanism": {"kind": "custom", "token": str(token)}}}:
+        case {
+            "installation": {
+                "client": str(),
+                "id": str(),
+                "delivery_mechanism": {"kind": "custom", "token": str(token)},
+            }
+        }:
             return token
     return ""
 

@@ -82,6 +82,7 @@ class Toy:
     channels = tuple(Channel)
     limit: Limit | None = None
     secret_conditions = True
+    signed = True
     body = ToyBody
     needs = Needs(
         tables=(Table("toys", ("toy_id", "S")), Table("toy_parts", ("toy_id", "S"), ("part", "N"))),
@@ -121,7 +122,7 @@ class Toy:
         saying = _saying(envelope)
         return Wanted.OWN_MESSAGE if saying.mark == mark_of(secret, saying.text) else wanted
 
-    def push_body(self, envelope: Envelope, key: bytes) -> ToyBody:
+    def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)
 
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:

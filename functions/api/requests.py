@@ -7,22 +7,19 @@ from hmac import compare_digest
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 
 from api import quotas
 from api.authorization import SharedSecret
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
 from api.worker import ClientWorker
+from clarion.faults import AWS_ERRORS, describe
 from clarion.secrets import Secret, SecretError
-from clarion.tables import error_code
 
 type Event = Mapping[str, Any]
 """A request, as API Gateway's payload 2.0."""
-type Unavailable = PynamoDBException | BotoCoreError | ClientError | SecretError
 
-UNAVAILABLE = (PynamoDBException, BotoCoreError, ClientError, SecretError)
+UNAVAILABLE = (*AWS_ERRORS, SecretError)
 """What AWS's troubles raise."""
 ORIGIN_HEADER = "x-clarion-origin"
 """As `infra.edge` has CloudFront send it."""
@@ -32,9 +29,9 @@ REQUEST_SECONDS = 20
 logger = Logger(service="api")
 
 
-def deadline(seconds: float = REQUEST_SECONDS) -> float:
-    """By the monotonic clock."""
-    return time.monotonic() + min(seconds, REQUEST_SECONDS)
+def deadline(seconds: float | None = None) -> float:
+    """By the monotonic clock; `seconds` is how long the client waits, if it says so."""
+    return time.monotonic() + min(REQUEST_SECONDS if seconds is None else seconds, REQUEST_SECONDS)
 
 
 def check_origin(event: Event, secret: Secret[SharedSecret] | None) -> None:
@@ -71,7 +68,7 @@ def within_allowance(client_id: bytes, worker: ClientWorker) -> None:
     quotas.require(f"requests:{client_id.hex()}", Rate(limit, 10), worker.now(), f"at most {limit} in ten seconds")
 
 
-def not_now(error: Unavailable) -> Problem:
-    code = error_code(error) if isinstance(error, PynamoDBException) else None
-    logger.error("AWS gives no usable answer", extra={"error": type(error).__name__, "code": code})
+def not_now(error: Exception) -> Problem:
+    """`error` is one of `UNAVAILABLE`."""
+    logger.error("AWS gives no usable answer", extra={"error": describe(error)})
     return Problem(ProblemKind.UNAVAILABLE, headers={"Retry-After": "2"})

@@ -15,7 +15,7 @@ from clarion.events import SubscriptionChanged
 from clarion.generations import back_off
 from clarion.networks import network
 from clarion.rulesets import Owner, RuleSet, Unchanged, owned
-from clarion.subscriptions import Beside, Registration, TokenTaken, nothing
+from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
 from clarion.tables import Subscription
 
 UUID_BYTES, REVISION_BYTES = 16, 8
@@ -37,7 +37,7 @@ def register(request: ClientRequest, registration: Registration) -> str:
     return made.subscription_id
 
 
-def put(request: ClientRequest, registration: Registration, beside: Beside) -> None:
+def put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> None:
     """Make the subscription that `registration` names, or give it this address; it keeps its rules.
 
     A token that another subscription of the same owner has is taken from that one, which ends: the device that has the
@@ -49,7 +49,7 @@ def put(request: ClientRequest, registration: Registration, beside: Beside) -> N
         if time.monotonic() > request.until:
             break
         now = request.worker.now()
-        made = _put(request, registration, now, beside)
+        made = _put(request, registration, now, extra_writes)
         if isinstance(made, Subscription):
             request.worker.events.add(SubscriptionChanged.of(made, now))
             return
@@ -61,9 +61,11 @@ def put(request: ClientRequest, registration: Registration, beside: Beside) -> N
     raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
 
 
-def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], beside: Beside = nothing) -> None:
+def remove(
+    request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], extra_writes: ExtraWrites = no_extra_writes
+) -> None:
     """All of them or, if one is not the owner's, none."""
-    outcome = _remove(request, owner, subscription_ids, request.worker.now(), beside)
+    outcome = _remove(request, owner, subscription_ids, request.worker.now(), extra_writes)
     if outcome is Unchanged.NOT_FOUND:
         raise Problem(ProblemKind.NO_SUBSCRIPTION, "nothing was removed")
     if outcome is not None:
@@ -162,16 +164,16 @@ def _check_reachable(request: ClientRequest, registration: Registration) -> None
 
 
 def _put(
-    request: ClientRequest, registration: Registration, now: int, beside: Beside
+    request: ClientRequest, registration: Registration, now: int, extra_writes: ExtraWrites
 ) -> Subscription | TokenTaken | Unchanged:
     row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
     if row is not None:
-        return subscriptions.move(request.worker.connection, row, registration, now=now, beside=beside)
-    return subscriptions.holder(registration) or _made(request, registration, now, beside)
+        return subscriptions.move(request.worker.connection, row, registration, now=now, extra_writes=extra_writes)
+    return subscriptions.holder(registration) or _made(request, registration, now, extra_writes)
 
 
 def _made(
-    request: ClientRequest, registration: Registration, now: int, beside: Beside = nothing
+    request: ClientRequest, registration: Registration, now: int, extra_writes: ExtraWrites = no_extra_writes
 ) -> Subscription | TokenTaken | Unchanged:
     """A phone that gets new tokens must not lock itself out: its oldest dead subscription gives way."""
     limit = request.worker.settings.subscriptions_per_client
@@ -184,11 +186,15 @@ def _made(
         outcome = _remove(request, registration.owner, [row.subscription_id for row in dead[:surplus]], now)
         if outcome is Unchanged.CONTENDED:
             return outcome
-    return subscriptions.register(request.worker.connection, registration, now=now, beside=beside)
+    return subscriptions.register(request.worker.connection, registration, now=now, extra_writes=extra_writes)
 
 
 def _remove(
-    request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int, beside: Beside = nothing
+    request: ClientRequest,
+    owner: Owner,
+    subscription_ids: Sequence[str],
+    now: int,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> Unchanged | None:
     """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     worker = request.worker
@@ -197,7 +203,7 @@ def _remove(
         subscription_ids,
         owner,
         request_cleanup=lambda: worker.cleanup.send(subscription_ids),
-        beside=beside,
+        extra_writes=extra_writes,
     )
     if isinstance(removed, Unchanged):
         return removed

@@ -6,9 +6,8 @@ from clarion.channels import CHANNELS, Channel, Provider
 from clarion.decisions import Environment
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
-from clarion.providers.webhook import WebhookUrl
 from clarion.providers.webpush_address import ServiceName
-from clarion.settings import TITLE, Origin, Settings, Title
+from clarion.settings import TITLE, Origin, Settings, Title, WebhookUrl
 
 
 class DispatchSettings(Settings):

@@ -2,16 +2,20 @@
 
     shown ─┬─ known ─────────────────────────────▶ skipped, unless it proves younger, see `replayed`
            ├─ malformed ─────────────────────────▶ let go, and held against the source
+           ├─ its node's time is wrong ──────────▶ let go, and not remembered
            ├─ replayed at the first start ───────▶ let go, see `initial_replay`
            ├─ screened out by its source ────────▶ let go
            ├─ a candidate ───────────────────────▶ outbox
-           └─ no rule names it ──▶ unmatched ─┬──▶ outbox, if a rule does by then
+           └─ no rule names it ──▶ unmatched ─┬──▶ outbox, if a rule does by then, or without space if it is genuine
                                               └──▶ let go
     a command ───────────────────────────────────▶ outbox of its network's commands
 
 A signature costs more than all the rest, and match verifies it anyway. So here it is only verified before an envelope
 takes more than its source's share of what all sources share: space among the seen and the unmatched, in the outbox, or
 in S3. Of all other candidates a random sample is. After a source has shown one that is forged, all its candidates are.
+
+Where a network signs nothing, nobody can tell what a source has made up. So beyond the source's share, its envelopes are
+not remembered, and let go if no rule names them.
 """
 
 from collections import Counter
@@ -24,7 +28,7 @@ from uuid import uuid4
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
 from clarion.metrics import Metric, decided
-from clarion.networks import Command, Envelope, Malformed
+from clarion.networks import Command, Envelope, Malformed, network
 from ingest.counts import Counts
 from ingest.delivery.outbox import BATCH_BYTES, Outbox
 from ingest.delivery.outgoing import MOST_NAMED, Outgoing, OutgoingCommand, second_looks
@@ -102,7 +106,10 @@ class Intake:
             self._take_one(raw, showing)
             await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
-            self._forward_genuine(arrival)
+            if network(arrival.network).signed:
+                self._forward_genuine(arrival)
+            else:
+                self._let_go(arrival.fingerprint, EnvelopeDecision.UNMATCHED)
             await self._give_way(feed.turn, feed.number)
 
     async def command(self, command: Command, feed: Feed) -> None:
@@ -169,7 +176,9 @@ class Intake:
 
     def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
         feed, observed_at, replay = showing
-        if replay and replay.record_and_check(fingerprint):
+        if feed.is_timely and not feed.is_timely(envelope, observed_at):
+            self._counts[Metric.ENVELOPES_MISTIMED] += 1
+        elif replay and replay.record_and_check(fingerprint):
             self._counts[Metric.ENVELOPES_REPLAYED] += 1
         elif feed.screen and (refusal := feed.screen(envelope)):
             self._seen.add(fingerprint, feed.number)
@@ -182,8 +191,8 @@ class Intake:
             self._sort(Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since))
 
     def _remember(self, fingerprint: Fingerprint, envelope: Envelope, source: int) -> bool:
-        """Whether to go on with it: beyond the source's share, only with what is genuine."""
-        if not self._seen.add(fingerprint, source):
+        """Whether to go on with it: beyond the source's share, only with what is genuine, as far as that can be known."""
+        if not self._seen.add(fingerprint, source) and network(envelope.network).signed:
             if not self._verify(envelope, source):
                 return False
             self._seen.add(fingerprint, SHARED)

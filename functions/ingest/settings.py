@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, network
 from clarion.settings import Settings
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
@@ -36,8 +36,6 @@ NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
 GrpcUrl = Annotated[str, Field(pattern=r"^https://[^/?#@]+/?$")]
 """A host, with a port if need be."""
 
-_NODES = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
-"""By a network's name, the setting that names its nodes."""
 _MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
@@ -49,7 +47,8 @@ class IngestSettings(Settings):
     `networks`: whose sources are followed.
     `node_urls`, `xmtp_nodes`: nodes of the statement store, and of XMTP: all of a network's are followed at once.
     `ca_file`: replaces the public authorities that vouch for XMTP's nodes.
-    `xmtp_message_bytes`: how large an envelope of XMTP may be; its own clients take as much.
+    `xmtp_message_bytes`: how large an envelope of XMTP may be. Its messages have 1,048,214 bytes at most
+    (https://docs.xmtp.org/chat-apps/intro/faq), and match hashes an envelope's for each of its subscribers.
     `xmtp_bytes_per_second`: how much one of its nodes may show, on average.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
@@ -83,7 +82,7 @@ class IngestSettings(Settings):
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
     xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()
     ca_file: str | None = None
-    xmtp_message_bytes: PositiveInt = 25 * _MIB
+    xmtp_message_bytes: PositiveInt = 2 * _MIB
     xmtp_bytes_per_second: PositiveInt = 4 * _MIB
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
@@ -113,8 +112,9 @@ class IngestSettings(Settings):
 
     @model_validator(mode="after")
     def _each_network_has_nodes(self) -> "IngestSettings":
-        if missing := [_NODES[name] for name in self.networks if name in _NODES and not getattr(self, _NODES[name])]:
+        named = {setting: getattr(self, setting) for name in self.networks if (setting := network(name).needs.nodes)}
+        if missing := [setting for setting, nodes in named.items() if not nodes]:
             raise ValueError(f"no node to follow: {', '.join(missing)}")
-        if len(self.node_urls) + len(self.xmtp_nodes) > _MOST_NODES:
+        if sum(map(len, named.values())) > _MOST_NODES:
             raise ValueError(f"more than {_MOST_NODES} nodes")
         return self

@@ -210,8 +210,8 @@ def _feeds(settings: IngestSettings, specs: dict[str, SourceSpec]) -> list[Feed]
 
 
 def _with_commands(settings: IngestSettings) -> list[str]:
-    """The networks with a function for their commands."""
-    found = [name for name in settings.networks if network(name).needs.commands]
+    """The networks whose sources may show commands."""
+    found = [name for name in settings.networks if network(name).needs.takes_commands]
     if missing := [name for name in found if name not in settings.command_queues]:
         raise NoCommandQueueError(f"command_queues: none for {', '.join(missing)}")
     return found

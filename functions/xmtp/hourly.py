@@ -22,7 +22,7 @@ from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.events import EventLog, SubscriptionChanged
-from clarion.faults import AWS_ERRORS
+from clarion.faults import AWS_ERRORS, describe
 from clarion.messages import PushMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
@@ -48,16 +48,15 @@ GRACE_S = 3600
 """So long an installation stays after its time, so that no clock that is fast ends one that is just being renewed."""
 BATCH = 100
 """The most items of one BatchGetItem."""
-_NS_PER_MS = 1_000_000
 
 logger = Logger(service=XMTP)
 
 
 @dataclass(slots=True)
 class HourlyReport:
-    """How many installations were asked and ended, and how many could not be; `finished` if time was enough for all."""
+    """How many installations were sent a refresh and ended, and how many could not be; `finished` if none is left."""
 
-    asked: int = 0
+    refreshed: int = 0
     ended: int = 0
     failed: int = 0
     finished: bool = True
@@ -76,14 +75,22 @@ class Hourly:
     threads: int = 8
 
     def run(self, until: float) -> HourlyReport:
-        """Begin nothing new after `until`, in seconds of the monotonic clock. Raise what the SDK and pynamodb raise."""
+        """Begin nothing new after `until`, in seconds of the monotonic clock; what AWS refuses ends it as well."""
         report = HourlyReport()
+        try:
+            report.finished = self._work(until, report)
+        except AWS_ERRORS as error:
+            logger.error("not done", error=describe(error))  # noqa: TRY400 - its text may quote a row
+            report.finished = False
+        return report
+
+    def _work(self, until: float, report: HourlyReport) -> bool:
+        """Whether all was done that is due."""
         for work, batch in self._due():
             if time.monotonic() > until:
-                report.finished = False
-                break
+                return False
             work(batch, report)
-        return report
+        return True
 
     def _due(self) -> "Iterator[tuple[Callable[[Sequence[str], HourlyReport], None], Sequence[str]]]":
         """The subscriptions, some at a time, with what is to be done for them."""
@@ -92,12 +99,12 @@ class Hourly:
             over = Installation.by_end.query(bucket, Installation.valid_until < now - GRACE_S)
             yield from ((self._end, batch) for batch in _named(over))
         for bucket in due_buckets(now):
-            asked = Installation.by_refresh.query(bucket, Installation.refresh_in <= period_at(now))
-            yield from ((self._ask, batch) for batch in _named(asked))
+            due = Installation.by_refresh.query(bucket, Installation.refresh_in <= period_at(now))
+            yield from ((self._send_refreshes, batch) for batch in _named(due))
 
     # ---- new keys ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
+    def _send_refreshes(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
         now = self.clock()
         period = period_at(now // 1000)
         rows = {row.subscription_id: row for row in _subscriptions(subscription_ids) if self._reachable(row)}
@@ -105,11 +112,11 @@ class Hourly:
         queued = [(self.push_queues[one.channel], SqsMessage(one.to_json())) for one in messages.values()]
         refusals = zip(messages, send_to_queues(self.sqs, queued), strict=True)
         sent = [name for name, refusal in refusals if refusal is None]
+        report.refreshed += len(sent)
+        report.failed += len(rows) - len(sent)
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda name: mark_refreshed(name, period), sent))
             list(pool.map(lambda name: withdraw_refresh(name, period), set(subscription_ids) - rows.keys()))
-        report.asked += len(sent)
-        report.failed += len(rows) - len(sent)
 
     def _reachable(self, row: Subscription) -> bool:
         return row.status == SubscriptionStatus.ACTIVE and row.channel in self.push_queues
@@ -126,7 +133,7 @@ class Hourly:
             try:
                 report.ended += self._end_one(row, subscriptions.get(row.subscription_id), now)
             except (*AWS_ERRORS, ValueError, TypeError) as error:
-                logger.error("not ended", subscription_id=row.subscription_id, error=type(error).__name__)  # noqa: TRY400 - its text may quote a row
+                logger.error("not ended", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
                 report.failed += 1
 
     def _end_one(self, row: Installation, subscription: Subscription | None, now: int) -> bool:
@@ -142,7 +149,7 @@ class Hourly:
 
 
 def refresh(row: Subscription, now: int) -> PushMessage:
-    """The same for one subscription throughout a period but for its receipt; of use until the period ends."""
+    """One subscription's of one period: the id stays when it is sent again. It is of use until the period ends."""
     period = period_at(now // 1000)
     return PushMessage(
         network=XMTP,
@@ -155,7 +162,7 @@ def refresh(row: Subscription, now: int) -> PushMessage:
         channel=Channel(row.channel),
         wanted=Wanted.BACKGROUND,
         expires_at=(period + 1) * PERIOD_S,
-        body=refresh_body(now * _NS_PER_MS),
+        body=refresh_body(),
     )
 
 
@@ -164,7 +171,7 @@ def _message(row: Subscription, now: int) -> PushMessage | None:
     try:
         return refresh(row, now)
     except (ValueError, TypeError) as error:
-        logger.error("not asked", subscription_id=row.subscription_id, error=type(error).__name__)  # noqa: TRY400 - as above
+        logger.error("not asked", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
         return None
 
 

@@ -9,12 +9,9 @@ from functools import cache
 from typing import Any
 
 import boto3
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
-from pynamodb.exceptions import PynamoDBException
 
 from clarion import sqs, tables
 from clarion.cleanup import CleanupQueue
@@ -31,8 +28,6 @@ from xmtp.hourly import Hourly, HourlyReport
 
 SPARE_SECONDS = 8
 """What is under way when the time is up may take so long."""
-
-logger = Logger(service=XMTP)
 
 
 class XmtpWorkerSettings(WorkerSettings):
@@ -55,12 +50,7 @@ def _handle(received: Received, until: float) -> bool:
     if not _is_hourly(received.body):
         return _dead_letter(received)
     hourly, metrics = _hourly()
-    try:
-        report = hourly.run(until)
-    except (PynamoDBException, BotoCoreError, ClientError):
-        logger.exception("not done")
-        hourly.events.flush()
-        return False
+    report = hourly.run(until)
     _record(report, hourly.events.flush(), metrics)
     return report.finished
 
@@ -79,7 +69,7 @@ def _dead_letter(received: Received) -> bool:
 
 
 def _record(report: HourlyReport, lost: int, metrics: EphemeralMetrics) -> None:
-    counts = {REFRESHES_SENT: report.asked, INSTALLATIONS_ENDED: report.ended, INSTALLATIONS_FAILED: report.failed}
+    counts = {REFRESHES_SENT: report.refreshed, INSTALLATIONS_ENDED: report.ended, INSTALLATIONS_FAILED: report.failed}
     for name, count in counts.items():
         metrics.add_metric(name, MetricUnit.Count, count)
     if lost:

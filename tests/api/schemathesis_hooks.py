@@ -33,10 +33,29 @@ def map_body(_: Any, body: Any) -> Any:
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, _arguments: Any) -> None:
-    """Which apps there are is the deployment's, so the description can't say it."""
+    """Which apps there are is the deployment's, so the description can't say it; nor that two spellings exclude each other."""
+    case.body = _one_spelling(case.body)
     app = case.body.get("app") if isinstance(case.body, dict) else None
     if isinstance(app, str) and re.fullmatch(APP, app):
         case.body["app"] = "first"
+
+
+def _one_spelling(value: Any) -> Any:
+    """Without a field in camel case beside the same one in snake case, which would be refused if they differ."""
+    match value:
+        case dict():
+            return {
+                name: _one_spelling(each)
+                for name, each in value.items()
+                if _snake(name) == name or _snake(name) not in value
+            }
+        case list():
+            return [_one_spelling(each) for each in value]
+    return value
+
+
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
 def _is_uuid(value: object) -> bool:

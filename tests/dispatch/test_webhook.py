@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from clarion.addresses import WebhookAddress, canonical
-from clarion.channels import Channel
+from clarion.addresses import MAX_CUSTOM_TOKEN_BYTES, MAX_INSTALLATION_ID_BYTES, WebhookAddress, canonical
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
 from clarion.providers.apps import Apps, AppSettings
@@ -25,13 +25,14 @@ from clarion.providers.outcomes import (
 from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Fault, Transport
 from clarion.providers.webhook import (
+    MAX_BODY_BYTES,
     WebhookApp,
     WebhookSecret,
-    WebhookUrl,
     refusal,
     signature,
     webhook_apps,
 )
+from clarion.settings import WebhookUrl
 from clarion.tables import Subscription
 from local import tls
 from local.http2 import Misbehaviour
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 FIRST = AppSettings(name="first", secret_id="webhook", alert_title="First")
 PUSH_ID = "00000000-0000-8000-8000-000000000001"
+CLIENT = "c1" * 32
 CONTENT = {"idempotency_key": "k", "message": {"timestamp_ns": 2**63 - 1}}
 
 
@@ -94,19 +96,26 @@ def order(token: str, clock: Clock, content: object = CONTENT) -> Order[bytes]:
     return Order(token, json.dumps(content).encode(), PUSH_ID, "envelope", useful_until=NOW + 60, now=clock())
 
 
-def address_of(installation_id: str = "phone", token: str = "a secret") -> str:  # noqa: S107 - none of anybody's
-    return json.dumps({"installation_id": installation_id, "token": token})
+def address_of(installation_id: str = "phone", token: str = "a secret", client: str = CLIENT) -> str:  # noqa: S107 - none of anybody's
+    return json.dumps({"client": client, "installation_id": installation_id, "token": token})
 
 
-def test_a_push_arrives_signed_for_its_installation(webhook: Webhook, push: Callable[..., Answered]) -> None:
-    assert push() == Delivered(status=200, provider_id=PUSH_ID)
+def test_a_push_arrives_signed_for_its_installation(
+    webhook: Webhook, apps: Apps[WebhookApp], transport: Transport, clock: Clock
+) -> None:
+    app, installed = apps.find(None, None), webhook.install()
+    assert app is not None
+    address = json.loads(installed)
+
+    assert send(transport, [app.push(order(installed, clock))]) == [Delivered(status=200, provider_id=PUSH_ID)]
 
     (received,) = webhook.received
     assert received.accepted
     installation = received.payload.pop("installation")
     assert received.payload == CONTENT
     assert installation == {
-        "id": installation["id"],
+        "client": address["client"],
+        "id": address["installation_id"],
         "delivery_mechanism": {"kind": "custom", "token": received.token},
     }
     assert received.headers["content-type"] == "application/json"
@@ -315,25 +324,57 @@ def test_a_url_holds_no_password_or_key(url: str) -> None:
         TypeAdapter(WebhookUrl).validate_python(url)
 
 
+def text_of_bytes(limit: int) -> st.SearchStrategy[str]:
+    text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=limit)
+    return text.filter(lambda drawn: len(drawn.encode()) <= limit)
+
+
 ADDRESSES = st.builds(
     WebhookAddress,
-    installation_id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=256),
-    token=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300),
+    client=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    installation_id=text_of_bytes(MAX_INSTALLATION_ID_BYTES),
+    token=text_of_bytes(MAX_CUSTOM_TOKEN_BYTES),
 )
 
 
 @given(ADDRESSES)
 def test_an_address_has_one_spelling_however_it_is_written(address: WebhookAddress) -> None:
-    written = json.dumps(
-        {"token": address.token, "installation_id": address.installation_id}, ensure_ascii=False, indent=1
-    )
+    parts = {"token": address.token, "installation_id": address.installation_id, "client": address.client}
+    written = json.dumps(parts, indent=1)
 
     text = canonical(Channel.WEBHOOK, written)
 
     assert text == canonical(Channel.WEBHOOK, text) == address.text
     assert WebhookAddress.parse(text) == address
-    assert text.isascii()
-    assert list(json.loads(text)) == ["installation_id", "token"]
+    assert list(json.loads(text)) == ["client", "installation_id", "token"]
+
+
+def test_an_address_spells_text_as_it_is() -> None:
+    text = canonical(Channel.WEBHOOK, address_of("é", "\n"))
+    assert text == f'{{"client":"{CLIENT}","installation_id":"é","token":"\\n"}}'
+
+
+@pytest.mark.parametrize("filling", ["x", "\0", "é", '"', "\U0001f4f1"])
+def test_a_body_stays_below_its_maximum_whatever_the_address(
+    apps: Apps[WebhookApp], clock: Clock, filling: str
+) -> None:
+    parts = [
+        filling * (limit // len(filling.encode())) for limit in (MAX_INSTALLATION_ID_BYTES, MAX_CUSTOM_TOKEN_BYTES)
+    ]
+    content = {"text": "é" * 30_714}
+    size = len(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+    assert size == CHANNELS[Channel.WEBHOOK].payload_bytes - 1
+    app = apps.find(None, None)
+    assert app is not None
+    one = app.push(order(address_of(*parts), clock, content))
+    assert size < len(one.body) <= MAX_BODY_BYTES == 69_632
+
+
+def test_a_body_above_its_maximum_makes_no_push(apps: Apps[WebhookApp], clock: Clock) -> None:
+    app = apps.find(None, None)
+    assert app is not None
+    with pytest.raises(ValueError, match="at most 69632 bytes"):
+        app.push(order(address_of(), clock, {"text": "x" * MAX_BODY_BYTES}))
 
 
 @pytest.mark.parametrize(
@@ -343,18 +384,25 @@ def test_an_address_has_one_spelling_however_it_is_written(address: WebhookAddre
         "secret",
         "[]",
         "{}",
-        '{"installation_id": "secret"}',
-        '{"installation_id": "x", "token": ""}',
-        '{"installation_id": "", "token": "secret"}',
-        '{"installation_id": 1, "token": "secret"}',
-        '{"installation_id": "x", "token": "secret", "more": 1}',
-        '{"installation_id": "x", "token": "\\ud800 secret"}',
+        '{"installation_id": "x", "token": "secret"}',
+        f'{{"client": "{CLIENT}", "installation_id": "secret"}}',
+        f'{{"client": "{CLIENT}", "installation_id": "x", "token": ""}}',
+        f'{{"client": "{CLIENT}", "installation_id": "", "token": "secret"}}',
+        f'{{"client": "{CLIENT}", "installation_id": 1, "token": "secret"}}',
+        f'{{"client": "{CLIENT}", "installation_id": "x", "token": "secret", "more": 1}}',
+        f'{{"client": "{CLIENT}", "installation_id": "x", "token": "\\ud800 secret"}}',
         address_of("x" * 257),
-        address_of(token="x" * 4097),
+        address_of("é" * 129),
+        address_of(token="x" * 1025),
+        address_of(token="é" * 513),
+        address_of(client=""),
+        address_of(client=CLIENT.upper()),
+        address_of(client=CLIENT[:-2]),
+        address_of(client=CLIENT + "\n"),
     ],
 )
 def test_what_is_no_address_is_refused_and_not_shown(wrong: str) -> None:
-    with pytest.raises(ValueError, match="not a JSON object of installation_id and token") as refused:
+    with pytest.raises(ValueError, match="not a JSON object of client, installation_id and token") as refused:
         canonical(Channel.WEBHOOK, wrong)
     assert "secret" not in str(refused.value)
 

@@ -18,7 +18,7 @@ from local.apns_trouble import troubled_token
 from local.fcm import Fcm
 from local.provider import InjectedFault
 from tests.standins import NOW
-from tests.xmtp import NS, TOPIC, Inbox
+from tests.xmtp import TOPIC, Inbox
 
 type Register = Callable[..., Subscription]
 type Write = Callable[..., PushMessage]
@@ -32,7 +32,7 @@ def push(register: Register, message: Write) -> Callable[..., PushMessage]:
 
     def push(channel: Channel, token: str = "a1" * 32, **others: Any) -> PushMessage:
         row = register(channel, token, network=XMTP)
-        content = {"body": body_of(RAW), "envelope_id": RAW.id, "expires_at": RAW.expires_at}
+        content = {"body": body_of(RAW, Channel.WEBHOOK), "envelope_id": RAW.id, "expires_at": RAW.expires_at}
         return message(row, network=XMTP, **(content | others))
 
     return push
@@ -53,7 +53,7 @@ def test_an_alert_is_kept_by_apns_for_as_long_as_its_envelope_lives(
 def test_what_is_silent_is_a_background_push_for_apns(
     push: Callable[..., PushMessage], worker: Any, queue: Any, apns: Apns, purpose: Purpose
 ) -> None:
-    body = refresh_body(int(NOW) * NS) if purpose is Purpose.REFRESH else body_of(RAW)
+    body = refresh_body() if purpose is Purpose.REFRESH else body_of(RAW, Channel.WEBHOOK)
     queue.put(push(Channel.APNS, wanted=Wanted.BACKGROUND, purpose=purpose, body=body))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
@@ -70,6 +70,16 @@ def test_what_is_silent_has_a_normal_priority_for_fcm(
     [received] = fcm.received
     assert received.payload["message"]["android"] == {"priority": priority, "ttl": f"{LIFETIME_S}s"}
     assert received.payload["message"]["data"]["topic"] == TOPIC
+
+
+def test_fcm_keeps_an_alert_for_iphones_and_browsers_as_long_as_for_android(
+    push: Callable[..., PushMessage], android_fleet: Any, queue: Any, fcm: Fcm
+) -> None:
+    queue.put(push(Channel.FCM, "whatever holds it"))
+    android_fleet.work()
+    message = fcm.received[0].payload["message"]
+    assert message["apns"]["headers"]["apns-expiration"] == str(int(NOW) + LIFETIME_S)
+    assert message["webpush"]["headers"] == {"TTL": str(LIFETIME_S)}
 
 
 def test_a_message_that_its_node_took_a_day_ago_is_stale(

@@ -6,9 +6,10 @@ from constructs import Node
 from pydantic import ValidationError
 
 from clarion.channels import Channel, Provider
+from clarion.networks import NETWORKS, network
 from infra.config import Consumer, EnvironmentConfig
 from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
-from infra.options import NODES, ApiConfig, Size, Stubs
+from infra.options import ApiConfig, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
@@ -85,7 +86,7 @@ def test_the_emulator_takes_stand_ins_from_the_context() -> None:
 
 
 def test_networks_come_from_the_environment_or_the_context() -> None:
-    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    given = {"environment": "prod", "node_urls": "wss://one.example", "xmtp_nodes": "https://one.example"}
     assert chosen(node(**given)).networks == ("statements",)
     assert chosen(node(**given, networks="statements,xmtp")).networks == ("statements", "xmtp")
     with pytest.raises(ValidationError, match="no network is called carrier-pigeon"):
@@ -196,16 +197,30 @@ def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> Non
     assert ingest.tasks == 2
 
 
-@pytest.mark.parametrize("option", NODES.values())
-def test_a_network_without_a_node_to_follow_is_refused_and_one_that_is_not_deployed_needs_none(
-    option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    addresses = {"node_urls": "wss://one.example", "xmtp_nodes": "https://one.example:5556"}
-    network = next(name for name, needed in NODES.items() if needed == option)
-    monkeypatch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": (network,)}))
-    assert chosen(node(environment="prod", **{option: addresses[option]})).networks == (network,)
+ADDRESSES = {"node_urls": "wss://one.example", "xmtp_nodes": "https://one.example:5556"}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_that_the_context_chooses_need_nodes_and_no_other(name: str) -> None:
+    option = network(name).needs.nodes
+    assert option
+    ingest = chosen(node(environment="prod", networks=name, **{option: ADDRESSES[option]})).ingest
+    assert ingest
+    assert {other: bool(ingest.nodes_of(other)) for other in NETWORKS} == {other: other == name for other in NETWORKS}
+    others = {other: url for other, url in ADDRESSES.items() if other != option}
+    for networks in (name, ",".join(NETWORKS)):
+        with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
+            chosen(node(environment="prod", networks=networks, **others))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_of_an_environment_need_nodes_and_no_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = network(name).needs.nodes
+    assert option
+    monkeypatch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": (name,)}))
+    assert chosen(node(environment="prod", **{option: ADDRESSES[option]})).networks == (name,)
     with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
-        chosen(node(environment="prod", **{name: url for name, url in addresses.items() if name != option}))
+        chosen(node(environment="prod", **{other: url for other, url in ADDRESSES.items() if other != option}))
 
 
 @pytest.mark.parametrize(

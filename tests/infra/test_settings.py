@@ -99,6 +99,7 @@ STUBS = {
 
 
 EVERYTHING: dict[str, Any] = {
+    "networks": ["statements", "xmtp"],
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
     "matching": MATCHING,
     "ingest": {**INGEST, "following": FOLLOWING},
@@ -119,10 +120,10 @@ EVERYTHING: dict[str, Any] = {
 FIXED = IngestSettings.model_fields.keys() - FollowingConfig.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
     "apns": {"command_queues", "push_services", "webhook_url"},
-    "voip": {"held_url", "command_queues", "push_services", "webhook_url"},
-    "fcm": {"sandbox_secret_id", "command_queues", "push_services", "webhook_url"},
-    "webpush": {"sandbox_secret_id", "command_queues", "webhook_url"},
-    "webhook": {"sandbox_secret_id", "command_queues", "push_services"},
+    "voip": {"command_queues", "held_url", "push_services", "webhook_url"},
+    "fcm": {"command_queues", "sandbox_secret_id", "push_services", "webhook_url"},
+    "webpush": {"command_queues", "sandbox_secret_id", "webhook_url"},
+    "webhook": {"command_queues", "sandbox_secret_id", "push_services"},
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
         "command_queues",
@@ -185,7 +186,6 @@ def test_how_match_decides_and_ingest_follows_is_configured(everything: Template
     assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
     assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
-    assert ingest.xmtp_nodes == ("https://one.example:5556/", "https://two.example/")
 
 
 def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) -> None:

@@ -130,6 +130,12 @@ def test_events_that_its_functions_lose_raise_an_alarm(template: Template) -> No
     assert {"Name": "service", "Value": "xmtp"} in alarm["Dimensions"]
 
 
+def test_an_hour_without_its_command_is_noticed(template: Template) -> None:
+    alarm = named(template, "AWS::CloudWatch::Alarm", "AlarmName")["hourly-missing-xmtp"]
+    assert (alarm["MetricName"], alarm["Period"], alarm["EvaluationPeriods"]) == ("NumberOfMessagesSent", 3600, 3)
+    assert alarm["TreatMissingData"] == "breaching"
+
+
 def test_web_pages_may_send_the_headers_of_its_protocols(template: Template) -> None:
     (api,) = properties(template, "AWS::ApiGatewayV2::Api")
     allowed = set(api["CorsConfiguration"]["AllowHeaders"])

@@ -3,7 +3,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.memory.record import Archive
+from ingest.filter.fingerprints import of_envelope
+from ingest.lease.leadership import Leadership
+from ingest.memory.record import Archive, Record
 from ingest.memory.seen import SHARED, SeenEnvelopes, UnreadableRecordError
 
 if TYPE_CHECKING:
@@ -114,6 +116,41 @@ async def test_what_is_not_remembered_is_not_recorded() -> None:
 async def test_a_record_of_another_kind_is_refused(content: bytes) -> None:
     with pytest.raises(UnreadableRecordError):
         await SeenEnvelopes(10).load(content)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_what_is_not_replayed_is_remembered_for_an_hour_or_two_and_what_is_not_followed_for_a_day_or_two(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("ingest.memory.record.time", clock)
+    seen = SeenEnvelopes(100)
+    followed, other = of_envelope(bytes(32), b"\x07"), of_envelope(bytes(32), b"\x08")
+    record = Record(seen, archive, Leadership("me", 1), lambda: False)
+    forgetting = asyncio.create_task(record.forget_every(0, {7: []}, 1))
+
+    async def known_after(seconds: float) -> list[int]:
+        clock.now += seconds
+        for _ in range(2_000):
+            await asyncio.sleep(0)
+        return [seen.count_of(number) for number in (7, 8)]
+
+    await asyncio.sleep(0)
+    for envelope in (followed, other):
+        seen.add(envelope, 1)
+        seen.handled(envelope)
+    assert await known_after(3_601) == [1, 1]
+    assert await known_after(3_601) == [0, 1]
+    assert await known_after(86_401) == [0, 1]
+    assert await known_after(86_401) == [0, 0]
+    forgetting.cancel()
 
 
 @pytest.fixture

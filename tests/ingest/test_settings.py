@@ -43,6 +43,10 @@ def test_nodes_are_needed_of_the_networks_that_are_followed_alone() -> None:
             IngestSettings.from_environment(wanting)
 
 
+def test_an_envelope_of_xmtp_may_be_twice_as_large_as_its_network_lets_a_message_be() -> None:
+    assert 2_000_000 < IngestSettings.from_environment(ENVIRONMENT).xmtp_message_bytes < 2_100_000
+
+
 def test_all_networks_together_have_no_more_nodes_than_shares_there_are() -> None:
     nodes = {
         "CLARION_NETWORKS": "statements,xmtp",

@@ -29,7 +29,8 @@ async def client(localhost: tls.Localhost) -> AsyncIterator[httpx.AsyncClient]:
 def body_for(webhook: Webhook, trouble: InjectedFault | None = None) -> bytes:
     address = json.loads(webhook.install(trouble or InjectedFault()))
     mechanism = {"kind": "custom", "token": address["token"]}
-    return json.dumps({"installation": {"id": address["installation_id"], "delivery_mechanism": mechanism}}).encode()
+    installation = {"client": address["client"], "id": address["installation_id"], "delivery_mechanism": mechanism}
+    return json.dumps({"installation": installation}).encode()
 
 
 def headers_of(webhook: Webhook, body: bytes, at: float = NOW) -> dict[str, str]:
@@ -75,6 +76,18 @@ async def test_what_is_not_from_who_holds_the_secret_is_refused(
     answer = await client.post(webhook.push_url, content=body, headers=headers_of(webhook, body) | changes)
 
     assert (answer.status_code, answer.json()["reason"]) == (STATUS[reason], reason)
+
+
+async def test_a_push_that_does_not_say_whose_installation_it_is_for_is_refused(
+    webhook: Webhook, client: httpx.AsyncClient
+) -> None:
+    content = json.loads(body_for(webhook))
+    del content["installation"]["client"]
+    body = json.dumps(content).encode()
+
+    answer = await client.post(webhook.push_url, content=body, headers=headers_of(webhook, body))
+
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadBody")
 
 
 @pytest.mark.parametrize("late", [-301, 301])

@@ -66,7 +66,7 @@ def push_of(registered: Network) -> PushMessage:
         client_id=b"a client",
         channel=Channel.APNS,
         expires_at=said.expires_at,
-        body=registered.push_body(said, said.keys[1]),
+        body=registered.push_body(said, said.keys[1], Channel.APNS),
     )
 
 

@@ -7,7 +7,9 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
+from clarion.networks import network
 from clarion.tables import MODELS, table_name
+from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import REGION, difference, synthesise
 from local.system import API_SECRET, PATIENCE, System
@@ -17,7 +19,11 @@ pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
 async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters(system: System) -> None:
     outputs, sqs = system.deployment.outputs, system.client("sqs")
-    tables = {table_name(outputs.table_prefix, model) for model in MODELS}
+    of_networks = {table.name for name in EMULATOR.networks for table in network(name).needs.tables}
+    tables = {
+        *(table_name(outputs.table_prefix, model) for model in MODELS),
+        *(f"{outputs.table_prefix}{name}" for name in of_networks),
+    }
     assert set(system.client("dynamodb").list_tables()["TableNames"]) == tables
     for url in (outputs.envelopes_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
         attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]

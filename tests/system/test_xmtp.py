@@ -154,7 +154,11 @@ async def test_a_custom_mechanism_is_the_operators_webhook(system: System) -> No
             "message": b64encode(shown.message).decode(),
         },
         "message_context": {"message_type": "v3-conversation", "should_push": True},
-        "installation": {"id": chat.app.id, "delivery_mechanism": {"kind": "custom", "token": token}},
+        "installation": {
+            "client": chat.app.device.public_key.hex(),
+            "id": chat.app.id,
+            "delivery_mechanism": {"kind": "custom", "token": token},
+        },
         "subscription": {"topic": shown.topic, "is_silent": False},
     }
 

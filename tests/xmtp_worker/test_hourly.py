@@ -45,30 +45,30 @@ def run(hourly: Hourly) -> HourlyReport:
 @pytest.mark.parametrize("channel", [Channel.APNS, Channel.FCM, Channel.WEBHOOK])
 def test_whose_newest_keys_are_of_this_period_is_asked_once(account: Account, hourly: Hourly, channel: Channel) -> None:
     row = account.install("phone", channel, newest=PERIOD)
-    assert run(hourly).asked == 1
+    assert run(hourly).refreshed == 1
     [push] = account.pushes()
     assert (push.network, push.purpose, push.wanted) == (XMTP, Purpose.REFRESH, Wanted.BACKGROUND)
     assert (str(push.subscription_id), push.client_id, push.channel) == (row.subscription_id, CLIENT, channel)
     assert push.expires_at == (PERIOD + 1) * PERIOD_S
     assert "refresh-keys" in str(network(XMTP).payload(channel, push, Receiver("")).body)
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
     assert not account.pushes()
 
 
 def test_who_has_keys_of_the_next_period_or_none_is_left_alone(account: Account, hourly: Hourly) -> None:
     account.install("with keys", newest=PERIOD + 1)
     account.install("without")
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
 
 
 def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, hourly: Hourly, clock: Clock) -> None:
     row = account.install("phone", newest=PERIOD)
     run(hourly)
     note_keys(row.subscription_id, PERIOD + 1)
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
     clock.now = (PERIOD + 1) * PERIOD_S * 1000 + 8 * DAY * 1000
     account.renew("phone")
-    assert run(hourly).asked == 1
+    assert run(hourly).refreshed == 1
     assert len(account.pushes()) == 2
 
 
@@ -76,18 +76,18 @@ def test_who_answers_with_the_same_keys_is_not_asked_again_in_that_period(accoun
     row = account.install("phone", newest=PERIOD)
     run(hourly)
     note_keys(row.subscription_id, PERIOD)
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
 
 
 def test_who_was_missed_for_a_whole_period_is_asked_in_the_next(account: Account, hourly: Hourly) -> None:
     account.install("phone", newest=PERIOD - 1)
-    assert run(hourly).asked == 1
+    assert run(hourly).refreshed == 1
 
 
 def test_older_keys_are_no_reason_to_ask_sooner(account: Account, hourly: Hourly) -> None:
     row = account.install("phone", newest=PERIOD + 1)
     note_keys(row.subscription_id, PERIOD)
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
 
 
 def test_in_the_first_week_one_bucket_after_the_other_comes_of_age(
@@ -99,7 +99,7 @@ def test_in_the_first_week_one_bucket_after_the_other_comes_of_age(
         account.install(name, newest=PERIOD)
     step, asked = 42, 0
     for hour in range(0, BUCKETS + step, step):
-        asked += run(hourly).asked
+        asked += run(hourly).refreshed
         assert asked == sum(bucket_of(name) <= hour for name in names)
         clock.advance(step * 3600)
     assert asked == 40
@@ -122,13 +122,13 @@ def test_whose_subscription_is_over_is_asked_no_more_but_may_come_back(account: 
     dead = account.install("dead", newest=PERIOD, status="invalid")
     gone = account.install("gone", newest=PERIOD)
     Subscription(gone.subscription_id).delete()
-    assert run(hourly).asked == 0
+    assert run(hourly).refreshed == 0
     found = account.installation(dead)
     assert found
     assert found.attribute_values.keys().isdisjoint({"refresh_in", "refreshed_in"})
     note_keys(dead.subscription_id, PERIOD)
     Subscription(dead.subscription_id).update([Subscription.status.set("active")])
-    assert run(hourly).asked == 1
+    assert run(hourly).refreshed == 1
 
 
 def test_who_has_a_channel_that_is_deployed_no_more_is_not_asked(
@@ -136,7 +136,7 @@ def test_who_has_a_channel_that_is_deployed_no_more_is_not_asked(
 ) -> None:
     account.install("server", Channel.WEBHOOK, newest=PERIOD)
     report = run(new_hourly(Channel.APNS, Channel.FCM))
-    assert (report.asked, report.failed) == (0, 0)
+    assert (report.refreshed, report.failed) == (0, 0)
 
 
 def test_a_refresh_that_its_queue_did_not_take_is_sent_by_the_next_run(account: Account, hourly: Hourly) -> None:
@@ -144,9 +144,9 @@ def test_a_refresh_that_its_queue_did_not_take_is_sent_by_the_next_run(account: 
     url = account.queues.pop("apns")
     account.sqs.delete_queue(QueueUrl=url)
     report = run(hourly)
-    assert (report.asked, report.failed) == (0, 1)
+    assert (report.refreshed, report.failed) == (0, 1)
     account.queues["apns"] = account.sqs.create_queue(QueueName="apns")["QueueUrl"]
-    assert run(hourly).asked == 1
+    assert run(hourly).refreshed == 1
     assert [str(push.subscription_id) for push in account.pushes()] == [row.subscription_id]
 
 
@@ -172,7 +172,7 @@ def test_a_row_that_cannot_be_read_keeps_no_other_from_being_asked(account: Acco
     row.save()
     account.install("phone", newest=PERIOD)
     report = run(hourly)
-    assert (report.asked, report.failed) == (1, 1)
+    assert (report.refreshed, report.failed) == (1, 1)
 
 
 def crash(*_: object) -> None:
@@ -267,8 +267,8 @@ def test_one_that_cannot_be_ended_keeps_no_other_alive(account: Account, hourly:
 def test_nothing_is_begun_once_the_time_is_up(account: Account, hourly: Hourly, clock: Clock) -> None:
     account.install("phone", newest=PERIOD)
     report = hourly.run(0)
-    assert (report.finished, report.asked) == (False, 0)
-    assert run(hourly).asked == 1
+    assert (report.finished, report.refreshed) == (False, 0)
+    assert run(hourly).refreshed == 1
 
 
 def test_no_token_reaches_the_lake_or_a_queue(account: Account, hourly: Hourly, clock: Clock) -> None:

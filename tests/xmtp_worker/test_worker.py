@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from clarion.channels import Channel
 from clarion.clock import now_ms
@@ -113,3 +116,28 @@ def test_what_there_was_no_time_for_comes_again(deployed: Account, clock: Clock)
 def test_trouble_at_aws_brings_the_command_again(deployed: Account) -> None:
     Installation.delete_table()
     assert invoke(TICK) == ["0"]
+
+
+def test_what_was_done_and_lost_before_trouble_at_aws_is_recorded(
+    deployed: Account,
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock.advance(-31 * 86_400)
+    deployed.install("old")
+    clock.now = now_ms()
+    first = next(name for name in map(str, count()) if bucket_of(name) == 0)
+    deployed.install(first, newest=period_at(clock.seconds) - 1)
+    boto3.client("firehose").delete_delivery_stream(DeliveryStreamName="lake")
+    monkeypatch.setattr("xmtp.hourly.mark_refreshed", refused)
+    assert invoke(TICK) == ["0"]
+    found = metrics(capsys)
+    assert (found["installations_ended"], found["refreshes_sent"], found["events_lost"]) == ([1], [1], [1])
+    [logged] = map(vars, caplog.records)
+    assert (logged["error"], logged["exc_info"]) == ("ThrottlingException from UpdateItem", None)
+
+
+def refused(*_: object) -> None:
+    raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "it quotes a row"}}, "UpdateItem")

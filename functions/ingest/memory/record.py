@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 DELTAS_PER_BASE = 1000
 BASE_SECONDS = 86_400.0
 """The age of a base at which it is written anew, so that no expiry of old objects can take it."""
-UNREPLAYED_SECONDS = 86_400.0
-"""Where no source of a network replays, what none has shown for so long is forgotten."""
+UNREPLAYED_SECONDS = 3_600.0
+"""Where no source of a network replays, what none has shown for so long is forgotten: all show the same within minutes."""
+UNFOLLOWED_SECONDS = 86_400.0
+"""After which a network that is not followed is forgotten. Once it is followed again, it may be replayed."""
 _BASE, _DELTA = "base", "delta"
 _DELETED_AT_ONCE = 1000
 
@@ -88,10 +90,14 @@ class Archive:
 
 
 class _Round(NamedTuple):
-    """Since `began`, as `time.monotonic`, what the replays show of `networks` is noted, so that the rest can be forgotten."""
+    """Since `began`, as `time.monotonic`, what the replays show of `networks` is noted, so that the rest can be forgotten.
+
+    Without replays it lasts `seconds`.
+    """
 
     networks: Collection[int]
     replays: Sequence[Replays]
+    seconds: float
     began: float
 
 
@@ -151,19 +157,19 @@ class Record:
         `absent_after` seconds, gone or misbehaving, isn't waited for.
         """
         others = [number for number in NETWORKS if number not in replays]
-        rounds = [self._begin_round([number], of_network) for number, of_network in replays.items()]
-        rounds.append(self._begin_round(others, ()))
+        rounds = [self._begin_round([number], each, UNREPLAYED_SECONDS) for number, each in replays.items()]
+        rounds.append(self._begin_round(others, (), UNFOLLOWED_SECONDS))
         while True:
             await asyncio.sleep(seconds)
-            for index, (networks, of_networks, began) in enumerate(rounds):
-                if _is_over(began, of_networks, absent_after):
-                    await self._forget(networks)
-                    rounds[index] = self._begin_round(networks, of_networks)
+            for index, current in enumerate(rounds):
+                if _is_over(current, absent_after):
+                    await self._forget(current.networks)
+                    rounds[index] = self._begin_round(current.networks, current.replays, current.seconds)
 
-    def _begin_round(self, networks: Collection[int], replays: Sequence[Replays]) -> "_Round":
+    def _begin_round(self, networks: Collection[int], replays: Sequence[Replays], seconds: float) -> "_Round":
         began = time.monotonic()
         self._seen.begin_round(networks)
-        return _Round(networks, replays, began)
+        return _Round(networks, replays, seconds, began)
 
     async def _forget(self, networks: Collection[int]) -> None:
         forgotten = await self._seen.forget(networks)
@@ -182,8 +188,8 @@ class Record:
         log.info("record saved", extra={"envelopes": self._seen.size})
 
 
-def _is_over(round_began: float, replays: Sequence[Replays], absent_after: float) -> bool:
-    if not replays:
-        return time.monotonic() - round_began > UNREPLAYED_SECONDS
-    present = [one for one in replays if not one.absent(absent_after)]
-    return bool(present) and all(one.complete_since >= round_began for one in present)
+def _is_over(current: _Round, absent_after: float) -> bool:
+    if not current.replays:
+        return time.monotonic() - current.began > current.seconds
+    present = [one for one in current.replays if not one.absent(absent_after)]
+    return bool(present) and all(one.complete_since >= current.began for one in present)

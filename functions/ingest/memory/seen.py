@@ -9,7 +9,8 @@ Only what was handled is recorded. A crash forgets what was in hand, and the nex
     limit  ├────────── shared: verified ──────────┼── source 1 ──┼── source 2 ──┤
 
 An envelope takes space in the share of the source that showed it first. Beyond that share it has to be verified, and
-takes shared space. So a source that makes envelopes up can fill its own share, and no other's.
+takes shared space. So a source that makes envelopes up can fill its own share, and no other's. What can't be verified,
+because its network signs nothing, is not remembered beyond that share.
 """
 
 import asyncio

@@ -52,8 +52,11 @@ class UnmatchedBuffer:
         return min((arrival.observed_at for arrival in first_of_each), default=None)
 
     def add(self, arrival: Arrival) -> None:
-        self._held[arrival.source][arrival.fingerprint] = arrival
-        self._bytes[arrival.source] += arrival.held_size
+        """Hold it, unless it is held already: what was not remembered may be shown again."""
+        held = self._held[arrival.source]
+        if arrival.fingerprint not in held:
+            held[arrival.fingerprint] = arrival
+            self._bytes[arrival.source] += arrival.held_size
 
     def shown_by(self, source: int) -> Sequence[Arrival]:
         """What is held of `source` now."""

@@ -91,6 +91,9 @@ class SourceSpec(NamedTuple):
     decoding then."""
     screen: "Callable[[Envelope], EnvelopeDecision | None] | None" = None
     """Why an envelope can be let go without the cost of its signature; None if that must be verified."""
+    is_timely: "Callable[[Envelope, int], bool] | None" = None
+    """Whether the time that a node gave an envelope fits with ours, in UNIX milliseconds. If not, the node is at fault: the
+    envelope is counted and not remembered, so that another node may still show it with its true time."""
 
 
 def source_spec(network: str) -> SourceSpec:
@@ -142,9 +145,9 @@ class FollowedSources:
         """Each network by itself: a bug in one of them is logged and counted, and stops no other."""
         async with asyncio.TaskGroup() as tasks:
             for followed in self._networks:
-                tasks.create_task(self._follow_again_and_again(followed))
+                tasks.create_task(self._follow_with_backoff(followed))
 
-    async def _follow_again_and_again(self, followed: FollowedNetwork) -> None:
+    async def _follow_with_backoff(self, followed: FollowedNetwork) -> None:
         while True:
             try:
                 await followed.group.follow()

@@ -17,7 +17,7 @@ class Feed:
         self.number = number
         self.network = network
         self.network_number = bytes([find_network(network).number])
-        self.identify, self.screen = spec.identify, spec.screen
+        self.identify, self.screen, self.is_timely = spec.identify, spec.screen, spec.is_timely
         self.turn = Turn()
         self._shown = self._malformed = 0
 

@@ -23,7 +23,7 @@ _STEADY_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
-async def follow_again_and_again(name: str, downstream: Downstream, listen: Callable[[], Awaitable[None]]) -> Never:
+async def follow_with_backoff(name: str, downstream: Downstream, listen: Callable[[], Awaitable[None]]) -> Never:
     """`listen` returns if it is to be called again at once. Whatever it raises but a cancellation is logged and counted."""
     pause = FIRST_PAUSE
     while True:

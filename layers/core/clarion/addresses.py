@@ -5,9 +5,9 @@ An address is stored, hashed and compared as one text; `canonical` makes it the 
 
 import json
 import re
-from typing import Self, assert_never
+from typing import Annotated, Self, assert_never
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from clarion.channels import CHANNELS, Channel, Provider
 
@@ -16,26 +16,42 @@ APNS_TOKEN = r"(?:0[xX])?((?:[0-9a-fA-F]{2}){32,100})"  # noqa: S105 - the form 
 FCM_TOKEN = r"[0-9a-zA-Z_:.+/=-]{16,1024}"  # noqa: S105 - the form of one
 
 
+CLIENT_ID = r"^[0-9a-f]{64}$"
+MAX_INSTALLATION_ID_BYTES, MAX_CUSTOM_TOKEN_BYTES = 256, 1024
+"""In UTF-8."""
+
+
+def _of_bytes(limit: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if not 0 < len(text.encode()) <= limit:
+            raise ValueError(f"not 1 to {limit} bytes")
+        return text
+
+    return AfterValidator(check)
+
+
 class WebhookAddress(BaseModel):
-    """An installation and its token, which mean something to the webhook's owner alone; clients choose both."""
+    """A client's installation and its token. Clients choose both, so it is the client that keeps two addresses apart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
-    installation_id: str = Field(min_length=1, max_length=256, repr=False)
-    token: str = Field(min_length=1, max_length=4096, repr=False)
+    client: str = Field(pattern=CLIENT_ID)
+    """Its id, in hex."""
+    installation_id: Annotated[str, _of_bytes(MAX_INSTALLATION_ID_BYTES)] = Field(repr=False)
+    token: Annotated[str, _of_bytes(MAX_CUSTOM_TOKEN_BYTES)] = Field(repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of the JSON object of the two fields. Raise `ValueError`, which shows nothing of them."""
+        """Of the JSON object of the three fields. Raise `ValueError`, which shows nothing of them."""
         try:
             return cls.model_validate_json(text)
         except ValidationError:
-            raise ValueError("not a JSON object of installation_id and token") from None
+            raise ValueError("not a JSON object of client, installation_id and token") from None
 
     @property
     def text(self) -> str:
-        """The one spelling of this address: sorted keys, no spaces, ASCII."""
-        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"))
+        """The one spelling of this address: sorted keys, no spaces, nothing escaped that need not be."""
+        return json.dumps(self.model_dump(), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def canonical(channel: Channel, text: str) -> str:

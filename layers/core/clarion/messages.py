@@ -222,7 +222,7 @@ class PushMessage(Message):
             client_id=recipient.client_id,
             channel=recipient.channel,
             wanted=wanted,
-            body=network(envelope.network).push_body(envelope, key),
+            body=network(envelope.network).push_body(envelope, key, recipient.channel),
         )
 
 

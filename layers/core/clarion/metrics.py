@@ -38,6 +38,8 @@ class Metric(StrEnum):
     """Failures of ingest's own while it took in what a node had sent."""
     ENVELOPES_SKIPPED = "envelopes_skipped"
     """Shown again though already known."""
+    ENVELOPES_MISTIMED = "envelopes_mistimed"
+    """Let go, because the node that showed them gave them a time that is far from ingest's own."""
     ENVELOPES_HELD = "envelopes_held"
     """Waiting for the queue, for the lake, or for a second look."""
     INGEST_LAG = "ingest_lag"

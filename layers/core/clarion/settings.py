@@ -1,6 +1,7 @@
 """Settings come from the environment, once, typed; what is missing, unknown or of the wrong type stops the start."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Annotated, Self
 
@@ -13,6 +14,19 @@ PREFIX = "CLARION_"
 
 Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 """A URL that paths are appended to."""
+
+_HOST = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+_URL = re.compile(rf"https://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?")
+
+
+def _webhook_url(text: str) -> str:
+    if not _URL.fullmatch(text):
+        raise ValueError("not an https URL of a lower-case host and a path, without user, query and fragment")
+    return text
+
+
+WebhookUrl = Annotated[str, AfterValidator(_webhook_url)]
+"""Where the channel `webhook` leads."""
 
 TITLE = "Polkadot App"
 type Title = Annotated[str, Field(min_length=1, max_length=200)]

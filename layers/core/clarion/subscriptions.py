@@ -1,9 +1,9 @@
 """Registering and removing subscriptions; a token belongs to one subscription, whose row and its own live together."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from pynamodb.connection import Connection
@@ -18,9 +18,6 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import free_token, token_hash
-
-if TYPE_CHECKING:
-    from pynamodb.attributes import Attribute
 
 TRANSACTION_SUBSCRIPTIONS = 50
 """A transaction takes 100 items; a subscription and its token are two."""
@@ -47,11 +44,11 @@ class Registration:
         return Owner(self.network, self.client_id)
 
 
-type Beside = Callable[[TransactWrite], None]
+type ExtraWrites = Callable[[TransactWrite], None]
 """Adds what a network keeps of its own beside a subscription to the transaction that changes it."""
 
 
-def nothing(_: TransactWrite) -> None:
+def no_extra_writes(_: TransactWrite) -> None:
     """What most networks keep."""
 
 
@@ -64,7 +61,7 @@ class TokenTaken:
 
 
 def register(
-    connection: Connection, registration: Registration, *, now: int, beside: Beside = nothing
+    connection: Connection, registration: Registration, *, now: int, extra_writes: ExtraWrites = no_extra_writes
 ) -> Subscription | TokenTaken | Unchanged:
     """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
     row = _new(registration, now)
@@ -72,31 +69,37 @@ def register(
     def write(transaction: TransactWrite) -> None:
         transaction.save(row, condition=Subscription.subscription_id.does_not_exist())
         transaction.save(_token_of(row), condition=Token.token_hash.does_not_exist())
-        beside(transaction)
+        extra_writes(transaction)
 
     # Whose id is given is written once: another that is there by now is its caller's to see to.
     return _written(connection, registration, write, row, 1 if registration.subscription_id else WRITE_ATTEMPTS)
 
 
 def move(
-    connection: Connection, row: Subscription, registration: Registration, *, now: int, beside: Beside = nothing
+    connection: Connection,
+    row: Subscription,
+    registration: Registration,
+    *,
+    now: int,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
     It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of the
     same token is not about it. `CONTENDED` if `row` is no longer what it was.
     """
-    moved = _moved(row, registration, now)
+    changes = _changes(row, registration, now)
+    moved = Subscription(**(row.attribute_values | changes))
     keeps_token = _hash_of(row) == _hash_of(moved)
 
     def write(transaction: TransactWrite) -> None:
-        transaction.update(row, actions=_move(moved), condition=_unchanged(row))
+        transaction.update(row, actions=_actions(changes), condition=_unchanged(row))
         free = Token.token_hash.does_not_exist()
         still_its = Token.subscription_id == row.subscription_id
         transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
         if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
             free_token(transaction, row)
-        beside(transaction)
+        extra_writes(transaction)
 
     return _written(connection, registration, write, moved, attempts=1)
 
@@ -144,7 +147,7 @@ def remove(
     owner: Owner,
     *,
     request_cleanup: Callable[[], None] = lambda: None,
-    beside: Beside = nothing,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
@@ -157,7 +160,7 @@ def remove(
             return Unchanged.NOT_FOUND
         if attempt == 0:
             request_cleanup()
-        if _remove_rows(connection, rows, beside):
+        if _remove_rows(connection, rows, extra_writes):
             return rows
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
@@ -183,31 +186,25 @@ def _new(registration: Registration, now: int) -> Subscription:
     )
 
 
-def _moved(row: Subscription, registration: Registration, now: int) -> Subscription:
-    """What `row` becomes."""
-    moved = Subscription(**row.attribute_values)
-    moved.channel, moved.token, moved.app = registration.channel.value, registration.token, registration.app
-    moved.environment = registration.environment and registration.environment.value
-    moved.status, moved.status_reason, moved.ttl = SubscriptionStatus.ACTIVE.value, None, None
-    moved.revision, moved.created_at, moved.updated_at = row.revision + 1, now, now
-    return moved
+def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
+    """The attributes of `row` that a registration changes, by their names; None for those that go."""
+    return {
+        "channel": registration.channel.value,
+        "token": registration.token,
+        "app": registration.app,
+        "environment": registration.environment and registration.environment.value,
+        "status": SubscriptionStatus.ACTIVE.value,
+        "status_reason": None,
+        "ttl": None,
+        "revision": row.revision + 1,
+        "created_at": now,
+        "updated_at": now,
+    }
 
 
-def _move(moved: Subscription) -> list[Action]:
-    """What makes a row that."""
-    new: list[tuple[Attribute[Any], object]] = [
-        (Subscription.channel, moved.channel),
-        (Subscription.token, moved.token),
-        (Subscription.app, moved.app),
-        (Subscription.environment, moved.environment),
-        (Subscription.status, moved.status),
-        (Subscription.status_reason, moved.status_reason),
-        (Subscription.ttl, moved.ttl),
-        (Subscription.revision, moved.revision),
-        (Subscription.created_at, moved.created_at),
-        (Subscription.updated_at, moved.updated_at),
-    ]
-    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in new]
+def _actions(changes: Mapping[str, Any]) -> list[Action]:
+    named = ((getattr(Subscription, name), value) for name, value in changes.items())
+    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
 
 
 def _unchanged(row: Subscription) -> Condition:
@@ -224,7 +221,7 @@ def _token_of(row: Subscription) -> Token:
     return Token(_hash_of(row), row.network, subscription_id=row.subscription_id, client_id=row.client_id)
 
 
-def _remove_rows(connection: Connection, rows: Sequence[Subscription], beside: Beside) -> bool:
+def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
     """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
     try:
         with TransactWrite(connection=connection) as write:
@@ -232,7 +229,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription], beside: B
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
                     free_token(write, row)
-            beside(write)
+            extra_writes(write)
     except TransactWriteError as error:
         if lost_race(error):
             return False

@@ -11,7 +11,7 @@ from ingest.settings import IngestSettings
 from ingest.wiring import AwsClients
 from local.tls import Localhost, issue
 from tests.ingest.conftest import MakeSettings
-from tests.ingest.xmtp.nodes import GrpcNode
+from tests.ingest.xmtp.nodes import GrpcNode, taken_ns
 
 if TYPE_CHECKING:
     from tests.ingest.xmtp.nodes import BareNode
@@ -66,4 +66,10 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.sources.following.FIRST_PAUSE", 0.02)
     monkeypatch.setattr("ingest.sources.following.LONGEST_PAUSE", 0.05)
     monkeypatch.setattr("ingest.sources.following.FAULTY_PAUSE", 0.05)
-    monkeypatch.setattr("ingest.sources.xmtp.source._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("ingest.sources.xmtp.source._CHECK_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def now() -> None:
+    """What a test's nodes show is new."""
+    taken_ns.cache_clear()

@@ -2,8 +2,10 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +23,16 @@ type Behaviour = Callable[[Context], Awaitable[None]]
 type Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def envelope(text: str, topic: str = "/xmtp/mls/1/g-aa/proto", timestamp_ns: int = 1) -> bytes:
-    return NodeEnvelope(content_topic=topic, timestamp_ns=timestamp_ns, message=text.encode()).SerializeToString()
+@cache
+def taken_ns() -> int:
+    """When a test's envelopes came to their nodes; the same all through it."""
+    return time.time_ns()
+
+
+def envelope(text: str, topic: str = "/xmtp/mls/1/g-aa/proto", *, later_s: int = 0) -> bytes:
+    """As a node shows it whose clock is so many seconds ahead."""
+    taken = taken_ns() + later_s * 1_000_000_000
+    return NodeEnvelope(content_topic=topic, timestamp_ns=taken, message=text.encode()).SerializeToString()
 
 
 class Service(grpc.GenericRpcHandler):

@@ -154,7 +154,7 @@ async def test_a_node_is_not_read_while_what_it_showed_has_no_space_and_waits_by
         following = asyncio.create_task(node.follow())
         held = await flooding.is_held()
         assert held * 10_000 < 4 * _MIB
-        node.look()
+        node.check()
         assert node.connected
         outbox.done(await outbox.take())
         while flooding.shown == held:

@@ -28,15 +28,15 @@ async def test_what_two_nodes_show_is_forwarded_once_as_the_bytes_that_came(
     async with GrpcNode(certificate) as another, running(xmtp_settings(xmtp_node, another)) as task:
         await xmtp_node.subscribed()
         await another.subscribed()
-        xmtp_node.show(envelope("hello", timestamp_ns=1), envelope("nobody asks", "/xmtp/mls/1/g-bb/proto"))
-        another.show(envelope("hello", timestamp_ns=2))
+        xmtp_node.show(envelope("hello"), envelope("nobody asks", "/xmtp/mls/1/g-bb/proto"))
+        another.show(envelope("hello", later_s=2))
         await received.holds(1)
         while task.counts[Metric.ENVELOPES_RECEIVED] < 3:
             await asyncio.sleep(0.01)
         assert task.counts[Metric.ENVELOPES_SKIPPED] == 1
     (message,) = received.read()
     assert message.network == "xmtp"
-    assert message.raw in {envelope("hello", timestamp_ns=1), envelope("hello", timestamp_ns=2)}
+    assert message.raw in {envelope("hello"), envelope("hello", later_s=2)}
 
 
 async def test_while_one_node_is_away_what_another_shows_is_forwarded(

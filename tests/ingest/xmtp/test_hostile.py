@@ -14,6 +14,7 @@ import trustme
 from h2.connection import H2Connection
 
 from clarion.metrics import Metric
+from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from local.tls import Localhost
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import (
@@ -255,6 +256,30 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
         reason.replace("_", "").replace(":", "").replace(",", "").replace(" ", "").isalpha() for reason in reasons
     )
     assert SECRET not in str([vars(record) for record in caplog.records])
+
+
+@pytest.mark.parametrize("seconds", [-(10**9), -86_000, 3_600, 3 * PERIOD_S])
+async def test_a_node_with_a_false_time_hides_no_envelope_of_another_and_is_followed_on(
+    seconds: int,
+    xmtp_node: GrpcNode,
+    certificate: Path,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+) -> None:
+    async with GrpcNode(certificate) as hostile, running(xmtp_settings(hostile, xmtp_node)) as task:
+        await hostile.subscribed()
+        await xmtp_node.subscribed()
+        hostile.show(*(envelope(f"{number}", later_s=seconds) for number in range(200)))
+        while task.counts[Metric.ENVELOPES_MISTIMED] < 200:
+            await asyncio.sleep(0.01)
+        assert not task.seen.size
+        xmtp_node.show(envelope("7"))
+        hostile.show(envelope("with its true time"))
+        await received.holds(2)
+        assert not task.counts[Metric.NODE_FAULTS]
+    assert {message.raw for message in received.read()} == {envelope("7"), envelope("with its true time")}
 
 
 def faults(caplog: pytest.LogCaptureFixture, node: AnyNode) -> list[str]:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.networks.xmtp import MalformedEnvelope, decide, decode
+from clarion.networks.xmtp import MalformedEnvelope, TopicMessage, decide, decode
 from clarion.networks.xmtp.decision import MessageDecision, Reason, decide_message
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from clarion.networks.xmtp.topics import conversation_topic, group_topic, welcome_topic
-from clarion.networks.xmtp.wire_pb2 import NodeEnvelope
+from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 
 type Vector = Mapping[str, Any]
 type Scheme = tuple[Callable[[int], bytes], Callable[..., bytes]]
@@ -94,6 +94,16 @@ def test_a_key_that_hmac_would_pad_to_the_same_is_not_the_key(scheme: Scheme) ->
     assert decide(seal(ROLLOVER_NS, padded), {PERIOD: padded}) == OWN
     assert decide(seal(ROLLOVER_NS, padded), {PERIOD: padded[:-10]}) == SHOULD_PUSH
     assert decide(seal(ROLLOVER_NS, padded), {PERIOD: padded + bytes(10)}) == SHOULD_PUSH
+
+
+@pytest.mark.parametrize(("size", "hashes"), [(1, 0), (31, 0), (32, 1), (33, 0), (1000, 0)])
+def test_no_message_is_hashed_for_what_can_be_no_hmac(size: int, hashes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+    monkeypatch.setattr("clarion.networks.xmtp.decision.verify", lambda _, covered, __: hashed.append(covered))
+    sent = GroupMessage.V1(data=b"data", sender_hmac=bytes(size), should_push=True)
+    message = TopicMessage(group_topic(bytes(16)), ROLLOVER_NS, GroupMessage(v1=sent).SerializeToString())
+    assert decide_message(message, {PERIOD: bytes(42)}) == SHOULD_PUSH
+    assert hashed == [b"data"] * hashes
 
 
 def test_without_hmac_or_keys_the_flag_alone_decides(scheme: Scheme) -> None:

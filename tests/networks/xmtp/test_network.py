@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clarion.channels import Channel
 from clarion.decisions import PushDecision, Wanted
 from clarion.networks import NETWORKS, XMTP, Envelope, Malformed, Rule, exceeds_bounds, network
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.envelope import LIFETIME_S
 from clarion.networks.xmtp.network import NETWORK
-from clarion.networks.xmtp.payload import MAX_MESSAGE_SIZE, TopicBody
+from clarion.networks.xmtp.payload import APNS_LIMIT, TopicBody
 from clarion.networks.xmtp.rules import MAX_KEYS, TopicCondition, key_of, pack
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE
@@ -54,7 +55,7 @@ def test_whatever_a_node_shows_is_an_envelope_or_malformed(raw: bytes) -> None:
     except Malformed:
         return
     assert not exceeds_bounds(envelope)
-    assert NETWORK.push_body(envelope, envelope.keys[0]).topic
+    assert NETWORK.push_body(envelope, envelope.keys[0], Channel.APNS).topic
 
 
 def test_the_longest_topic_fits_the_tables() -> None:
@@ -105,17 +106,18 @@ def test_a_condition_that_cannot_be_read_counts_as_an_empty_one(condition: bytes
 
 def test_a_push_carries_what_payloads_are_made_of() -> None:
     message = decode(ALIX.message(AT, should_push=False))
-    found = NETWORK.push_body(envelope_of(ALIX.message(AT, should_push=False)), key_of(TOPIC))
+    found = NETWORK.push_body(envelope_of(ALIX.message(AT, should_push=False)), key_of(TOPIC), Channel.APNS)
     assert found == TopicBody(
         topic=TOPIC, timestamp_ns=AT * xmtp.NS, message=message.message, kind="v3-conversation", should_push=False
     )
 
 
-def test_a_message_that_fits_no_channel_stays_behind() -> None:
-    sizes = (MAX_MESSAGE_SIZE, MAX_MESSAGE_SIZE + 1)
-    bodies = [NETWORK.push_body(envelope_of(xmtp.envelope(WELCOMES, bytes(size), AT)), b"") for size in sizes]
+def test_a_message_that_does_not_fit_its_channel_stays_behind() -> None:
+    envelopes = [envelope_of(xmtp.envelope(WELCOMES, bytes(APNS_LIMIT * 3 // 4 + more), AT)) for more in (0, 1)]
+    bodies = [NETWORK.push_body(envelope, b"", Channel.APNS) for envelope in envelopes]
     assert [body.message is None for body in bodies] == [False, True]
     assert {(body.kind, body.should_push) for body in bodies} == {("v3-welcome", None)}
+    assert NETWORK.push_body(envelopes[1], b"", Channel.WEBHOOK).message
 
 
 def test_an_outcome_changes_nothing_of_its_own(toy: str) -> None:

@@ -115,12 +115,6 @@ def test_a_key_serves_in_its_period_and_the_next_and_then_goes(scheme: Scheme) -
         assert bool(condition.pruned(period).hmac_keys) is kept
 
 
-def test_new_keys_are_asked_for_in_the_period_of_the_newest() -> None:
-    condition = TopicCondition({699: V3_KEY, 700: V3_KEY, 701: V3_KEY})
-    assert [condition.needs_refresh(period) for period in (699, 700, 701, 702)] == [False, False, True, False]
-    assert not TopicCondition().needs_refresh(700)
-
-
 def test_a_key_names_its_topic() -> None:
     topics = ["/xmtp/mls/1/g-00ff/proto", "/xmtp/0/m-é/proto", "x" * MAX_TOPIC_SIZE]
     assert [topic_of(key_of(topic)) for topic in topics] == topics

@@ -43,6 +43,8 @@ def _from_json[M: Message](raw: bytes, empty: M) -> M:
     found = json.loads(raw) if raw else {}
     if not isinstance(found, dict) or not _is_short(found):
         raise ValueError
+    # JSON may spell half of a surrogate pair, which is no text: protobuf raises SystemError at a name that has one.
+    json.dumps(found, ensure_ascii=False).encode()
     return json_format.ParseDict(found, empty, ignore_unknown_fields=True)
 
 

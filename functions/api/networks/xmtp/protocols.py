@@ -94,7 +94,7 @@ class GrpcWeb:
         self._text = text
 
     def message(self, headers: Headers, body: bytes, limit: int) -> bytes:
-        flags, message = only_frame(_unarmoured(body) if self._text else body)
+        flags, message = only_frame(_from_base64(body) if self._text else body)
         if flags == 0:
             return message
         if flags != COMPRESSED:
@@ -146,7 +146,7 @@ def _trailers(number: int, text: str) -> bytes:
     return frame(TRAILERS, lines.encode())
 
 
-def _unarmoured(body: bytes) -> bytes:
+def _from_base64(body: bytes) -> bytes:
     try:
         return b64decode(body, validate=True)
     except ValueError:

@@ -11,7 +11,6 @@ from api.networks.xmtp.protocols import MEDIA_TYPES, CallProtocol, HttpAnswer, p
 from api.networks.xmtp.service import RPCS, XmtpCall, XmtpWorker
 from api.problems import Problem, ProblemKind
 from api.requests import (
-    REQUEST_SECONDS,
     UNAVAILABLE,
     Event,
     body_of,
@@ -48,8 +47,7 @@ def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
     rpc = RPCS.get(event["rawPath"].rpartition("/")[2])
     if rpc is None:
         raise CallError(CallCode.UNIMPLEMENTED, "no such method")
-    seconds = protocol.seconds(headers)
-    call = XmtpCall(worker, client_id, deadline(REQUEST_SECONDS if seconds is None else seconds), headers)
+    call = XmtpCall(worker, client_id, deadline(protocol.seconds(headers)), headers)
     message = protocol.codec.read(protocol.message(headers, body_of(event, limit), limit), rpc.request)
     try:
         return protocol.codec.write(rpc.answer(call, message))

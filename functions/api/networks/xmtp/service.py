@@ -31,12 +31,11 @@ from api.networks.xmtp.protocols import Headers
 from api.networks.xmtp.settings import XmtpSettings
 from api.problems import Problem, ProblemKind
 from api.worker import ClientRequest, ClientWorker
-from clarion.addresses import WebhookAddress, canonical
+from clarion.addresses import MAX_INSTALLATION_ID_BYTES, WebhookAddress, canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
-    MAX_ID_CHARACTERS,
     Installation,
     note_keys,
     registered,
@@ -52,8 +51,6 @@ from clarion.subscriptions import Registration
 APP_HEADER, ENVIRONMENT_HEADER = "clarion-app", "clarion-environment"
 MISSING_MECHANISM = "missing delivery mechanism"
 """The reference server's words."""
-PUSHED = {MessageKind.V3_CONVERSATION, MessageKind.V3_WELCOME, MessageKind.V2_CONVERSATION}
-"""What pushes come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,9 @@ class XmtpCall(ClientRequest):
 
     def subscription_id(self, installation_id: str) -> str:
         """Raises `CallError` for what can't be an installation's name."""
-        if not 0 < len(installation_id) <= MAX_ID_CHARACTERS:
-            raise CallError(CallCode.INVALID_ARGUMENT, f"installation_id must have 1 to {MAX_ID_CHARACTERS} characters")
+        if not 0 < len(installation_id.encode()) <= MAX_INSTALLATION_ID_BYTES:
+            text = f"installation_id must have 1 to {MAX_INSTALLATION_ID_BYTES} bytes"
+            raise CallError(CallCode.INVALID_ARGUMENT, text)
         return subscription_id_of(self.caller.client_id, installation_id)
 
 
@@ -98,14 +96,14 @@ def register_installation(call: XmtpCall, message: RegisterInstallationRequest) 
     """Again, it renews the registration, with the token that it now has; topics and keys stay."""
     installation_id, now = message.installation_id, call.now
     subscription_id = call.subscription_id(installation_id)
-    channel, token = _address(installation_id, message.delivery_mechanism)
+    channel, token = _address(call, installation_id, message.delivery_mechanism)
     app = call.headers.get(APP_HEADER)
     registration = Registration(*call.caller, channel, token, app, _environment(call), subscription_id)
 
-    def beside(transaction: TransactWrite) -> None:
+    def extra_writes(transaction: TransactWrite) -> None:
         transaction.update(Installation(subscription_id), actions=registered(installation_id, now))
 
-    subscriptions.put(call, registration, beside)
+    subscriptions.put(call, registration, extra_writes)
     return RegisterInstallationResponse(installation_id=installation_id, valid_until=valid_until(now) * 1000)
 
 
@@ -123,9 +121,14 @@ def delete_installation(call: XmtpCall, message: DeleteInstallationRequest) -> E
 
 
 def subscribe(call: XmtpCall, message: SubscribeRequest) -> Empty:
-    """Keys and silence of what is subscribed to already stay as they are."""
+    """What is subscribed to already stays silent or not, and keeps its keys as long as they serve."""
     subscription_id = call.subscription_id(message.installation_id)
-    rules.add(call, call.caller, subscription_id, dict.fromkeys(_keys(call, message.topics), b""))
+    period, keys = period_at(call.now), _keys(call, message.topics)
+
+    def pruned(_: bytes, present: bytes | None) -> bytes:
+        return pack(read(present or b"").pruned(period))
+
+    rules.renew(call, call.caller, subscription_id, keys, pruned)
     return Empty()
 
 
@@ -165,7 +168,7 @@ RPCS = {
 """By the method's name."""
 
 
-def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channel, str]:
+def _address(call: XmtpCall, installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channel, str]:
     """The channel and the address as it is stored; raises `CallError`."""
     try:
         match mechanism.WhichOneof("delivery_mechanism_type"):
@@ -174,8 +177,8 @@ def _address(installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channe
             case "firebase_device_token":
                 return Channel.FCM, canonical(Channel.FCM, mechanism.firebase_device_token)
             case "custom_token":
-                address = WebhookAddress(installation_id=installation_id, token=mechanism.custom_token)
-                return Channel.WEBHOOK, address.text
+                client, token = call.caller.client_id.hex(), mechanism.custom_token
+                return Channel.WEBHOOK, WebhookAddress(client=client, installation_id=installation_id, token=token).text
             case _:
                 raise CallError(CallCode.INVALID_ARGUMENT, MISSING_MECHANISM)
     except ValueError:
@@ -191,18 +194,24 @@ def _environment(call: XmtpCall) -> Environment | None:
     raise CallError(CallCode.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")
 
 
+def _check_count(call: XmtpCall, named: Sequence[object]) -> None:
+    """Before anything is made of them: a message has room for a million."""
+    limit = call.worker.settings.rules_per_request
+    if len(named) > limit:
+        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
+
+
 def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
     """Of the rules for those of `topics` that pushes come from, each once."""
-    limit = call.worker.settings.rules_per_request
-    if len(topics) > limit:
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
+    _check_count(call, topics)
     if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
         raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
-    return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) in PUSHED]
+    return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) is not MessageKind.UNKNOWN]
 
 
 def _named(call: XmtpCall, named: Sequence[Subscription]) -> Mapping[bytes, Sequence[Subscription]]:
     """By the rule's key; a topic may stand there more than once, and the last word counts."""
+    _check_count(call, named)
     keys = _keys(call, [one.topic for one in named])
     if any(len(one.hmac_keys) > MOST_KEYS for one in named):
         raise CallError(CallCode.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from clarion.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.memory.initial_replay import Replay
-from ingest.sources.following import follow_again_and_again
+from ingest.sources.following import follow_with_backoff
 from ingest.sources.replays import Replays
 from ingest.sources.statements.protocol import Origin, Shown
 from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
@@ -77,7 +77,7 @@ class Node:
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
-        await follow_again_and_again(self.name, self._downstream, self._listen)
+        await follow_with_backoff(self.name, self._downstream, self._listen)
 
     def renew(self, reason: str, *, may_have_missed: bool = True) -> None:
         """Subscribe anew: the replay brings what the subscription `may_have_missed`."""

@@ -30,8 +30,8 @@ _IDENTITY_ALONE = 1
 """The bit of no compression."""
 _PING_MS, _PONG_MS = 16_000, 10_000
 """What nodes allow, for XMTP's own clients do so: https://github.com/xmtp/libxmtp"""
-_OF_CERTIFICATES = ("certificate", "hostname verification")
-_PASSING = {
+_CERTIFICATE_WORDS = ("certificate", "hostname verification")
+_TRANSIENT_CODES = {
     StatusCode.UNAVAILABLE,
     StatusCode.CANCELLED,
     StatusCode.ABORTED,
@@ -102,13 +102,13 @@ async def _unreachable(channel: Channel) -> SourceFault:
     try:
         await _subscribe_to_all(channel).read()
     except AioRpcError as error:
-        if any(word in (error.details() or "").lower() for word in _OF_CERTIFICATES):
+        if any(word in (error.details() or "").lower() for word in _CERTIFICATE_WORDS):
             return SourceFault("its certificate is not trusted")
     return SourceLost("no connection")
 
 
 def _ended_with(code: StatusCode) -> SourceFault:
-    kind = SourceLost if code in _PASSING else SourceFault
+    kind = SourceLost if code in _TRANSIENT_CODES else SourceFault
     return kind(f"it ended the subscription, or a bound did: {code.name}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from clarion.clock import now_ms
 from ingest.downstream import Downstream
 from ingest.sources import SourceLost
-from ingest.sources.following import follow_again_and_again
+from ingest.sources.following import follow_with_backoff
 from ingest.sources.xmtp.budget import ByteBudget
 from ingest.sources.xmtp.connection import EnvelopeStream, NodeAddress, subscribe
 
@@ -64,9 +64,9 @@ class XmtpNode:
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
-        await follow_again_and_again(self.name, self._downstream, self._listen)
+        await follow_with_backoff(self.name, self._downstream, self._listen)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """To be called every second or so: note how far it has shown, and end a subscription that shows nothing at all."""
         subscription = self._subscription
         if subscription is None or subscription.waiting_since is None:

@@ -7,13 +7,19 @@ from urllib.parse import urlsplit
 
 from grpc import ssl_channel_credentials
 
+from clarion.networks import Envelope
+from clarion.networks.xmtp import TopicMessage
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
 from ingest.sources import SourceSpec
 from ingest.sources.xmtp.connection import NodeAddress
 from ingest.sources.xmtp.node import NodeBounds, XmtpNode
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
+_MOST_OFF_MS = 30 * 60 * 1000
+"""By how much a node's time may differ from ours. Clocks differ by seconds, but what a node shows lies unread while the
+queue takes nothing. It is little beside what depends on that time: a day, after which an envelope expires, and the
+period of its sender's key, whose neighbours serve as well."""
 _HTTPS = 443
 
 
@@ -27,13 +33,13 @@ class XmtpSources:
         async with asyncio.TaskGroup() as tasks:
             for node in self.sources:
                 tasks.create_task(node.follow())
-            tasks.create_task(self._look_forever())
+            tasks.create_task(self._check_forever())
 
-    async def _look_forever(self) -> None:
+    async def _check_forever(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             for node in self.sources:
-                node.look()
+                node.check()
 
 
 def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> XmtpSources:
@@ -59,6 +65,12 @@ def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> X
     )
 
 
+def is_timely(envelope: Envelope, now_ms: int) -> bool:
+    """Nodes replay nothing, so what one shows is new. The time is not part of the id: the first to show it decides."""
+    message = envelope.content
+    return isinstance(message, TopicMessage) and abs(message.timestamp_ns // 1_000_000 - now_ms) <= _MOST_OFF_MS
+
+
 def _target(url: str) -> str:
     """The host by its name, so that nothing else is read into it: https://github.com/grpc/grpc/blob/master/doc/naming.md"""
     parts = urlsplit(url)
@@ -67,4 +79,4 @@ def _target(url: str) -> str:
 
 # An envelope's id is a hash of what has to be decoded for it: known by it alone, an envelope costs 2.5 µs in place of 6,
 # beside the 100 µs that it costs to read. So there is no `identify`.
-SOURCE_SPEC = SourceSpec(count=lambda settings: len(settings.xmtp_nodes), open=open_nodes)
+SOURCE_SPEC = SourceSpec(count=lambda settings: len(settings.xmtp_nodes), open=open_nodes, is_timely=is_timely)

@@ -98,7 +98,8 @@ class Network(Protocol):
 
     `channels` are those by which its subscriptions may be reached, where they are deployed: it has a payload for each.
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
-    conditions recorded in the lake by a digest alone. `body` is the model of a push message's body.
+    conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` can tell no made-up one
+    from another, and proves nothing. `body` is the model of a push message's body.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Network(Protocol):
     channels: Collection[Channel]
     limit: Limit | None
     secret_conditions: bool
+    signed: bool
     body: "type[BaseModel]"
     needs: "Needs"
 
@@ -118,8 +120,8 @@ class Network(Protocol):
     def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
         """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
 
-    def push_body(self, envelope: Envelope, key: bytes) -> "BaseModel":
-        """What travels to dispatch for an envelope wanted under `key`: what fits no channel is left behind here."""
+    def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
+        """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 
     def payload(
         self, channel: Channel, push: "PushMessage", receiver: Receiver

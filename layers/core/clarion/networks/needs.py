@@ -102,9 +102,10 @@ class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
-    deployed. With a `worker` the network has a queue of commands. With `hourly`, the command `HOURLY` comes to it every hour:
-    now and then twice, or not at all. `request_headers` are those of the network's own that web pages may send with a
-    request, beside the API's.
+    deployed. With a `worker` the network has a queue of commands; with `commanded`, its sources and outcomes give it some.
+    With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
+    those of the network's own that web pages may send with a request, beside the API's. `nodes` is the setting that names
+    its nodes, of ingest and of the environments, if it has any.
     """
 
     tables: tuple[Table, ...] = ()
@@ -116,9 +117,16 @@ class Needs(NamedTuple):
     alarms: tuple[AlarmNeed, ...] = ()
     router: str | None = None
     worker: str | None = None
+    nodes: str | None = None
+    commanded: bool = True
     hourly: bool = False
 
     @property
     def commands(self) -> bool:
         """Whether there is a queue of them."""
         return self.worker is not None
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether ingest and dispatch send any to that queue."""
+        return self.commands and self.commanded

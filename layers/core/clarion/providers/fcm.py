@@ -60,7 +60,9 @@ class FcmApp:
 
     def push(self, order: Order[FcmMessage]) -> "FcmPush":
         ttl = max(0, min(int(order.useful_until - order.now), MAX_TTL))
-        return FcmPush(app=self, token=order.token, message=order.body, ttl=ttl)
+        return FcmPush(
+            app=self, token=order.token, message=order.body, ttl=ttl, expires_at=int(order.now) + ttl if ttl else 0
+        )
 
     @property
     def send_url(self) -> str:
@@ -69,7 +71,7 @@ class FcmApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FcmPush:
-    """`ttl` is in seconds. With `validate_only` Google judges the push like any other, and delivers it to nobody.
+    """`ttl` is in seconds; `expires_at` says the same in UNIX seconds, or 0 for now or never, as APNs has it. With `validate_only` Google judges the push like any other, and delivers it to nobody.
 
     There is no collapse key: FCM keeps only four of them for a device that is offline, and drops what has others.
     https://firebase.google.com/docs/cloud-messaging/customize-messages/collapsible-message-types
@@ -79,6 +81,7 @@ class FcmPush:
     token: str = field(repr=False)
     message: FcmMessage = field(repr=False)
     ttl: int
+    expires_at: int = 0
     validate_only: bool = False
 
     @property
@@ -86,13 +89,22 @@ class FcmPush:
         return self.app.credential
 
     def request(self, bearer: str) -> Request:
-        android = {**self.message["android"], "ttl": f"{self.ttl}s"}
+        message = {"token": self.token, **self.message, **self._lifetimes()}
         body: dict[str, object] = {
-            "message": {"token": self.token, **self.message, "android": android},
+            "message": message,
             **({"validateOnly": True} if self.validate_only else {}),
         }
         headers = [f"authorization: Bearer {bearer}", "content-type: application/json"]
         return Request(self.app.send_url, headers, _json(body).encode(), self.app.name)
+
+    def _lifetimes(self) -> dict[str, object]:
+        """FCM reads it separately for each kind of receiver that the message has anything for."""
+        found: dict[str, object] = {"android": {**self.message["android"], "ttl": f"{self.ttl}s"}}
+        if apns := self.message.get("apns"):
+            found["apns"] = {**apns, "headers": {**apns.get("headers", {}), "apns-expiration": str(self.expires_at)}}
+        if webpush := self.message.get("webpush"):
+            found["webpush"] = {**webpush, "headers": {"TTL": str(self.ttl)}}
+        return found
 
     def outcome(self, result: Result) -> FirstAnswer:
         if isinstance(result, Fault):

@@ -8,7 +8,6 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 import hmac
 import json
-import re
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
@@ -16,9 +15,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from http.client import responses
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clarion.addresses import WebhookAddress
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment
 from clarion.providers.apps import Apps, AppSettings
 from clarion.providers.credentials import SECRET_FAULTS, Clock, Credential, Unavailable, without_secret
@@ -44,20 +44,14 @@ RETRY = {408, 425, 429}
 MOVED = range(300, 400)
 """No redirect is followed: the operator has to configure the URL where it leads."""
 
-_HOST = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_URL = re.compile(rf"https://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?")
+MAX_BODY_BYTES = CHANNELS[Channel.WEBHOOK].payload_bytes + 8 * 1024
+"""Of a request: its payload, and the address, some of whose characters JSON spells in six bytes."""
+
 _KEY_PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
 """As many as Standard Webhooks lets a key have."""
 
 
-def _url(text: str) -> str:
-    if not _URL.fullmatch(text):
-        raise ValueError("not an https URL of a lower-case host and a path, without user, query and fragment")
-    return text
-
-
-WebhookUrl = Annotated[str, AfterValidator(_url)]
 """It holds no password or key, for it is kept in the clear: that is what the secret is for."""
 
 
@@ -143,7 +137,7 @@ class WebhookApp:
     public: bool = True
 
     def push(self, order: Order[bytes]) -> "WebhookPush":
-        """Raises `ValueError` for a token that is no address, and for a body that is no JSON object."""
+        """Raises `ValueError` for a token that is no address, and a body that is no JSON object, or too large with it."""
         address = WebhookAddress.parse(order.token)
         return WebhookPush(app=self, push_id=order.push_id, body=_addressed(order.body, address))
 
@@ -224,5 +218,9 @@ def _addressed(body: bytes, address: WebhookAddress) -> bytes:
     if not isinstance(content, dict):
         raise ValueError("a webhook's payload is a JSON object")  # noqa: TRY004 - of the value, which is a network's
     mechanism = {"kind": "custom", "token": address.token}
-    installation = {"id": address.installation_id, "delivery_mechanism": mechanism}
-    return json.dumps({**content, "installation": installation}, separators=(",", ":")).encode()
+    installation = {"client": address.client, "id": address.installation_id, "delivery_mechanism": mechanism}
+    whole = {**content, "installation": installation}
+    addressed = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(addressed) > MAX_BODY_BYTES:
+        raise ValueError(f"a webhook's body has at most {MAX_BODY_BYTES} bytes")
+    return addressed

@@ -205,6 +205,8 @@ def test_unknown_fields_of_protobuf_are_passed_over() -> None:
         b'{"topics":"secret-of-mine"}',
         b'{"topics":[{"a":"secret-of-mine"}]}',
         b'{"installationId":"\\ud800"}',
+        b'{"\\ud800":1}',
+        b'{"\xed\xa0\x80":1}',
         b'{"installationId":' + b"9" * 5000 + b"}",
         b'{"x":' * 100_000,
         b'{"topics":' + b"[" * 100_000,
@@ -217,6 +219,13 @@ def test_json_that_is_no_such_message_is_refused_without_being_quoted(raw: bytes
     assert (refused.value.code, refused.value.message) == (CallCode.INVALID_ARGUMENT, "not a SubscribeRequest in JSON")
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize("inner", [b'{"\\ud800":1}', b'{"hmacKeys":[{"\\udfff":1}]}'])
+def test_a_name_within_that_is_no_text_is_refused(inner: bytes) -> None:
+    with pytest.raises(CallError) as refused:
+        Codec.JSON.read(b'{"subscriptions":[' + inner + b"]}", SubscribeWithMetadataRequest)
+    assert refused.value.code is CallCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("raw", [b"\x0a\x05ab", b"\x0a\x01\xff", b"\xff" * 20, b"\x08"])

@@ -19,10 +19,11 @@ from api.networks.xmtp.notifications_pb2 import SubscribeRequest
 from api.networks.xmtp.protocols import MEDIA_TYPES, frame
 from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import RPCS, XmtpCall
-from api.requests import ORIGIN_HEADER
+from api.requests import ORIGIN_HEADER, UNAVAILABLE, deadline
 from api.worker import ApiWorker
 from clarion.clock import now_ms
-from clarion.secrets import Secret
+from clarion.faults import AWS_ERRORS
+from clarion.secrets import Secret, SecretError
 
 SERVICE = "/notifications.v1.Notifications"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
@@ -172,6 +173,11 @@ def test_a_call_without_time_does_nothing(
     assert emitted.events == []
 
 
+@pytest.mark.parametrize(("waits", "seconds"), [(None, 20), (30, 20), (5, 5), (0, 0)])
+def test_a_call_has_as_long_as_its_client_waits_within_the_functions_time(waits: float | None, seconds: float) -> None:
+    assert deadline(waits) - time.monotonic() == pytest.approx(seconds, abs=1)
+
+
 @pytest.fixture
 def broken(registered: Any) -> Iterator[Any]:
     """A registered phone whose worker's tables are gone for a while."""
@@ -201,7 +207,12 @@ def test_trouble_with_aws_is_unavailable(broken: Any, method: str, caplog: pytes
     assert (reply.status, reply.code) == (503, "unavailable")
     assert reply.headers["Retry-After"] == "2"
     assert "AWS gives no usable answer" in caplog.text
+    assert {vars(record)["error"].partition(" ")[0] for record in caplog.records} == {"ResourceNotFoundException"}
     assert token not in caplog.text + reply.body.decode()
+
+
+def test_all_that_aws_raises_is_unavailable() -> None:
+    assert {*UNAVAILABLE} == {*AWS_ERRORS, SecretError}
 
 
 def test_nothing_secret_is_shown(registered: Any, caplog: pytest.LogCaptureFixture, capsys: Any) -> None:

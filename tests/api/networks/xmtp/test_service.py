@@ -1,3 +1,5 @@
+import math
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,7 +8,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.networks.xmtp.codes import CallError
 from api.networks.xmtp.notifications_pb2 import SubscribeWithMetadataRequest
+from api.networks.xmtp.service import XmtpCall, subscribe_with_metadata
+from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
@@ -79,13 +84,17 @@ def test_a_registration_is_valid_for_thirty_days_and_renewed_by_another(register
     [
         ({"apnsDeviceToken": "0x" + "AB" * 32}, Channel.APNS, "ab" * 32),
         ({"firebaseDeviceToken": "dQ:APA91bH_XYZ-0123"}, Channel.FCM, "dQ:APA91bH_XYZ-0123"),
-        ({"customToken": "any\ntext"}, Channel.WEBHOOK, '{"installation_id":"install1","token":"any\\ntext"}'),
+        (
+            {"customToken": "any\ntext"},
+            Channel.WEBHOOK,
+            '{"client":"CLIENT","installation_id":"install1","token":"any\\ntext"}',
+        ),
     ],
 )
 def test_each_mechanism_is_a_channel(phone: Any, mechanism: dict[str, str], channel: Channel, stored: str) -> None:
     assert phone("RegisterInstallation", {"deliveryMechanism": mechanism}).status == 200
     row = row_of(phone)
-    assert (row.network, row.channel, row.token) == (XMTP, channel, stored)
+    assert (row.network, row.channel, row.token) == (XMTP, channel, stored.replace("CLIENT", phone.client_id.hex()))
     assert (row.app, row.environment) == (None, None)
 
 
@@ -98,7 +107,8 @@ def test_each_mechanism_is_a_channel(phone: Any, mechanism: dict[str, str], chan
         {"firebaseDeviceToken": "short"},
         {"firebaseDeviceToken": "ü" * 40},
         {"customToken": ""},
-        {"customToken": "x" * 4097},
+        {"customToken": "x" * 1025},
+        {"customToken": "é" * 513},
     ],
 )
 def test_a_token_that_is_none_is_refused_without_being_quoted(phone: Any, mechanism: dict[str, str]) -> None:
@@ -138,7 +148,7 @@ def test_a_channel_that_the_deployment_lacks_is_refused_in_words_of_the_service(
     assert "the delivery mechanism must be one that this deployment has: apns" in reply.json["message"]
 
 
-@pytest.mark.parametrize("installation", ["", "x" * 257])
+@pytest.mark.parametrize("installation", ["", "x" * 257, "é" * 129])
 @pytest.mark.parametrize(
     "method", ["RegisterInstallation", "DeleteInstallation", "Subscribe", "SubscribeWithMetadata", "Unsubscribe"]
 )
@@ -168,6 +178,16 @@ def test_a_token_that_another_client_holds_stays_there(registered: Any, new_phon
     assert stranger.register().status == 200
     assert stranger.register(token).code == "already_exists"
     assert row_of(registered).token == token
+
+
+def test_two_clients_of_one_installation_and_custom_token_never_meet(phone: Any, new_phone: Callable[[], Any]) -> None:
+    mechanism = {"deliveryMechanism": {"customToken": "the same"}}
+    stranger = new_phone()
+    assert [one("RegisterInstallation", mechanism).status for one in (phone, stranger)] == [200, 200]
+    addresses = [WebhookAddress.parse(row_of(one).token) for one in (phone, stranger)]
+    assert [one.client for one in addresses] == [phone.client_id.hex(), stranger.client_id.hex()]
+    assert stranger("DeleteInstallation").status == 200
+    assert row_of(phone).status == SubscriptionStatus.ACTIVE
 
 
 def test_a_token_moves_to_a_newer_installation_of_its_client(registered: Any, emitted: Any) -> None:
@@ -234,6 +254,15 @@ def test_subscribing_leaves_keys_and_silence_alone(registered: Any) -> None:
     metadata(registered, named(GROUP, {now: key(1)}, silent=True))
     registered("Subscribe", {"topics": [GROUP, OTHER]})
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1)}, silent=True), OTHER: TopicCondition()}
+
+
+def test_subscribing_drops_the_keys_that_no_message_can_need_any_more(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
+    both = {now - 1: key(1), now: key(2)}
+    metadata(registered, named(GROUP, both, silent=True), named(OTHER, both))
+    clock.now += PERIOD_MS
+    registered("Subscribe", {"topics": [GROUP]})
+    assert topics_of(registered) == {GROUP: TopicCondition({now: key(2)}, silent=True), OTHER: TopicCondition(both)}
 
 
 def test_keys_replace_those_of_their_periods_and_go_when_nothing_needs_them(registered: Any, clock: Any) -> None:
@@ -391,6 +420,19 @@ def test_a_call_has_only_so_many_topics(registered: Any) -> None:
         ("SubscribeWithMetadata", {"subscriptions": [named(GROUP), named(OTHER)]}),
     ):
         assert registered(method, more).code == "invalid_argument"
+
+
+def test_topics_are_counted_before_anything_is_made_of_them(registered: Any) -> None:
+    many = SubscribeWithMetadataRequest.FromString(b"\x0a\x08install1" + b"\x12\x00" * 1_000_000)
+    call = XmtpCall(registered.worker, registered.client_id, math.inf, {})
+    tracemalloc.start()
+    try:
+        with pytest.raises(CallError, match="at most"):
+            subscribe_with_metadata(call, many)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_client_has_only_so_many_calls_in_ten_seconds(registered: Any, clock: Any) -> None:

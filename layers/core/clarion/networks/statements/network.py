@@ -19,8 +19,9 @@ class Statements:
     channels = payload.CHANNELS
     limit = Limit(30, 60_000, 120_000)
     secret_conditions = False
+    signed = True
     body = payload.StatementBody
-    needs = Needs()
+    needs = Needs(nodes="node_urls")
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)
@@ -38,7 +39,7 @@ class Statements:
     def wants(self, _envelope: Envelope, rule: Rule, _at: int) -> Wanted:
         return rules.wanted(rule)
 
-    def push_body(self, envelope: Envelope, key: bytes) -> payload.StatementBody:
+    def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> payload.StatementBody:
         return payload.body_of(_statement(envelope), *rules.split_key(key))
 
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:

@@ -7,8 +7,8 @@ In this order, as XIP-35 and the reference server have it:
                                         yes                → should_push
     3. Nothing is said, or the message can't be read       → no_flag, pushed
 
-Without an HMAC or a key there is no first test. A deployment that pushes own messages passes no keys. The reference
-tries the key of the envelope's period alone, and so pushes own messages at a rollover:
+Without an HMAC of 32 bytes or a key there is no first test. A deployment that pushes own messages passes no keys. The
+reference tries the key of the envelope's period alone, and so pushes own messages at a rollover:
 https://github.com/xmtp/example-notification-server-go/blob/main/pkg/xmtp/listener.go
 """
 
@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from clarion.networks.xmtp.envelope import PushMetadata, TopicMessage, decode
-from clarion.networks.xmtp.sender_hmac import verify
+from clarion.networks.xmtp.sender_hmac import HMAC_SIZE, verify
 
 
 class Reason(StrEnum):
@@ -60,8 +60,9 @@ def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int)
     """Tries the neighbouring periods as well: a sender goes by its own clock, and the node by another.
 
     A key of another scheme's size is passed over. HMAC pads its key with zeros, so one could stand for the other.
+    A test costs a hash of the whole message for each subscriber, so none is made for what can be no HMAC.
     """
-    if not metadata.sender_hmac:
+    if len(metadata.sender_hmac) != HMAC_SIZE:
         return False
     for near in (period, period - 1, period + 1):
         key = hmac_keys.get(near, b"")

@@ -25,7 +25,6 @@ from clarion.networks.xmtp.needs import BY_END, BY_REFRESH, INSTALLATIONS
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from clarion.tables import refused
 
-MAX_ID_CHARACTERS = 256
 VALID_S = 30 * 86_400
 """How long a registration is good for."""
 _NAMESPACE = UUID("0c6f3a5e-5d0b-4c3e-9a53-6a1f6f1f2b35")

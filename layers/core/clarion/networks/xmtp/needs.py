@@ -50,5 +50,7 @@ NEEDS = Needs(
     ),
     router="api.networks.xmtp.handler.handle",
     worker="xmtp.worker.handler",
+    nodes="xmtp_nodes",
+    commanded=False,
     hourly=True,
 )

@@ -21,6 +21,7 @@ class Xmtp:
     channels = payload.CHANNELS
     limit: Limit | None = None
     secret_conditions = True
+    signed = False
     body = payload.TopicBody
     needs = NEEDS
 
@@ -37,8 +38,8 @@ class Xmtp:
         reason = decide_message(_message(envelope), condition.hmac_keys).reason
         return _REFUSED.get(reason) or (Wanted.BACKGROUND if condition.silent else Wanted.ALERT)
 
-    def push_body(self, envelope: Envelope, _key: bytes) -> payload.TopicBody:
-        return payload.body_of(_message(envelope))
+    def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:
+        return payload.body_of(_message(envelope), channel)
 
     def payload(self, channel: Channel, push: PushMessage, _receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         return payload.compose(channel, push)

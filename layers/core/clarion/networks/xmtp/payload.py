@@ -22,12 +22,12 @@ from clarion.networks import FcmMessage, Payload
 from clarion.networks.xmtp.envelope import TopicMessage
 
 CHANNELS = (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
-APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = LIMITS = [channels.CHANNELS[channel].payload_bytes for channel in CHANNELS]
+APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = [channels.CHANNELS[channel].payload_bytes for channel in CHANNELS]
+ADDED_BY_FCM = 200
+"""Bytes, at most: `gcm.message_id`, `google.c.…`."""
 TITLE = "New message from XMTP"
-REFRESH_KIND, REFRESH_KEYS = "refresh", "refresh-keys"
-"""A refresh as its body has it, and as its payloads have it."""
-MAX_MESSAGE_SIZE = max(LIMITS) * 3 // 4
-"""A message of more bytes than this fits no channel in base64, and need not travel to one."""
+REFRESH_KEYS = "refresh-keys"
+"""The kind of a refresh."""
 
 
 def _bytes_of_base64(value: object) -> bytes:
@@ -43,7 +43,7 @@ def _base64(value: bytes) -> str:
 
 
 class TopicBody(BaseModel):
-    """`message` is None if it fits no channel; `should_push` is None if the sender didn't say, or can't have said."""
+    """`message` is None if it doesn't fit the channel; `should_push` is None if the sender didn't say, or can't have said."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,19 +54,21 @@ class TopicBody(BaseModel):
     should_push: bool | None = None
 
 
-def body_of(message: TopicMessage) -> TopicBody:
+def body_of(message: TopicMessage, channel: Channel) -> TopicBody:
+    """A message that is too large for the channel in base64 alone need not travel to it."""
+    fits = len(message.message) <= channels.CHANNELS[channel].payload_bytes * 3 // 4
     metadata = message.push_metadata
     return TopicBody(
         topic=message.topic,
         timestamp_ns=message.timestamp_ns,
-        message=message.message if len(message.message) <= MAX_MESSAGE_SIZE else None,
+        message=message.message if fits else None,
         kind=message.kind,
         should_push=metadata.should_push if metadata else None,
     )
 
 
-def refresh_body(timestamp_ns: int) -> TopicBody:
-    return TopicBody(topic="", timestamp_ns=timestamp_ns, kind=REFRESH_KIND)
+def refresh_body() -> TopicBody:
+    return TopicBody(topic="", timestamp_ns=0, kind=REFRESH_KEYS)
 
 
 def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
@@ -103,7 +105,7 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
     found = {"topic": body.topic, "messageType": body.kind}
     if body.message is not None:
         full = {**found, "encryptedMessage": _base64(body.message)}
-        if _fcm_size(full) <= FCM_LIMIT:
+        if _fcm_size(full) <= FCM_LIMIT and _size_by_apns(full) <= APNS_LIMIT:
             return Payload(_fcm_message(full, push), truncated=False)
     return Payload(_fcm_message({**found, "truncated": "true"}, push), truncated=True)
 
@@ -157,6 +159,11 @@ def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
 
 def _fcm_size(data: dict[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in data.items())
+
+
+def _size_by_apns(data: dict[str, str]) -> int:
+    """Of what FCM sends to APNs for an iPhone: the data beside `aps`, and keys of its own."""
+    return len(_encoded({"aps": {"mutable-content": 1}, **data})) + ADDED_BY_FCM
 
 
 def _silent(push: PushMessage) -> bool:

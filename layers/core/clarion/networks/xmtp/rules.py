@@ -63,10 +63,6 @@ class TopicCondition:
         """Without keys that no message of `period` can need: one serves in its own period and in the next."""
         return TopicCondition(_near(self.hmac_keys, period), self.silent)
 
-    def needs_refresh(self, period: int) -> bool:
-        """Whether this is the last period with a key of its own, so that the app is to be asked for new ones."""
-        return max(self.hmac_keys, default=None) == period
-
 
 NOTHING = TopicCondition()
 

@@ -17,11 +17,11 @@ from hashlib import sha256
 PERIOD_S = 30 * 24 * 3600
 KEY_SIZE_V2 = 32
 KEY_SIZE_V3 = 42
+HMAC_SIZE = 32
 
 _KEY_MATERIAL_SIZE = 32
 _ROOT_SIZE = 42
 _HASH = "sha256"
-_HASH_SIZE = 32
 _BLOCK_SIZE = 64
 _INNER_PAD, _OUTER_PAD = (bytes(pad ^ byte for byte in range(256)) for pad in (0x36, 0x5C))
 _SALT_V3 = b"libXMTP HKDF salt!"
@@ -65,9 +65,9 @@ def verify(key: bytes, covered: bytes, claimed: bytes) -> bool:
 
 def _hkdf(key_material: bytes, *, salt: bytes, info: bytes, size: int) -> bytes:
     """RFC 5869 with SHA-256; here rather than from a package, which the ingest image and Spark would carry for it."""
-    pseudorandom = hmac.digest(salt or bytes(_HASH_SIZE), key_material, _HASH)
+    pseudorandom = hmac.digest(salt or bytes(HMAC_SIZE), key_material, _HASH)
     block, expanded = b"", b""
-    for number in range(1, -(-size // _HASH_SIZE) + 1):
+    for number in range(1, -(-size // HMAC_SIZE) + 1):
         block = hmac.digest(pseudorandom, block + info + bytes([number]), _HASH)
         expanded += block
     return expanded[:size]

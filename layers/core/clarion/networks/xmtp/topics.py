@@ -2,9 +2,10 @@
 
     /xmtp/mls/1/g-{group id in hex}/proto           V3: a group, or one of the groups that make up a DM
     /xmtp/mls/1/w-{installation id in hex}/proto    V3: the welcomes of one installation
-    /xmtp/0/m-{id}/proto                            V2: a conversation; beside it dm-, intro-, invite-, …
+    /xmtp/0/m-{id}/proto                            V2: a conversation
 
-V2 is retired (XIP-53); its conversations are still read, since the product document describes its scheme.
+V2 is retired (XIP-53); its conversations are still read, since the product document describes its scheme. No push comes
+from any other topic.
 """
 
 from enum import StrEnum
@@ -16,16 +17,11 @@ _V3, _V2 = "/xmtp/mls/1/", "/xmtp/0/"
 
 
 class MessageKind(StrEnum):
-    """What a topic holds, in the words of the reference server's payloads."""
+    """What a topic that pushes come from holds, in the words of the reference server's payloads; or `UNKNOWN`."""
 
     V3_CONVERSATION = "v3-conversation"
     V3_WELCOME = "v3-welcome"
     V2_CONVERSATION = "v2-conversation"
-    V2_INVITE = "v2-invite"
-    V1_CONVERSATION = "v1-conversation"
-    V1_INTRO = "v1-intro"
-    CONTACT = "contact"
-    PRIVATE = "private"
     UNKNOWN = "unknown"
 
 
@@ -33,11 +29,6 @@ _KINDS = {
     f"{_V3}g": MessageKind.V3_CONVERSATION,
     f"{_V3}w": MessageKind.V3_WELCOME,
     f"{_V2}m": MessageKind.V2_CONVERSATION,
-    f"{_V2}invite": MessageKind.V2_INVITE,
-    f"{_V2}dm": MessageKind.V1_CONVERSATION,
-    f"{_V2}intro": MessageKind.V1_INTRO,
-    f"{_V2}contact": MessageKind.CONTACT,
-    f"{_V2}privatestore": MessageKind.PRIVATE,
 }
 
 
