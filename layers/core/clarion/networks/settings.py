@@ -11,14 +11,14 @@ from clarion.settings import Settings
 
 
 class OwnMessages(StrEnum):
-    """Whether an app's clients are pushed what they have sent themselves. To deliver it, no secret of theirs is kept."""
+    """Whether an app's clients are pushed what they have sent themselves. To deliver it, none of their keys is kept."""
 
     SUPPRESS = "suppress"
     DELIVER = "deliver"
 
 
 class NetworkSettings(Settings):
-    """`secrets` are the ids of the network's secrets by their names. Whatever the network doesn't ask for isn't there."""
+    """`secrets` are the ids of the network's secrets by their names. What the network doesn't ask for isn't there."""
 
     network: str
     table_prefix: str
