@@ -24,7 +24,7 @@ UNAVAILABLE = (*AWS_ERRORS, SecretError)
 ORIGIN_HEADER = "x-clarion-origin"
 """As `infra.edge` has CloudFront send it."""
 REQUEST_SECONDS = 20
-"""After so long a request begins nothing new: what is under way then may take another 6 s, and API Gateway gives it 30."""
+"""After so long a request begins nothing new: what is under way then may take 6 s more, and API Gateway gives it 30."""
 
 logger = Logger(service="api")
 

@@ -23,7 +23,7 @@ PUT_ATTEMPTS = 5
 
 
 def register(request: ClientRequest, registration: Registration) -> str:
-    """The new subscription's id. A token belongs to one subscription; its owner learns which one if it has one already."""
+    """The new subscription's id. A token belongs to one subscription; its owner learns which one if there is one."""
     worker = request.worker
     _check_reachable(request, registration)
     now = worker.now()

@@ -133,7 +133,8 @@ class Hourly:
             try:
                 report.ended += self._end_one(row, subscriptions.get(row.subscription_id), now)
             except (*AWS_ERRORS, ValueError, TypeError) as error:
-                logger.error("not ended", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
+                fault = describe(error)
+                logger.error("not ended", subscription_id=row.subscription_id, error=fault)  # noqa: TRY400 - as above
                 report.failed += 1
 
     def _end_one(self, row: Installation, subscription: Subscription | None, now: int) -> bool:

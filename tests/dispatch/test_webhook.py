@@ -96,7 +96,11 @@ def order(token: str, clock: Clock, content: object = CONTENT) -> Order[bytes]:
     return Order(token, json.dumps(content).encode(), PUSH_ID, "envelope", useful_until=NOW + 60, now=clock())
 
 
-def address_of(installation_id: str = "phone", token: str = "a secret", client: str = CLIENT) -> str:  # noqa: S107 - none of anybody's
+def address_of(
+    installation_id: str = "phone",
+    token: str = "a secret",  # noqa: S107 - none of anybody's
+    client: str = CLIENT,
+) -> str:
     return json.dumps({"client": client, "installation_id": installation_id, "token": token})
 
 

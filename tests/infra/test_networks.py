@@ -11,7 +11,7 @@ from aws_cdk.assertions import Template
 
 from clarion.networks import NETWORKS, STATEMENTS
 from clarion.networks.needs import Auth, Function, Grant, Needs, Send, Target
-from clarion.networks.settings import RouterSettings, WorkerSettings
+from clarion.networks.settings import ClientRouterSettings, WorkerSettings
 from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
 from infra.stack import ClarionStack
@@ -144,14 +144,14 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     def variables(name: str) -> dict[str, str]:
         return {key: resolved(value) for key, value in function_variables(template, f"clarion-prod-{name}").items()}
 
-    router = RouterSettings.from_environment(variables("toy-router"))
+    router = ClientRouterSettings.from_environment(variables("toy-router"))
     worker = WorkerSettings.from_environment(variables("toy-worker"))
     assert (router.network, router.stage, router.table_prefix) == ("toy", "prod", "clarion-prod-")
     assert router.secrets.keys() == worker.secrets.keys() == {"toy-key"}
     assert tuple(router.push_queues) == PROD.channels
     assert not worker.push_queues
     assert worker.max_receives == PROD.commands.receives
-    assert router.model_fields_set == RouterSettings.model_fields.keys()
+    assert router.model_fields_set == ClientRouterSettings.model_fields.keys()
 
 
 def test_its_commands_have_a_queue_with_dead_letters_and_alarms(template: Template) -> None:

@@ -1,4 +1,4 @@
-"""How the address of each channel is written: Apple's and Google's tokens, a browser's subscription, what a webhook gets.
+"""How the address of each channel is written: Apple's and Google's tokens, a browser's subscription, a webhook's.
 
 An address is stored, hashed and compared as one text; `canonical` makes it the same text however a client writes it.
 """
@@ -31,7 +31,7 @@ def _of_bytes(limit: int) -> AfterValidator:
 
 
 class WebhookAddress(BaseModel):
-    """A client's installation and its token. Clients choose both, so it is the client that keeps two addresses apart."""
+    """A client's installation and its token. Clients choose both, so it is `client` that keeps those of two apart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 

@@ -53,8 +53,8 @@ class ChannelSpec(NamedTuple):
 class ProviderSpec(NamedTuple):
     """`secret` says what a provider's secret holds for an app, and `sandbox_secret` what a second one for its sandbox.
 
-    `addresses` are dispatch's settings that name where it is reached instead. With `takes_direct_pushes` they go there, too, and
-    have these settings as well. One that `ends_subscriptions` may say of an address that it is dead.
+    `addresses` are dispatch's settings that name where it is reached instead. With `takes_direct_pushes` they go there,
+    too, and have these settings as well. One that `ends_subscriptions` may say of an address that it is dead.
     """
 
     secret: str

@@ -85,8 +85,8 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of the
-    same token is not about it. `CONTENDED` if `row` is no longer what it was.
+    It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of
+    the same token is not about it. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))

@@ -194,9 +194,10 @@ def table_name(prefix: str, model: type[Model]) -> str:
 def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequence[type[Model]] = ()) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    `own` are those of a network. They share the connection that is returned, for up to `pool` requests at once. A request that takes more than
-    `seconds` is tried once more and then fails; without it, pynamodb's own time-out of minutes applies. By itself
-    pynamodb makes a client for each model, and each takes as long to make as the import of half the SDK.
+    `own` are those of a network. They share the connection that is returned, for up to `pool` requests at once. A
+    request that takes more than `seconds` is tried once more and then fails; without it, pynamodb's own time-out of
+    minutes applies. By itself pynamodb makes a client for each model, and each takes as long to make as the import of
+    half the SDK.
     """
     attempts = None if seconds is None else 1
     connection = Connection(

@@ -1,9 +1,9 @@
 """Two ways to make one call over HTTP/1.1: Connect's unary protocol, and gRPC-web. Pure: bytes and headers, no AWS.
 
     Connect    the body is the message; an error is a status and {"code": …, "message": …}
-    gRPC-web   the body is frames: flags (1 byte), length (4 bytes, big-endian), data. A call has one frame with the message;
-               an answer one as well and then one with the trailers, which say how it ended. In the `-text` variant the body
-               is base64. The status is always 200.
+    gRPC-web   the body is frames: flags (1 byte), length (4 bytes, big-endian), data. A call has one frame with the
+               message; an answer one as well and then one with the trailers, which say how it ended. In the `-text`
+               variant the body is base64. The status is always 200.
 
 Plain gRPC needs HTTP/2 to the end and trailers of HTTP, which API Gateway has not.
 

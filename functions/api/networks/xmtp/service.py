@@ -1,7 +1,7 @@
 """The five calls of `notifications.v1.Notifications`.
 
-An installation is a subscription, a topic one of its rules. Topics that no push can come from are passed over, since the
-reference server takes them and pushes nothing for them either.
+An installation is a subscription, a topic one of its rules. Topics that no push can come from are passed over, since
+the reference server takes them and pushes nothing for them either.
 """
 
 from collections import defaultdict

@@ -1,18 +1,14 @@
 """What XMTP's router reads from its environment."""
 
 from api.settings import ClientSettings
-from clarion.networks.settings import OwnMessages, RouterSettings
+from clarion.networks.settings import ClientRouterSettings, OwnMessages
 
 
-class XmtpSettings(ClientSettings, RouterSettings):
-    """`environment` is where Apple made the tokens of clients that don't say so.
-
-    `own_messages` is by the app's name; registrations that name no app are of `first_app`.
-    """
+class XmtpSettings(ClientSettings, ClientRouterSettings):
+    """`environment` is where Apple made the tokens of clients that don't say so. Events and clean-up are there."""
 
     events_stream: str
     cleanup_queue_url: str
-    first_app: str
 
     @property
     def delivers_own_messages(self) -> bool:

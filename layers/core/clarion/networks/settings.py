@@ -11,14 +11,14 @@ from clarion.settings import Settings
 
 
 class OwnMessages(StrEnum):
-    """Whether an app's clients are pushed what they have sent themselves. To deliver it, no secret of theirs is kept."""
+    """Whether an app's clients are pushed what they have sent themselves. To deliver it, none of their keys is kept."""
 
     SUPPRESS = "suppress"
     DELIVER = "deliver"
 
 
 class NetworkSettings(Settings):
-    """`secrets` are the ids of the network's secrets by their names. Whatever the network doesn't ask for isn't there."""
+    """`secrets` are the ids of the network's secrets by their names. What the network doesn't ask for isn't there."""
 
     network: str
     table_prefix: str
@@ -30,16 +30,20 @@ class NetworkSettings(Settings):
 
 
 class RouterSettings(NetworkSettings):
-    """With `origin_secret_id`, only what CloudFront sends is answered.
-
-    `apps` are the names of those that each channel reaches, `own_messages` goes by them. Who names no app is of
-    `first_app`, and who says no environment is of `environment`. A router with routes for clients reads their allowances
-    as well: see `api.settings.ClientSettings`.
-    """
+    """With `origin_secret_id`, only what CloudFront sends is answered."""
 
     origin_secret_id: str | None = None
-    apps: Json[Mapping[Channel, frozenset[str]]] = Field(default_factory=dict)
-    first_app: str | None = None
+
+
+class ClientRouterSettings(RouterSettings):
+    """Of a router with routes for clients, whose allowances it reads as well: see `api.settings.ClientSettings`.
+
+    `apps` are the names of those that each channel reaches, `own_messages` goes by them. Who names no app is of
+    `first_app`, and who says no environment is of `environment`.
+    """
+
+    apps: Json[Mapping[Channel, frozenset[str]]]
+    first_app: str
     own_messages: Json[Mapping[str, OwnMessages]] = Field(default_factory=dict)
     environment: Environment | None = None
 

@@ -137,7 +137,7 @@ class WebhookApp:
     public: bool = True
 
     def push(self, order: Order[bytes]) -> "WebhookPush":
-        """Raises `ValueError` for a token that is no address, and a body that is no JSON object, or too large with it."""
+        """Raises `ValueError` for a token that is no address, and a body that is no JSON object or grows too large."""
         address = WebhookAddress.parse(order.token)
         return WebhookPush(app=self, push_id=order.push_id, body=_addressed(order.body, address))
 

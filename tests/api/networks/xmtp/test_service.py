@@ -11,6 +11,7 @@ import pytest
 from api.networks.xmtp.codes import CallError
 from api.networks.xmtp.notifications_pb2 import SubscribeWithMetadataRequest
 from api.networks.xmtp.service import XmtpCall, subscribe_with_metadata
+from clarion import subscriptions
 from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
@@ -21,6 +22,7 @@ from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
+from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
 from clarion.tokens import Death, declare_dead
 
@@ -227,6 +229,19 @@ def test_an_installation_whose_token_died_lives_again_without_topics(registered:
     assert revived.revision > row.revision
     assert topics_of(registered) == {}
     assert registered("Subscribe", {"topics": [GROUP]}).status == 200
+
+
+def test_a_subscription_that_moved_is_returned_as_it_is_stored(registered: Any, clock: Any) -> None:
+    row = row_of(registered)
+    declare_dead(registered.worker.connection, row, Death("Unregistered", at=1))
+    dead, owner = row_of(registered), Owner(XMTP, registered.client_id)
+    other = Registration(*owner, Channel.FCM, f"token:{uuid4()}", "robot", subscription_id=row.subscription_id)
+    moved = subscriptions.move(registered.worker.connection, dead, other, now=clock.now)
+    assert isinstance(moved, Subscription)
+    found = {name: value for name, value in moved.attribute_values.items() if value is not None}
+    assert found == row_of(registered).attribute_values
+    assert found.items() >= {("channel", "fcm"), ("status", "active"), ("app", "robot")}
+    assert found.keys().isdisjoint({"ttl", "status_reason"})
 
 
 def test_a_providers_answer_about_an_earlier_registration_ends_nothing(registered: Any, clock: Any) -> None:

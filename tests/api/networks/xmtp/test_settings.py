@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from api.networks.xmtp.settings import XmtpSettings
-from clarion.networks.settings import OwnMessages
+from clarion.networks.settings import ClientRouterSettings, OwnMessages, RouterSettings
 
 ENVIRONMENT = {
     "CLARION_NETWORK": "xmtp",
@@ -53,3 +53,11 @@ def test_an_app_suppresses_own_messages_unless_it_delivers_them() -> None:
     assert [settings.keeps_keys(app) for app in (None, "first", "robot", "other")] == [True, True, False, True]
     assert settings.delivers_own_messages
     assert not XmtpSettings.from_environment(ENVIRONMENT).delivers_own_messages
+
+
+def test_a_router_without_routes_for_clients_needs_no_app() -> None:
+    own = {"CLARION_NETWORK": "toy", "CLARION_TABLE_PREFIX": "clarion-test-"}
+    assert RouterSettings.model_fields.keys() & {"apps", "first_app", "own_messages", "environment"} == set()
+    assert RouterSettings.from_environment(own).network == "toy"
+    with pytest.raises(ValidationError, match="first_app"):
+        ClientRouterSettings.from_environment(own | {"CLARION_APPS": '{"apns": ["first"]}'})

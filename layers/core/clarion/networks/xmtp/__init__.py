@@ -1,7 +1,7 @@
 """XMTP: envelopes by topic, kept from their own sender by an HMAC (XIP-35), and the sender's word on what to push.
 
-Envelopes are signed by nobody whom Clarion knows, so the node that shows one is all that vouches for it. Everything here
-is pure; the protobuf runtime is imported with the first envelope, not with the package.
+Envelopes are signed by nobody whom Clarion knows, so the node that shows one is all that vouches for it. Everything
+here is pure; the protobuf runtime is imported with the first envelope, not with the package.
 """
 
 from clarion.networks.xmtp.decision import MessageDecision, Reason, decide

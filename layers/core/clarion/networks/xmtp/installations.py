@@ -1,7 +1,7 @@
 """Installations: what XMTP's clients register, each a subscription of the kernel's and a row of the network's own.
 
-A client names its installation itself. The subscription's id is made of the client and that name, so that nothing has to
-be looked up, and nobody reaches another's. The row is written in one transaction with its subscription.
+A client names its installation itself. The subscription's id is made of the client and that name, so that nothing has
+to be looked up, and nobody reaches another's. The row is written in one transaction with its subscription.
 
                     API                                          worker, every hour
     valid_until   registered ──▶ 30 days on                over ──▶ subscription ended, row deleted

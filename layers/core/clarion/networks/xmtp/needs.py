@@ -1,4 +1,4 @@
-"""What XMTP needs of the account: its installations, the API of `notifications.v1`, and a worker that runs every hour."""
+"""What XMTP needs of the account: its installations, the API of `notifications.v1`, and a worker that runs hourly."""
 
 from clarion.networks.needs import AlarmNeed, Auth, Function, Grant, Index, Needs, Route, Send, Table, Target
 

@@ -86,7 +86,7 @@ def unpack(packed: bytes) -> TopicCondition:
 
 
 def read(condition: bytes) -> TopicCondition:
-    """As `unpack`; a condition that can't be read counts as one that says nothing, and so as an alert for everything."""
+    """As `unpack`; a condition that can't be read counts as one that says nothing, and so alerts to everything."""
     try:
         return unpack(condition) if condition else NOTHING
     except ValueError:
