@@ -17,6 +17,7 @@ OWN = (
     "functions/api/networks/statements/",
     "functions/api/networks/xmtp/",
     "functions/ingest/sources/statements/",
+    "functions/ingest/sources/xmtp/",
     "functions/xmtp/",
     # It makes up traffic, which is that of the one network that anybody may write to.
     "pipeline/generator/",

@@ -41,7 +41,7 @@ def shown(payload: dict[str, Any], page: str) -> list[str]:
 
 
 def pushes(channel: Channel) -> list[Any]:
-    body = body_of(MESSAGE)
+    body = body_of(MESSAGE, channel)
     silent = push_of(body, Wanted.BACKGROUND, channel)
     return [
         sent(channel, one) for one in (push_of(body, channel=channel), silent, push_of(TOO_LARGE), refresh(channel))
@@ -72,7 +72,7 @@ def bodies() -> list[Any]:
 
 def test_the_page_shows_the_webhooks_three_bodies(bodies: list[Any]) -> None:
     channel = Channel.WEBHOOK
-    parsed = body_of(MESSAGE).model_copy(update={"should_push": True})
+    parsed = body_of(MESSAGE, channel).model_copy(update={"should_push": True})
     made = [sent(channel, push) for push in (push_of(parsed), push_of(TOO_LARGE), refresh(channel))]
     assert [shape(one) for one in bodies[:3]] == [shape(one) for one in made]
     lengths = [len(one["idempotency_key"]) for one in made]
