@@ -64,7 +64,7 @@ class HourlyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hourly:
-    """`threads` is how many rows are marked at once."""
+    """`threads` is how many installations are marked, or ended, at once."""
 
     connection: Connection
     sqs: "SQSClient"
@@ -93,14 +93,14 @@ class Hourly:
         return True
 
     def _due(self) -> "Iterator[tuple[Callable[[Sequence[str], HourlyReport], None], Sequence[str]]]":
-        """The subscriptions, some at a time, with what is to be done for them."""
+        """The subscriptions, some at a time, with what is to be done for them; an end can wait, new keys can't."""
         now = self.clock() // 1000
-        for bucket in range(BUCKETS):
-            over = Installation.by_end.query(bucket, Installation.valid_until < now - GRACE_S)
-            yield from ((self._end, batch) for batch in _named(over))
         for bucket in due_buckets(now):
             due = Installation.by_refresh.query(bucket, Installation.refresh_in <= period_at(now))
             yield from ((self._send_refreshes, batch) for batch in _named(due))
+        for bucket in range(BUCKETS):
+            over = Installation.by_end.query(bucket, Installation.valid_until < now - GRACE_S)
+            yield from ((self._end, batch) for batch in _named(over))
 
     # ---- new keys ---------------------------------------------------------------------------------------------------
 
@@ -127,15 +127,20 @@ class Hourly:
         """The index may lag behind its table, so it is the table that says which of them are over."""
         now = self.clock()
         subscriptions = {row.subscription_id: row for row in _subscriptions(subscription_ids)}
-        for row in Installation.batch_get(list(subscription_ids), consistent_read=True):
-            if row.valid_until >= now // 1000 - GRACE_S:
-                continue
-            try:
-                report.ended += self._end_one(row, subscriptions.get(row.subscription_id), now)
-            except (*AWS_ERRORS, ValueError, TypeError) as error:
-                fault = describe(error)
-                logger.error("not ended", subscription_id=row.subscription_id, error=fault)  # noqa: TRY400 - as above
-                report.failed += 1
+        rows = Installation.batch_get(list(subscription_ids), consistent_read=True)
+        over = [row for row in rows if row.valid_until < now // 1000 - GRACE_S]
+        with ThreadPoolExecutor(self.threads) as pool:
+            ends = list(pool.map(lambda row: self._try_to_end(row, subscriptions.get(row.subscription_id), now), over))
+        report.ended += ends.count(True)
+        report.failed += ends.count(None)
+
+    def _try_to_end(self, row: Installation, subscription: Subscription | None, now: int) -> bool | None:
+        """As `_end_one`; None if it can't be done now."""
+        try:
+            return self._end_one(row, subscription, now)
+        except (*AWS_ERRORS, ValueError, TypeError) as error:
+            logger.error("not ended", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
+            return None
 
     def _end_one(self, row: Installation, subscription: Subscription | None, now: int) -> bool:
         """Whether a subscription was ended: it may have been before."""

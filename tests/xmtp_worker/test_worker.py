@@ -1,9 +1,9 @@
 """The Lambda behind the queue of XMTP's commands."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import boto3
 import pytest
@@ -125,13 +125,14 @@ def test_what_was_done_and_lost_before_trouble_at_aws_is_recorded(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    first = next(name for name in map(str, count()) if bucket_of(name) == 0)
     clock.advance(-31 * 86_400)
     deployed.install("old")
+    deployed.install(next(name for name in map(str, count()) if bucket_of(name) > bucket_of("old")))
     clock.now = now_ms()
-    first = next(name for name in map(str, count()) if bucket_of(name) == 0)
     deployed.install(first, newest=period_at(clock.seconds) - 1)
     boto3.client("firehose").delete_delivery_stream(DeliveryStreamName="lake")
-    monkeypatch.setattr("xmtp.hourly.mark_refreshed", refused)
+    monkeypatch.setattr(Installation, "batch_get", once(Installation.batch_get))
     assert invoke(TICK) == ["0"]
     found = metrics(capsys)
     assert (found["installations_ended"], found["refreshes_sent"], found["events_lost"]) == ([1], [1], [1])
@@ -139,5 +140,15 @@ def test_what_was_done_and_lost_before_trouble_at_aws_is_recorded(
     assert (logged["error"], logged["exc_info"]) == ("ThrottlingException from UpdateItem", None)
 
 
-def refused(*_: object) -> None:
+def once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """As `call`, and refused from the second time on."""
+    calls = iter([call])
+
+    def called(*args: object, **options: object) -> object:
+        return next(calls, refused)(*args, **options)
+
+    return called
+
+
+def refused(*_: object, **__: object) -> NoReturn:
     raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "it quotes a row"}}, "UpdateItem")
