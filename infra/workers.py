@@ -95,6 +95,8 @@ class DispatchFunction(ComponentFunction):
         self._allow_writing(pair)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
+        else:
+            allow_key(self, foundation.key, "dynamodb", "Decrypt")
         self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
 
     def _allow_writing(self, pair: QueuePair) -> None:
@@ -103,7 +105,6 @@ class DispatchFunction(ComponentFunction):
         self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
         self.allow_tables("BatchGetItem", self.foundation.tables.subscriptions)
         self.allow_events()
-        allow_key(self, self.foundation.key, "dynamodb")
 
     def _allow_ending_subscriptions(self) -> None:
         """What a dead token ends: all of its holders'."""
@@ -111,6 +112,7 @@ class DispatchFunction(ComponentFunction):
         self.allow_sending(self.foundation.queues.cleanup.queue)
         self.allow_tables("UpdateItem", tables.subscriptions)
         self.allow_tables("Query DeleteItem", tables.tokens)
+        allow_key(self, self.foundation.key, "dynamodb")
 
 
 class CleanupFunction(ComponentFunction):

@@ -21,7 +21,7 @@ from clarion.networks.xmtp.needs import INSTALLATIONS
 from clarion.networks.xmtp.sender_hmac import period_at
 from local.device import Device
 from local.notifications import CallRefused, ConnectCall, ConnectNotificationsClient, WireProtocol
-from local.provider import Journal, ReceivedPush
+from local.provider import InjectedFault, Journal, ReceivedPush
 from local.scenes import QUIET, decisions_on, shown_by_phones
 from local.system import PATIENCE, System
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism, period_now
@@ -161,6 +161,39 @@ async def test_a_custom_mechanism_is_the_operators_webhook(system: System) -> No
         },
         "subscription": {"topic": shown.topic, "is_silent": False},
     }
+
+
+@pytest.mark.parametrize(
+    ("trouble", "decisions"),
+    [
+        (InjectedFault("ServiceUnavailable", retry_after=1, times=1), ["retry", "delivered"]),
+        (InjectedFault("BadRequest"), ["refused"]),
+        # The last of all: it holds whatever is for the webhook.
+        (InjectedFault("Unauthorized"), ["misconfigured"]),
+    ],
+    ids=["unavailable", "refused", "unauthorized"],
+)
+async def test_the_webhooks_answer_decides_what_becomes_of_a_push(
+    system: System, trouble: InjectedFault, decisions: list[str]
+) -> None:
+    chat, token = Chat(f"chat by a webhook: {trouble.failure}"), json.loads(system.webhook.install(trouble))["token"]
+    await chat.join(system, token, Mechanism.CUSTOM)
+
+    raw = chat.hello(system)
+
+    assert (await push_decisions(system, raw, len(decisions)))[: len(decisions)] == decisions
+    for queue in ("webhook-held", "webhook-dead"):
+        system.client("sqs").purge_queue(QueueUrl=system.queue_urls[queue])
+
+
+async def push_decisions(system: System, raw: bytes, pushes: int) -> list[str]:
+    """Of the attempts to push an envelope, in their order, once there are so many."""
+    found = []
+    async for events in system.lake.growing(PATIENCE):
+        found = [each for each in events if each["event"] == "push" and each["envelope_id"] == decode(raw).id.hex()]
+        if len(found) >= pushes:
+            break
+    return [str(each["decision"]) for each in sorted(found, key=lambda each: int(each["attempt"]))]
 
 
 async def test_a_silent_subscription_is_pushed_in_the_background(system: System) -> None:
