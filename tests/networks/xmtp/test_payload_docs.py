@@ -10,8 +10,8 @@ import pytest
 from clarion.channels import Channel
 from clarion.decisions import Wanted
 from clarion.networks.xmtp.envelope import TopicMessage
-from clarion.networks.xmtp.payload import TopicBody
-from tests.networks.xmtp.test_payload import body_of, push_of, refresh, sent
+from clarion.networks.xmtp.payload import TopicBody, body_of
+from tests.networks.xmtp.test_payload import push_of, refresh, sent
 
 DOCS = Path(__file__).parents[3] / "docs"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
