@@ -1,8 +1,8 @@
 """Which apps there are, and which of them a subscription's token belongs to."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -66,6 +66,12 @@ class Apps[SomeApp]:
         self.first = first
         self._apps = apps
 
+    @classmethod
+    def of_all_environments(cls, settings: Sequence[AppSettings], make: Callable[[AppSettings], SomeApp]) -> Self:
+        """For a provider to which Apple's environments make no difference."""
+        made = {one.name: make(one) for one in settings}
+        return cls(settings[0].name, {(name, each): app for name, app in made.items() for each in Environment})
+
     def find(self, name: str | None, environment: str | None, _token: str = "") -> SomeApp | None:
         return self._apps.get((name or self.first, environment or Environment.PRODUCTION))
 
@@ -101,18 +107,9 @@ def fcm_apps(
     url: str = fcm.PRODUCTION,
     clock: Clock = time.time,
 ) -> Apps[FcmApp]:
-    made = {
-        one.name: FcmApp(
-            GoogleCredential(
-                Secret(secrets, one.secret_id, GoogleAccount, clock), transport, clock, lane=f"oauth {one.name}"
-            ),
-            name=one.name,
-            title=one.alert_title,
-            url=url,
-        )
-        for one in settings
-    }
-    return Apps(
-        settings[0].name,
-        {(name, environment): app for name, app in made.items() for environment in Environment},
-    )
+    def make(one: AppSettings) -> FcmApp:
+        secret = Secret(secrets, one.secret_id, GoogleAccount, clock)
+        credential = GoogleCredential(secret, transport, clock, lane=f"oauth {one.name}")
+        return FcmApp(credential, name=one.name, title=one.alert_title, url=url)
+
+    return Apps.of_all_environments(settings, make)

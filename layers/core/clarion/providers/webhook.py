@@ -19,7 +19,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clarion.addresses import WebhookAddress
 from clarion.channels import CHANNELS, Channel
-from clarion.decisions import Environment
 from clarion.providers.apps import Apps, AppSettings
 from clarion.providers.credentials import SECRET_FAULTS, Clock, Credential, Unavailable, without_secret
 from clarion.providers.order import Order
@@ -150,21 +149,13 @@ def webhook_apps(
     *,
     public: bool = True,
 ) -> Apps[WebhookApp]:
-    """Each app has a secret that holds a `WebhookSecret`; Apple's environments make no difference."""
-    made = {
-        one.name: WebhookApp(
-            WebhookCredential(Secret(secrets, one.secret_id, WebhookSecret, clock), clock),
-            name=one.name,
-            url=url,
-            title=one.alert_title,
-            public=public,
-        )
-        for one in settings
-    }
-    return Apps(
-        settings[0].name,
-        {(name, environment): app for name, app in made.items() for environment in Environment},
-    )
+    """Each app has a secret that holds a `WebhookSecret`."""
+
+    def make(one: AppSettings) -> WebhookApp:
+        credential = WebhookCredential(Secret(secrets, one.secret_id, WebhookSecret, clock), clock)
+        return WebhookApp(credential, name=one.name, url=url, title=one.alert_title, public=public)
+
+    return Apps.of_all_environments(settings, make)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
