@@ -145,9 +145,9 @@ class FollowedSources:
         """Each network by itself: a bug in one of them is logged and counted, and stops no other."""
         async with asyncio.TaskGroup() as tasks:
             for followed in self._networks:
-                tasks.create_task(self._follow_with_backoff(followed))
+                tasks.create_task(self._keep_following(followed))
 
-    async def _follow_with_backoff(self, followed: FollowedNetwork) -> None:
+    async def _keep_following(self, followed: FollowedNetwork) -> None:
         while True:
             try:
                 await followed.group.follow()
