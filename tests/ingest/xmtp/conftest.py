@@ -8,7 +8,6 @@ from clarion.networks import XMTP
 from clarion.networks.xmtp.rules import key_of
 from clarion.tables import RuleRow, rule_key
 from ingest.settings import IngestSettings
-from ingest.wiring import AwsClients
 from local.tls import Localhost, issue
 from tests.ingest.conftest import MakeSettings
 from tests.ingest.xmtp.nodes import GrpcNode, taken_ns
@@ -38,15 +37,12 @@ async def xmtp_node(certificate: Path) -> AsyncIterator[GrpcNode]:
 
 
 @pytest.fixture
-def xmtp_settings(make_settings: MakeSettings, localhost: Localhost, sdk: AwsClients) -> MakeXmtpSettings:
-    commands = sdk.sqs.create_queue(QueueName="xmtp-commands")["QueueUrl"]
-
+def xmtp_settings(make_settings: MakeSettings, localhost: Localhost) -> MakeXmtpSettings:
     def make(*nodes: "GrpcNode | BareNode", **others: object) -> IngestSettings:
         given = {
             "networks": (XMTP,),
             "xmtp_nodes": [node.url for node in nodes],
             "ca_file": str(localhost.ca_file),
-            "command_queues": {XMTP: commands},
         }
         return make_settings(**given | others)
 
