@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar
 
+from clarion import own_pushes
 from clarion.channels import CALL_SECONDS, is_call
-from clarion.decisions import PushDecision, SubscriptionStatus, Wanted
+from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import Receiver, network
+from clarion.networks import FcmMessage, Payload, Receiver, network
 from clarion.providers.apps import App
 from clarion.providers.order import Order
 from clarion.providers.sender import Push
@@ -44,7 +45,7 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
         return Stale(reason="call" if is_call(message.channel, message.wanted) else "expired")
     if subscription is None:
         return SubscriptionGone(reason="deleted")
-    if subscription.status != SubscriptionStatus.ACTIVE:
+    if not _may_reach(message.purpose, subscription.status):
         return SubscriptionGone(reason=subscription.status)
     if subscription.channel != message.channel:
         return SubscriptionGone(reason="moved to another channel")
@@ -56,10 +57,7 @@ def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
-    of_network = network(message.network)
-    if message.channel not in of_network.channels:
-        raise LookupError(message.channel)
-    payload = of_network.payload(message.channel, message, Receiver(app.title))
+    payload = _payload(message, Receiver(app.title))
     order = Order(
         token=token,
         body=payload.body,
@@ -71,6 +69,20 @@ def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
         background=message.wanted is Wanted.BACKGROUND,
     )
     return app.push(order)
+
+
+def _may_reach(purpose: Purpose, status: str) -> bool:
+    pending = status == SubscriptionStatus.PENDING and purpose is Purpose.VERIFICATION
+    return pending or status == SubscriptionStatus.ACTIVE
+
+
+def _payload(message: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+    if message.purpose in own_pushes.BODIES:
+        return own_pushes.compose(message.channel, message)
+    of_network = network(message.network)
+    if message.channel not in of_network.channels:
+        raise LookupError(message.channel)
+    return of_network.payload(message.channel, message, receiver)
 
 
 def push_id(message: PushMessage) -> str:

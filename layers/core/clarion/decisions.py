@@ -48,10 +48,20 @@ class Environment(StrEnum):
 
 
 class SubscriptionStatus(StrEnum):
-    """An `invalid` subscription has no rules and gets no push: its provider has declared the token dead."""
+    """A `pending` subscription waits for the proof that its client has the token: it has rules, and gets no push but that.
 
+    Without proof it is `expired` after a day. An `invalid` one has lost its token: `status_reason` says how. Neither has
+    rules or gets a push.
+    """
+
+    PENDING = "pending"
     ACTIVE = "active"
     INVALID = "invalid"
+    EXPIRED = "expired"
+
+    @property
+    def has_rules(self) -> bool:
+        return self in {SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE}
 
 
 class EnvelopeDecision(StrEnum):

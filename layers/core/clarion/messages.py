@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from clarion import own_pushes
 from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.networks import NETWORKS, Envelope, network
@@ -52,10 +53,11 @@ NetworkName = Annotated[str, AfterValidator(_registered)]
 
 
 def _body_of_network(value: object, info: ValidationInfo) -> BaseModel:
-    """The model is that of the message's network, which is validated first."""
-    if "network" not in info.data:
-        raise ValueError("no network says how to read it")
-    return network(info.data["network"]).body.model_validate(value)
+    """The model is that of the message's purpose or else of its network, both of which are validated first."""
+    if "network" not in info.data or "purpose" not in info.data:
+        raise ValueError("neither purpose nor network says how to read it")
+    own = own_pushes.BODIES.get(info.data["purpose"])
+    return (own or network(info.data["network"]).body).model_validate(value)
 
 
 class Message(BaseModel):
@@ -188,7 +190,7 @@ class Recipient(NamedTuple):
 class PushMessage(Message):
     """One push for one subscription, on its way to dispatch. It never carries the token.
 
-    `body` is what the payload is made of, as the network's own model. `expires_at` is the envelope's expiry in UNIX
+    `body` is what the payload is made of, as the network's own model, or that of `own_pushes`. `expires_at` is the envelope's expiry in UNIX
     seconds. `replayed_since` is as in `ObservedMessage`.
     """
 

@@ -36,7 +36,10 @@ class Subscription(Model):
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
-    An invalid subscription has no rules, and a `ttl`.
+    A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`.
+    `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
+    `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
+    back, the receipt of its push, and what became of that push (`PushDecision`).
     """
 
     class Meta:
@@ -57,6 +60,13 @@ class Subscription(Model):
     replaced = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
+    device_key = BinaryAttribute(null=True, legacy_encoding=False)
+    wake_every_minutes = NumberAttribute(null=True)
+    proof_hash = BinaryAttribute(null=True, legacy_encoding=False)
+    proof_until = NumberAttribute(null=True)
+    proof_attempts = NumberAttribute(null=True)
+    proof_receipt = UnicodeAttribute(null=True)
+    proof_push = UnicodeAttribute(null=True)
     ttl = NumberAttribute(null=True)
 
     by_client = BySubscriptionClient()

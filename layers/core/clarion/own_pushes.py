@@ -1,0 +1,70 @@
+"""Clarion's own pushes, alike for every network: a verification carries a code to an app, a wake-up nothing.
+
+Both are background pushes, of which the app alone learns. A call is the exception: a VoIP token takes nothing else, so the
+app ends the call that it has to report at once.
+
+    APNs, VoIP   {"aps": …, "clarion": {"purpose": "verification", "subscription_id": "…", "code": "…"}}
+    FCM          data: {"clarion": the same object as JSON text}
+    Web Push     {"clarion": …}
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from clarion.channels import Channel
+from clarion.decisions import Purpose
+from clarion.networks import FcmMessage, Payload
+
+if TYPE_CHECKING:
+    from clarion.messages import PushMessage
+
+
+class VerificationBody(BaseModel):
+    """`code` is 32 random bytes in base64url without padding, which the app hands back."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: str = Field(repr=False)
+
+
+class WakeUpBody(BaseModel):
+    """A wake-up has nothing to say."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+BODIES: Mapping[Purpose, type[BaseModel]] = {Purpose.VERIFICATION: VerificationBody, Purpose.WAKE_UP: WakeUpBody}
+"""The purposes that are Clarion's own; all others are the networks'."""
+CHANNELS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
+
+
+def compose(channel: Channel, push: "PushMessage") -> Payload[bytes] | Payload[FcmMessage]:
+    """What `channel` sends for a push of `BODIES`. Raises `LookupError` for a channel that takes none."""
+    content = json.dumps(_content(push), separators=(",", ":"))
+    match channel:
+        case Channel.APNS:
+            return Payload(f'{{"aps":{{"content-available":1}},"clarion":{content}}}'.encode(), truncated=False)
+        case Channel.VOIP:
+            return Payload(f'{{"aps":{{}},"clarion":{content}}}'.encode(), truncated=False)
+        case Channel.FCM:
+            return Payload(_fcm_message(content), truncated=False)
+        case Channel.WEBPUSH:
+            return Payload(f'{{"clarion":{content}}}'.encode(), truncated=False)
+    raise LookupError(channel)
+
+
+def _content(push: "PushMessage") -> dict[str, str]:
+    named = {"purpose": push.purpose.value, "subscription_id": str(push.subscription_id)}
+    return named | {"code": push.body.code} if isinstance(push.body, VerificationBody) else named
+
+
+def _fcm_message(content: str) -> FcmMessage:
+    """An iPhone that is reached by way of FCM is woken as one that is reached directly."""
+    background: dict[str, dict[str, object]] = {
+        "headers": {"apns-push-type": "background", "apns-priority": "5"},
+        "payload": {"aps": {"content-available": 1}},
+    }
+    return {"data": {"clarion": content}, "android": {"priority": "normal"}, "apns": background}
