@@ -53,7 +53,7 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
 
 
 def build(message: PushMessage, token: str, app: App, *, now: float, device_key: bytes | None = None) -> Push:
-    """The same message makes the same push every time, whoever builds it and however often; a sealed one, all but the body.
+    """The same message makes the same push every time, whoever builds it and however often, but for what is sealed in it.
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
