@@ -16,6 +16,7 @@ from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
 from clarion.networks import network
 from clarion.tables import Subscription
+from dispatch.bodies import ROWS_AT_ONCE
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
 from tests.toy import LATEST, MOST_TEXTS, ToyBody
@@ -208,6 +209,18 @@ def test_one_request_reads_the_rows_of_a_batch(
         [sealed("of one"), sealed("of the other"), sealed("of the other"), sealed("hello")]
     )
     assert requests.reads == 1
+
+
+def test_more_rows_than_one_request_may_ask_for_take_another(
+    toy: str, worker: Any, queue: Any, register: Register, message: Write, latest: Latest, requests: Requests
+) -> None:
+    for number in range(ROWS_AT_ONCE + 1):
+        row = register(Channel.APNS, f"{number:064x}", network=toy)
+        latest.write(row, "hello")
+        queue.put(without_body(message, row))
+
+    assert worker.work().decisions == {PushDecision.DELIVERED: ROWS_AT_ONCE + 1}
+    assert requests.reads == 2
 
 
 @pytest.mark.parametrize("texts", [None, ()], ids=["no row", "an empty one"])
