@@ -14,13 +14,13 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.request import urlopen
 from uuid import uuid4
 
@@ -147,7 +147,10 @@ class Outlets:
 
 
 class IngestTask:
-    """`python -m ingest` as a process of its own, which knows its queue by a `url` of its own."""
+    """`python -m ingest` as a process of its own, which knows its queue by a `url` of its own.
+
+    As a context, it leaves none behind.
+    """
 
     def __init__(self, aws: Aws, outlets: Outlets, node_urls: list[str], log: Path, **settings: str) -> None:
         self._health_port = free_port()
@@ -167,6 +170,13 @@ class IngestTask:
         self.url = ""
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process and self._process.returncode is None:
+            await self.end(signal.SIGKILL)
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
@@ -329,10 +339,11 @@ async def kill_a_node(network: Network) -> None:
 
 async def leader_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     network = Network(2)
-    async with network.running() as urls, Outlets().running() as outlets:
+    async with network.running() as urls, Outlets().running() as outlets, AsyncExitStack() as stack:
         queue = outlets.queue
         tasks = [IngestTask(aws, outlets, urls, folder / f"ingest-{number}.log") for number in range(2)]
         for task in tasks:
+            await stack.enter_async_context(task)
             await task.start()
             await task.says("node replayed", times=2)
         troubles = Troubles(tasks, queue, progress)
@@ -448,17 +459,18 @@ async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
     async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
         queue = outlets.queue
         port = next(iter(server.sockets)).getsockname()[1]
-        task = IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], folder / "standing.log", state_prefix="standing/")
-        progress.note("replaying to a new task")
-        seconds, megabytes = await replay_once(task, 1)
-        await task.says("record saved")
-        await task.end(signal.SIGTERM)
-        pushed_first = len(queue.received)
-        node.add(*arrived)
-        progress.note("replaying to one that starts from the record")
-        again, restored_megabytes = await replay_once(task, 2)
-        await settle(queue, len(arrived), progress)
-        await task.end(signal.SIGTERM)
+        log = folder / "standing.log"
+        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="standing/") as task:
+            progress.note("replaying to a new task")
+            seconds, megabytes = await replay_once(task, 1)
+            await task.says("record saved")
+            await task.end(signal.SIGTERM)
+            pushed_first = len(queue.received)
+            node.add(*arrived)
+            progress.note("replaying to one that starts from the record")
+            again, restored_megabytes = await replay_once(task, 2)
+            await settle(queue, len(arrived), progress)
+            await task.end(signal.SIGTERM)
     figures = (
         f"replay of {STANDING:,} standing statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
         f" after a restart from the record {again:.1f} s, peak {restored_megabytes:.0f} MB,"
@@ -491,13 +503,13 @@ async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
 
     async with network.running() as urls, Outlets().running() as outlets:
         queue = outlets.queue
-        task = IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/")
-        await task.start()
-        await task.says("node replayed")
         unwanted = at_rate(RATE // 2, SECONDS / 2, lambda number: network.publish(make_statement(number, topic=SENDER)))
-        _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
-        await settle(queue, len(wanted), progress)
-        await task.end(signal.SIGTERM)
+        async with IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/") as task:
+            await task.start()
+            await task.says("node replayed")
+            _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
+            await settle(queue, len(wanted), progress)
+            await task.end(signal.SIGTERM)
     missed = sum(statement not in queue.received for statement in wanted)
     extra = len(queue.received) - (len(wanted) - missed)
     figures = (
