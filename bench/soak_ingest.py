@@ -1,6 +1,8 @@
 """Ingest against what happens in production, for minutes: real processes, kill -9, the emulator's AWS, real WebSockets.
 
 python -m bench.soak_ingest [leader] [standing] [rules]      all three by default; SOAK_SECONDS=60
+
+Each scenario fails once it has taken `AROUND_SECONDS` more than `SOAK_SECONDS`, and says what it was doing then.
 """
 
 import asyncio
@@ -12,13 +14,13 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.request import urlopen
 from uuid import uuid4
 
@@ -51,7 +53,29 @@ STANDING = 1_000_000
 GRACE_SECONDS = 40
 PAUSE_SECONDS = 14
 TAKE_OVER_SECONDS = 15
+AROUND_SECONDS = 600
+"""For what comes before and after the soak: starting, signing, replaying, what is still to arrive, and counting."""
+NOTE_SECONDS = 10
+CLAIMED = 1_000
+"""Statements that came more than once whose messages are claimed: a claim in moto takes some milliseconds."""
 NEVER = 0xFFFF_FFFF << 32
+
+
+class Progress:
+    """Prints what is being done, with the seconds since the scenario began."""
+
+    def __init__(self) -> None:
+        self._began = self._noted = time.monotonic()
+        self.latest = "starting"
+
+    def note(self, text: str) -> None:
+        self._noted = time.monotonic()
+        self.latest = text
+        print(f"  {self._noted - self._began:4.0f} s  {text}", flush=True)
+
+    def note_now_and_then(self, text: str) -> None:
+        if time.monotonic() - self._noted > NOTE_SECONDS:
+            self.note(text)
 
 
 def free_port() -> int:
@@ -123,7 +147,10 @@ class Outlets:
 
 
 class IngestTask:
-    """`python -m ingest` as a process of its own, which knows its queue by a `url` of its own."""
+    """`python -m ingest` as a process of its own, which knows its queue by a `url` of its own.
+
+    As a context, it leaves none behind.
+    """
 
     def __init__(self, aws: Aws, outlets: Outlets, node_urls: list[str], log: Path, **settings: str) -> None:
         self._health_port = free_port()
@@ -143,6 +170,13 @@ class IngestTask:
         self.url = ""
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process and self._process.returncode is None:
+            await self.end(signal.SIGKILL)
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
@@ -170,12 +204,11 @@ class IngestTask:
             with suppress(ValueError):
                 yield json.loads(line)
 
-    async def says(self, message: str, *, times: int = 1) -> dict[str, Any]:
-        """Wait for a line."""
-        while True:
-            lines = [line for line in self.told() if line.get("message") == message]
-            if len(lines) >= times:
-                return lines[times - 1]
+    async def says(self, message: str, *, times: int = 1) -> None:
+        """Wait for so many such lines."""
+        while sum(line.get("message") == message for line in self.told()) < times:
+            if not self._process or self._process.returncode is not None:
+                raise AssertionError(f"ingest ended before it said {message!r}: {self._log.read_text()[-2_000:]}")
             await asyncio.sleep(0.1)
 
     def leads(self) -> bool:
@@ -228,21 +261,24 @@ class Network:
 
 
 async def at_rate(per_second: int, seconds: float, act: Callable[[int], Any]) -> int:
-    """Call `act` with 0, 1, 2 … evenly for so long; return how often."""
+    """Call `act` with 0, 1, 2 … evenly for so long, or as fast as this machine can; return how often."""
     began = time.monotonic()
     count = 0
     while (elapsed := time.monotonic() - began) < seconds:
-        while count < elapsed * per_second:
+        behind = count < elapsed * per_second
+        if behind:
             await act(count)
             count += 1
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0 if behind else 0.005)
     return count
 
 
-async def settle(queue: Queue, expected: int) -> None:
+async def settle(queue: Queue, expected: int, progress: Progress) -> None:
     """Wait until all were received, or nothing more has come for a while."""
+    progress.note(f"sent {expected:,}; waiting for what is on its way")
     last, since = -1, time.monotonic()
     while len(queue.received) < expected or time.monotonic() - since < 3:
+        progress.note_now_and_then(f"received {len(queue.received):,} of {expected:,}")
         total = queue.received.total()
         if total != last:
             last, since = total, time.monotonic()
@@ -257,6 +293,7 @@ class Troubles:
 
     tasks: list[IngestTask]
     queue: Queue
+    progress: Progress
     killed: int = 0
     paused: int = 0
     take_overs: list[float] = field(default_factory=list)
@@ -276,16 +313,21 @@ class Troubles:
     async def _strike(self, leader: IngestTask, away: float) -> None:
         began, taken_over = time.monotonic(), self.queue.taken_over_from(leader.url)
         if self.killed and not self.paused:
+            self.progress.note(f"pausing the leader for {PAUSE_SECONDS} s")
             self.paused += 1
             os.kill(leader.pid, signal.SIGSTOP)
             await asyncio.sleep(PAUSE_SECONDS)
             os.kill(leader.pid, signal.SIGCONT)
         else:
+            self.progress.note("killing the leader")
             self.killed += 1
             await leader.end(signal.SIGKILL)
             await asyncio.sleep(away)
             await leader.start()
-        self.take_overs.append(await asyncio.wait_for(taken_over, GRACE_SECONDS) - began)
+        try:
+            self.take_overs.append(await asyncio.wait_for(taken_over, GRACE_SECONDS) - began)
+        except TimeoutError as error:
+            raise AssertionError(f"nobody took over within {GRACE_SECONDS} s") from error
 
 
 async def kill_a_node(network: Network) -> None:
@@ -295,31 +337,42 @@ async def kill_a_node(network: Network) -> None:
     await network.revive(0)
 
 
-async def leader_killed(aws: Aws, folder: Path) -> str:
+async def leader_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     network = Network(2)
-    async with network.running() as urls, Outlets().running() as outlets:
+    async with network.running() as urls, Outlets().running() as outlets, AsyncExitStack() as stack:
         queue = outlets.queue
         tasks = [IngestTask(aws, outlets, urls, folder / f"ingest-{number}.log") for number in range(2)]
         for task in tasks:
+            await stack.enter_async_context(task)
             await task.start()
             await task.says("node replayed", times=2)
-        troubles = Troubles(tasks, queue)
+        troubles = Troubles(tasks, queue, progress)
         striking = asyncio.create_task(troubles.go_on(time.monotonic() + SECONDS))
         node = asyncio.create_task(kill_a_node(network))
-        sent = await at_rate(RATE, SECONDS, lambda number: network.publish(make_statement(number)))
+
+        async def publish(number: int) -> None:
+            progress.note_now_and_then(f"sent {number:,}, received {len(queue.received):,}")
+            await network.publish(make_statement(number))
+
+        sent = await at_rate(RATE, SECONDS, publish)
         await asyncio.gather(striking, node)
-        await settle(queue, sent)
+        await settle(queue, sent, progress)
+        progress.note("ending the tasks")
         codes = [await task.end(signal.SIGTERM) for task in tasks]
+    progress.note(f"counting {len(queue.messages):,} messages")
     lost = sum(make_statement(number) not in queue.received for number in range(sent))
     strange = len(queue.received) - (sent - lost)
     untold = len(queue.received.keys() - outlets.stream.recorded)
     duplicates = len(queue.messages) - len(queue.received)
-    twice = handled_twice([message for message in queue.messages if queue.received[message.raw or b""] > 1])
+    repeated = [raw for raw, count in queue.received.items() if count > 1]
+    claimed = {*random.sample(repeated, min(CLAIMED, len(repeated)))}
+    twice = handled_twice([message for message in queue.messages if message.raw in claimed])
     take_over = max(troubles.take_overs, default=0.0)
     latencies = sorted(queue.latencies)
     figures = (
         f"leader killed {troubles.killed} times and paused {troubles.paused}, one of two nodes killed once:"
-        f" sent {sent:,} in {SECONDS} s, lost {lost}, duplicates before dedup {duplicates:,}, handled twice {twice},"
+        f" sent {sent:,} in {SECONDS} s, lost {lost}, duplicates before dedup {duplicates:,},"
+        f" of {len(claimed):,} statements that came again handled twice {twice},"
         f" sent twice by the same leader {queue.second_receipts}, pushed and unknown to the lake {untold},"
         f" longest take-over {take_over:.1f} s,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
@@ -370,10 +423,11 @@ def claim(message: ObservedMessage) -> PushRecord:
 class StandingNode:
     """Holds a million standing statements, in frames made before, and those that were added."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, progress: Progress) -> None:
         self._frames: list[str] = []
         remaining = count
         for numbers in batched(range(count), 10_000, strict=False):
+            progress.note_now_and_then(f"{remaining:,} statements still to be signed")
             remaining -= len(numbers)
             self._frames.append(self._frame([make_statement(number) for number in numbers], remaining))
 
@@ -399,21 +453,24 @@ class StandingNode:
                         await socket.send(frame)
 
 
-async def standing_replayed(aws: Aws, folder: Path) -> str:
-    node = StandingNode(STANDING)
+async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
+    node = StandingNode(STANDING, progress)
     arrived = [make_statement(STANDING + number) for number in range(100)]
     async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
         queue = outlets.queue
         port = next(iter(server.sockets)).getsockname()[1]
-        task = IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], folder / "standing.log", state_prefix="standing/")
-        seconds, megabytes = await replay_once(task, 1)
-        await task.says("record saved")
-        await task.end(signal.SIGTERM)
-        pushed_first = len(queue.received)
-        node.add(*arrived)
-        again, restored_megabytes = await replay_once(task, 2)
-        await settle(queue, len(arrived))
-        await task.end(signal.SIGTERM)
+        log = folder / "standing.log"
+        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="standing/") as task:
+            progress.note("replaying to a new task")
+            seconds, megabytes = await replay_once(task, 1)
+            await task.says("record saved")
+            await task.end(signal.SIGTERM)
+            pushed_first = len(queue.received)
+            node.add(*arrived)
+            progress.note("replaying to one that starts from the record")
+            again, restored_megabytes = await replay_once(task, 2)
+            await settle(queue, len(arrived), progress)
+            await task.end(signal.SIGTERM)
     figures = (
         f"replay of {STANDING:,} standing statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
         f" after a restart from the record {again:.1f} s, peak {restored_megabytes:.0f} MB,"
@@ -432,26 +489,27 @@ async def replay_once(task: IngestTask, times: int) -> tuple[float, float]:
     return time.monotonic() - began, task.peak_megabytes()
 
 
-async def rules_added(aws: Aws, folder: Path) -> str:
+async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
     """Each rule is written the moment before its statement; other traffic that no rule wants flows around it."""
     network = Network(1)
     wanted: list[bytes] = []
 
     async def write_and_publish(number: int) -> None:
         keypair = sr25519.pair_from_seed(blake2b(number.to_bytes(8), digest_size=32).digest())
+        progress.note_now_and_then(f"wrote {number:,} rules")
         await asyncio.to_thread(aws.write_rule, keypair[0], TOPIC)
         wanted.append(make_statement(number, keypair=keypair))
         await network.publish(wanted[-1])
 
     async with network.running() as urls, Outlets().running() as outlets:
         queue = outlets.queue
-        task = IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/")
-        await task.start()
-        await task.says("node replayed")
         unwanted = at_rate(RATE // 2, SECONDS / 2, lambda number: network.publish(make_statement(number, topic=SENDER)))
-        _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
-        await settle(queue, len(wanted))
-        await task.end(signal.SIGTERM)
+        async with IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/") as task:
+            await task.start()
+            await task.says("node replayed")
+            _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
+            await settle(queue, len(wanted), progress)
+            await task.end(signal.SIGTERM)
     missed = sum(statement not in queue.received for statement in wanted)
     extra = len(queue.received) - (len(wanted) - missed)
     figures = (
@@ -466,12 +524,21 @@ async def rules_added(aws: Aws, folder: Path) -> str:
 SCENARIOS = {"leader": leader_killed, "standing": standing_replayed, "rules": rules_added}
 
 
+async def run(name: str, emulator: Emulator) -> str:
+    limit, progress = SECONDS + AROUND_SECONDS, Progress()
+    try:
+        async with asyncio.timeout(limit):
+            return await SCENARIOS[name](Aws(emulator), emulator.folder, progress)
+    except TimeoutError as error:
+        raise AssertionError(f"{name} was not over after {limit} s; at last: {progress.latest}") from error
+
+
 def main(names: list[str]) -> None:
     figures = []
     for name in names or SCENARIOS:
         print(f"» {name}", flush=True)
         with started(f"soak-{name}") as emulator:
-            figures.append(asyncio.run(SCENARIOS[name](Aws(emulator), emulator.folder)))
+            figures.append(asyncio.run(run(name, emulator)))
         print(f"  {figures[-1]}", flush=True)
     print(f"soak: {' | '.join(figures)}")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import NAMESPACE, Metric, decided, dimensions
+from clarion.networks import NETWORKS
 from console.output import Report
 
 if TYPE_CHECKING:
@@ -28,17 +29,21 @@ DECISIONS = {
 }
 _COMPONENTS = {"envelopes": "ingest", "envelope": "match", "notification": "match", "push": "dispatch"}
 """Which component counts a metric, by its first word."""
-GAUGES = (Metric.NODES_CONNECTED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
+GAUGES = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
 GAUGE_MINUTES = 10
 """SQS reports a queue's age up to some minutes late."""
 
 
 class Measures(Report):
-    """`counts` by metric; `gauges` and `ages` (seconds, by queue) are the latest; `latency` is in milliseconds."""
+    """`counts` by metric. The latest are `gauges`, `nodes` (connected, by network) and `ages` (seconds, by queue).
+
+    `latency` is in milliseconds.
+    """
 
     counts: dict[str, float]
     latency: dict[str, float]
     gauges: dict[str, float]
+    nodes: dict[str, float]
     ages: dict[str, float]
 
     def seconds(self, statistic: str) -> float | None:
@@ -69,23 +74,25 @@ def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
     latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
     over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
     gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
+    nodes = {name: _counted(here, "ingest", Metric.NODES_CONNECTED, "Maximum", name) for name in NETWORKS}
     ages = {
         queue.name: Series(
             "AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": f"{here.prefix}{queue.name}"}, "Maximum"
         )
         for queue in here.queues
     }
-    now = _values(cloudwatch, gauges | ages, GAUGE_MINUTES, period=60)
+    now = _values(cloudwatch, gauges | nodes | ages, GAUGE_MINUTES, period=60)
     return Measures(
         counts={name: sum(values) for name, values in over_all.items() if name in counts},
         latency={name: max(values) for name, values in over_all.items() if name in latency},
         gauges={name: values[0] for name, values in now.items() if name in gauges},
+        nodes={name: values[0] for name, values in now.items() if name in nodes},
         ages={name: values[0] for name, values in now.items() if name in ages},
     )
 
 
-def _counted(here: "Deployment", room: str, name: str, statistic: str) -> Series:
-    return Series(NAMESPACE, name, dimensions(room, here.stage), statistic)
+def _counted(here: "Deployment", component: str, name: str, statistic: str, network: str | None = None) -> Series:
+    return Series(NAMESPACE, name, dimensions(component, here.stage, network), statistic)
 
 
 def _values(

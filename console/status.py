@@ -124,11 +124,11 @@ class Status(Report):
         return made
 
     def _ingest(self) -> Table:
-        gauges = self.measures.gauges
+        gauges, nodes = self.measures.gauges, self.measures.nodes
         made = table("Ingest", "leader", "nodes connected", "lag", "rules behind")
         made.add_row(
             f"{self.leader.task or 'none'}{'' if self.leader.renewed else ' (lease not renewed)'}",
-            _number(gauges.get("nodes_connected")),
+            ", ".join(f"{_number(count)} {network}" for network, count in nodes.items()) or UNKNOWN,
             ago(_seconds(gauges.get("ingest_lag"))),
             ago(_seconds(gauges.get("rules_behind"))),
         )

@@ -39,7 +39,7 @@ MEANING = {
     PushDecision.DELIVERED: "the provider took the push; what becomes of it on the phone, Clarion does not learn",
     PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",
     PushDecision.SUBSCRIPTION_GONE: "the subscription was removed, or its token died, before the push was sent",
-    PushDecision.STALE: "the push came too late to be of use: a call after 30 s, or an expired envelope",
+    PushDecision.STALE: "the push came too late to be of use: a call after 30 s, an expired envelope, or nothing left to send",
     PushDecision.RETRY: "it rests in its queue until the next attempt",
     PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",
     PushDecision.MISCONFIGURED: "the provider rejects our credential or app, not the push: it waits until key or app is set right",

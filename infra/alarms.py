@@ -64,6 +64,11 @@ def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     return ("match", *environment.channels, *of_networks, "cleanup", "api", "authorizer")
 
 
+def with_nodes(environment: EnvironmentConfig) -> list[str]:
+    """The networks that ingest follows nodes of."""
+    return [name for name in environment.networks if network(name).needs.nodes]
+
+
 def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:
     yield from _on_queues(environment)
     yield from _on_ingest(environment)
@@ -91,16 +96,22 @@ def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     limits, count = environment.thresholds, partial(counted, environment.stage, "ingest")
     level = partial(count, statistic=MAXIMUM, minutes=1)
-    connected = level(Metric.NODES_CONNECTED)
-    yield AlarmSpec("ingest-disconnected", connected, 1, 3, below=True)
-    if environment.ingest:
-        nodes = sum(len(environment.ingest.nodes_of(name)) for name in environment.networks)
-        yield AlarmSpec("nodes-missing", connected, nodes, 15, below=True)
+    for name in with_nodes(environment):
+        yield from _on_nodes(environment, name)
     yield AlarmSpec("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
     yield AlarmSpec("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
     yield AlarmSpec("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
-    yield AlarmSpec("node-faults", count(Metric.NODE_FAULTS), limits.node_faults, 3)
     yield AlarmSpec("ingest-failing", count(Metric.INTERNAL_ERRORS), 1)
+
+
+def _on_nodes(environment: EnvironmentConfig, name: str) -> Iterator[AlarmSpec]:
+    """Of one network: it may be cut off while the others are followed."""
+    count = partial(counted, environment.stage, "ingest", network=name)
+    connected = count(Metric.NODES_CONNECTED, statistic=MAXIMUM, minutes=1)
+    yield AlarmSpec("ingest-disconnected", connected, 1, 3, name, below=True)
+    if environment.ingest:
+        yield AlarmSpec("nodes-missing", connected, len(environment.ingest.nodes_of(name)), 15, name, below=True)
+    yield AlarmSpec("node-faults", count(Metric.NODE_FAULTS), environment.thresholds.node_faults, 3, name)
 
 
 def _on_decisions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:

@@ -8,9 +8,11 @@ from clarion.metrics import NAMESPACE, dimensions
 SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
 
 
-def counted(stage: str, service: str, name: str, *, statistic: str = SUM, minutes: int = 5) -> cloudwatch.Metric:
+def counted(
+    stage: str, service: str, name: str, *, network: str | None = None, statistic: str = SUM, minutes: int = 5
+) -> cloudwatch.Metric:
     """What a component of one deployment counts itself; names are in `clarion.metrics`."""
-    return _metric(NAMESPACE, name, dimensions(service, stage), statistic, minutes)
+    return _metric(NAMESPACE, name, dimensions(service, stage, network), statistic, minutes)
 
 
 def of_queue(queue: str, name: str, *, statistic: str = MAXIMUM, minutes: int = 1) -> cloudwatch.Metric:

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import Decision, Metric, decided
-from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, writes_per_push
+from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, with_nodes, writes_per_push
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue
 
@@ -97,7 +97,7 @@ class Dashboard(Construct):
                 ],
                 [_queues(environment), _latency(environment)],
                 [_functions(environment), _api(api_id)],
-                [_graph("Write units for each push", writes_per_push(environment))],
+                [_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
             ],
         )
 
@@ -131,10 +131,18 @@ def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "ingest")
     envelopes = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
-    counts = (*envelopes, Metric.ENVELOPES_MISTIMED, Metric.SECOND_LOOKS, Metric.NODE_FAULTS)
-    gauges = (Metric.NODES_CONNECTED, Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
+    counts = (*envelopes, Metric.ENVELOPES_MISTIMED, Metric.SECOND_LOOKS)
+    gauges = (Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (measure(name, statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(measure(name) for name in counts), *levels)
+
+
+def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    """By network."""
+    measure = partial(counted, environment.stage, "ingest")
+    names = with_nodes(environment)
+    connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MAXIMUM) for name in names)
+    return _graph("Nodes", *connected, *(measure(Metric.NODE_FAULTS, network=name) for name in names))
 
 
 def _queues(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

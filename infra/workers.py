@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from aws_cdk import Stack
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel
+from clarion.networks import network
 from infra.config import AppConfig
 from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
@@ -92,6 +93,7 @@ class DispatchFunction(ComponentFunction):
         self.consume(pair.queue, consumer)
         if pair.held:
             self.consume(pair.held, consumer.of_held)
+        self._allow_reading(channel)
         self._allow_writing(pair)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
@@ -99,11 +101,19 @@ class DispatchFunction(ComponentFunction):
             allow_key(self, foundation.key, "dynamodb", "Decrypt")
         self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
 
+    def _allow_reading(self, channel: Channel) -> None:
+        """Addresses, and what networks make bodies of."""
+        tables = self.foundation.tables
+        of_channel = [
+            one for name in self.foundation.environment.networks if channel in (one := network(name)).channels
+        ]
+        bodies = [tables.by_name[one.needs.body_table] for one in of_channel if one.needs.body_table]
+        self.allow_tables("BatchGetItem", tables.subscriptions, *bodies)
+
     def _allow_writing(self, pair: QueuePair) -> None:
         """Where a push may end."""
         commanded = self.foundation.queues.commanded.values()
         self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
-        self.allow_tables("BatchGetItem", self.foundation.tables.subscriptions)
         self.allow_events()
 
     def _allow_ending_subscriptions(self) -> None:

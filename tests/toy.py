@@ -18,12 +18,15 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import Command, Envelope, FcmMessage, Malformed, Payload, Receiver, Rule
+from clarion.networks import Command, Envelope, FcmMessage, Malformed, Payload, Receiver, Row, Rule
 from clarion.networks.needs import AlarmNeed, Auth, Grant, Needs, Route, Table
 
 TOY = "toy"
+LATEST = "toy_latest"
+"""By subscription: a room, and the latest of what was said there."""
 NUMBER = b"\xff"
 NEVER = 0xFFFF_FFFF
+MOST_TEXTS = 6
 
 
 class Saying(BaseModel):
@@ -85,7 +88,11 @@ class Toy:
     signed = True
     body = ToyBody
     needs = Needs(
-        tables=(Table("toys", ("toy_id", "S")), Table("toy_parts", ("toy_id", "S"), ("part", "N"))),
+        tables=(
+            Table("toys", ("toy_id", "S")),
+            Table("toy_parts", ("toy_id", "S"), ("part", "N")),
+            Table(LATEST, ("subscription_id", "S")),
+        ),
         secrets=("toy-key",),
         routes=(
             Route("POST", "/v1/toys", Auth.CLIENT),
@@ -97,6 +104,7 @@ class Toy:
         alarms=(AlarmNeed("toys_broken", 3, "A toy is broken."),),
         router="toy.router.handler",
         worker="toy.worker.handler",
+        body_table=LATEST,
     )
 
     def decode(self, raw: bytes) -> Envelope:
@@ -124,6 +132,11 @@ class Toy:
 
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)
+
+    def body_of_row(self, _push: PushMessage, row: Row) -> ToyBody | None:
+        """As much of it as fits, the newest at the end."""
+        texts = row["texts"][-MOST_TEXTS:]
+        return ToyBody(room=row["room"], text="\n".join(texts)) if texts else None
 
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         body = push.body

@@ -24,6 +24,7 @@ from clarion.tables import Subscription
 from clarion.tokens import Death, declare_dead
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
+from dispatch.bodies import add_bodies
 from dispatch.pushes import build, obstacle
 from dispatch.queue import Delivery, PushQueue
 
@@ -56,6 +57,7 @@ class Dispatcher:
     events: EventLog
     clock: Callable[[], float] = time.time
     command_queues: Mapping[str, str] = field(default_factory=dict)
+    table_prefix: str = ""
     transactions: int = 8
     max_receives: int | None = None
     states: dict[App, tuple[CircuitBreaker, TokenFaultScore]] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Dispatcher:
     def run(self, deliveries: Sequence[Delivery]) -> BatchReport:
         report = BatchReport()
         attempts = self._attempts(deliveries)
+        add_bodies(attempts, self.connection, self.table_prefix)
         self._send(self._sendable(attempts))
         self._schedule(attempts)
         # Before a subscription ends: when its message comes again, the answer of the provider is known no more.

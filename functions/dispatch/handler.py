@@ -51,6 +51,7 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
         events=EventLog(boto3.client("firehose"), settings.events_stream),
         command_queues=settings.command_queues,
+        table_prefix=settings.table_prefix,
         max_receives=settings.max_receives,
     )
     return dispatcher, metrics_of("dispatch", settings.stage)

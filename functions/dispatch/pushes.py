@@ -17,7 +17,7 @@ from clarion.tables import Subscription
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """The push comes too late to be of use."""
+    """The push comes too late to be of use, or nothing is left to send."""
 
     decision: ClassVar = PushDecision.STALE
     reason: str

@@ -1,30 +1,51 @@
-"""Counters and gauges, recorded as one line in CloudWatch's embedded metric format."""
+"""Counters and gauges, recorded in CloudWatch's embedded metric format: a line for the task, and one for each network."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.metrics import MetricUnit
 
-from clarion.metrics import Metric
+from clarion.metrics import Metric, metrics_of
 
 SERVICE = "ingest"
 _PERIOD = 10.0
 _MILLISECONDS = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
 
-type Counts = Counter[str]
+
+class OfNetwork(NamedTuple):
+    """A metric of one network; all others are of the task."""
+
+    metric: Metric
+    network: str
 
 
-async def report_forever(metrics: EphemeralMetrics, counts: Counts, gauges: Callable[[], dict[Metric, int]]) -> None:
+type Counts = Counter[str | OfNetwork]
+type Gauges = dict[str | OfNetwork, int]
+
+
+async def report_forever(stage: str, counts: Counts, gauges: Callable[[], Gauges]) -> None:
     """Every ten seconds, print what was counted since the last time, and what the gauges say now."""
     while True:
         await asyncio.sleep(_PERIOD)
-        report(metrics, counts, gauges())
+        report(stage, counts, gauges())
 
 
-def report(metrics: EphemeralMetrics, counts: Counts, gauges: dict[Metric, int]) -> None:
-    for name, value in (counts | gauges).items():
-        unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
-        metrics.add_metric(name=name, unit=unit, value=value)
+def report(stage: str, counts: Counts, gauges: Gauges) -> None:
+    for network, values in _by_network({**counts, **gauges}).items():
+        metrics = metrics_of(SERVICE, stage, network)
+        for name, value in values.items():
+            unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
+            metrics.add_metric(name=name, unit=unit, value=value)
+        metrics.flush_metrics()
     counts.clear()
-    metrics.flush_metrics(raise_on_empty_metrics=False)
+
+
+def _by_network(values: Mapping[str | OfNetwork, int]) -> Mapping[str | None, Mapping[str, int]]:
+    """The task's own are under None."""
+    found: defaultdict[str | None, dict[str, int]] = defaultdict(dict)
+    for name, value in values.items():
+        metric, network = name if isinstance(name, OfNetwork) else (name, None)
+        found[network][metric] = value
+    return found

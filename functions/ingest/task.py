@@ -8,13 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from aws_lambda_powertools.metrics import EphemeralMetrics
-
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
 from clarion.networks import network
-from ingest.counts import Counts, report, report_forever
+from ingest.counts import Counts, Gauges, OfNetwork, report, report_forever
 from ingest.delivery.deliveries import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Deliveries
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
@@ -45,7 +43,6 @@ class Task:
 
     settings: IngestSettings
     counts: Counts
-    metrics: EphemeralMetrics
     rule_feed: RuleFeed
     candidates: CandidateFilter
     seen: SeenEnvelopes
@@ -73,7 +70,7 @@ class Task:
             await self._lead_or_follow()
             self.open_sources()
             await self._work(stop)
-        report(self.metrics, self.counts, self._gauges())
+        report(self.settings.stage, self.counts, self._gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -101,7 +98,7 @@ class Task:
                     *(self._look_again_forever(source) for source in self.second_looks),
                     self.record.forget_every(settings.forget_seconds, self._replays(), settings.absent_seconds),
                     self.record.save_every(settings.save_seconds),
-                    report_forever(self.metrics, self.counts, self._gauges),
+                    report_forever(settings.stage, self.counts, self._gauges),
                 )
             ]
             last = [tasks.create_task(work) for work in (self._lead_forever(), self.delivery.send_forever())]
@@ -170,10 +167,11 @@ class Task:
     def _lag_ms(self) -> int:
         return now_ms() - (self.delivery.oldest or now_ms())
 
-    def _gauges(self) -> dict[Metric, int]:
+    def _gauges(self) -> Gauges:
         leads = self.leadership.held
+        connected = self.sources.connected_of
         return {
-            Metric.NODES_CONNECTED: len(self.sources.connected) if leads else 0,
+            **{OfNetwork(Metric.NODES_CONNECTED, name): connected[name] if leads else 0 for name in connected},
             Metric.REPLAY_REMAINING: self.sources.remaining,
             Metric.INGEST_LAG: self._lag_ms() if leads else 0,
             Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched),

@@ -18,10 +18,8 @@ import boto3
 from botocore.config import Config
 
 from clarion.events import EventStream
-from clarion.metrics import metrics_of
 from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
-from ingest.counts import SERVICE, Counts
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outgoing import Outgoing
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
+
+    from ingest.counts import Counts
 
 LEASE_REQUEST_SECONDS = 1.0
 
@@ -125,7 +125,6 @@ class _Wiring:
         return Task(
             settings=settings,
             counts=self._counts,
-            metrics=metrics_of(SERVICE, settings.stage),
             rule_feed=RuleFeed(clients.dynamodb, clients.streams, rules, self._candidates),
             candidates=self._candidates,
             seen=self._seen,

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clarion.clock import now_ms
 from clarion.providers.apps import AppSettings
 from clarion.providers.outcomes import (
     Answered,
@@ -24,6 +25,8 @@ from clarion.providers.sender import send
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from clarion.providers.webpush import Urgency, WebPushApp, WebPushApps, WebPushPush, refusal, topic
 from clarion.providers.webpush_address import PUSH_SERVICES, WebPushAddress
+from clarion.tables import Subscription
+from dispatch.attempts import apply_registration_time
 from local import http2, keys, tls
 from local.http2 import Http2Server, Response
 
@@ -185,6 +188,14 @@ def of_mozilla(status: int, errno: int) -> bytes:
 )
 def test_an_answer_means_what_the_push_services_say(status: int, body: bytes, outcome: FirstAnswer) -> None:
     assert refusal(Answer(status, body)) == outcome
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_an_endpoint_that_has_gone_ends_its_subscription_however_young_that_is(status: int) -> None:
+    gone, young = refusal(Answer(status, b"")), Subscription("young", created_at=now_ms())
+    assert isinstance(gone, TokenGone)
+
+    assert apply_registration_time(gone, young, 1) == gone
 
 
 @pytest.mark.parametrize("status", [429, 503])

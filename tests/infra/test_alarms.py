@@ -16,10 +16,12 @@ from aws_cdk.assertions import Template
 
 from clarion.channels import CALL_SECONDS
 from clarion.metrics import NAMESPACE
+from clarion.networks import STATEMENTS, XMTP
 from dispatch.attempts import CAP_SECONDS, RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD
 from local.emulator import Emulator, started
+from tests.infra.templates import named
 from tests.match.ledger import PATHS, read_table
 
 if TYPE_CHECKING:
@@ -200,13 +202,21 @@ def test_one_held_message_alone_keeps_its_alarm_on_from_each_attempt_to_the_next
     assert alarm["Period"] < CAP_SECONDS
 
 
-def test_every_node_that_is_to_be_followed_is_missed(template_with: Callable[..., Template]) -> None:
-    urls = [f"wss://{name}.example" for name in ("one", "two", "three")]
-    template = template_with(ingest={**dict(PROD.ingest or {}), "node_urls": urls})
-    (missing,) = template.find_resources(
-        "AWS::CloudWatch::Alarm", {"Properties": {"AlarmName": "clarion-prod-nodes-missing"}}
-    ).values()
-    assert missing["Properties"]["Threshold"] == len(urls)
+def test_every_node_of_a_network_is_missed_however_many_of_another_are_connected(
+    template_with: Callable[..., Template],
+) -> None:
+    nodes = {STATEMENTS: [f"wss://{name}.example" for name in ("one", "two", "three")], XMTP: ["https://one.example"]}
+    ingest = {**dict(PROD.ingest or {}), "node_urls": nodes[STATEMENTS], "xmtp_nodes": nodes[XMTP]}
+    found = named(
+        template_with(networks=tuple(nodes), ingest=ingest, api={"reserved": None}),
+        "AWS::CloudWatch::Alarm",
+        "AlarmName",
+    )
+    for entry, thresholds in (("nodes-missing", [3, 1]), ("ingest-disconnected", [1, 1])):
+        alarms = [found[f"{entry}-{name}"] for name in nodes]
+        assert [alarm["Threshold"] for alarm in alarms] == thresholds
+        for name, alarm in zip(nodes, alarms, strict=True):
+            assert {"Name": "network", "Value": name} in alarm["Dimensions"]
 
 
 def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:
@@ -240,7 +250,7 @@ def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
     ours = [dimensions for namespace, dimensions in watched if namespace == NAMESPACE]
     assert len(ours) > 40
     for dimensions in ours:
-        assert dimensions.keys() == {"service", "stage"}
+        assert dimensions.keys() - {"network"} == {"service", "stage"}
         assert dimensions["service"] in {"ingest", "match", "dispatch", "api", "authorizer"}
         assert dimensions["stage"] == stage
     theirs = [dimensions for namespace, dimensions in watched if namespace not in {NAMESPACE, "AWS/ApiGateway"}]

@@ -175,7 +175,7 @@ THRESHOLDS = {
     "cleanup_age_s": alarms(3_601, "queue-old-cleanup"),
     "delivery_p99_ms": alarms(10_001, "deliveries-slow"),
     "bad_signatures": alarms(101, "signatures-failing"),
-    "node_faults": alarms(5, "node-faults"),
+    "node_faults": alarms(5, "node-faults-statements", "node-faults-xmtp"),
     "failed_envelopes": alarms(11, "envelopes-failing"),
     "delayed_pushes": alarms(12, "pushes-delayed"),
     "in_flight": alarms(
@@ -329,10 +329,16 @@ CHANGES: Mapping[str, Change] = {
         ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
         {
             "settings.ingest.node_urls": ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
-            "alarms.nodes-missing.Threshold": 5,
+            "alarms.nodes-missing-statements.Threshold": 3,
         },
     ),
-    "ingest.xmtp_nodes": same(["https://one.example/", "https://two.example/"], "settings.ingest.xmtp_nodes"),
+    "ingest.xmtp_nodes": Change(
+        ["https://one.example/", "https://two.example/"],
+        {
+            "settings.ingest.xmtp_nodes": ["https://one.example/", "https://two.example/"],
+            "alarms.nodes-missing-xmtp.Threshold": 2,
+        },
+    ),
     "ingest.tasks": same(3, "service.DesiredCount"),
     "ingest.cpu": Change(1_024, {"task.Cpu": "1024"}),
     "ingest.memory_mb": Change(2_048, {"task.Memory": "2048"}),
@@ -371,7 +377,7 @@ CHANGES: Mapping[str, Change] = {
 OTHERWISE: Mapping[str, Change] = {
     "account": Change("222222222222", {"stacks.clarion.account": "222222222222"}),
     "platform": Change(Platform.HOST, {"functions.*.Architectures": ["x86_64"]}),
-    "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing": ABSENT}),
+    "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
     "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.networks.needs import Auth, Function, Grant, Needs, Send, Target
 from clarion.networks.settings import ClientRouterSettings, WorkerSettings
 from infra.app import define_alone, synthesise
@@ -17,7 +17,7 @@ from infra.environments import ENVIRONMENTS, PROD
 from infra.stack import ClarionStack
 from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, named, properties, resolved, task_variables
-from tests.toy import NETWORK, TOY
+from tests.toy import LATEST, NETWORK, TOY
 
 SENDS = (Send(Target.EVENTS), Send(Target.PUSHES, (Function.ROUTER,)), Send(Target.CLEANUP, (Function.ROUTER,)))
 GRANTS = (
@@ -106,11 +106,25 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
     assert worker["sqs:SendMessage"] == {"clarion-prod-toy-commands", "clarion-prod-toy-commands-dead"}
 
 
-def test_nobody_else_may_use_what_is_its_own(allowed: Mapping[str, Permissions]) -> None:
-    for component, may in allowed.items():
-        resources = set().union(*may.values())
-        if not component.startswith("toy-"):
-            assert not resources & {"clarion-prod-toys", "clarion-prod-toy_parts", "clarion-prod-toy-key"}
+def test_nobody_else_may_use_what_is_its_own_but_dispatch_reads_what_it_makes_bodies_of(
+    allowed: Mapping[str, Permissions],
+) -> None:
+    own = {*(f"clarion-prod-{table.name}" for table in NEEDS.tables), "clarion-prod-toy-key"}
+    others = {component: may for component, may in allowed.items() if not component.startswith("toy-")}
+    used = {
+        (component, action, resource)
+        for component, may in others.items()
+        for action, resources in may.items()
+        for resource in resources & own
+    }
+    assert used == {(channel, "dynamodb:BatchGetItem", f"clarion-prod-{LATEST}") for channel in PROD.channels}
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, TOY])
+def test_what_bodies_are_made_of_is_a_row_for_each_subscription(name: str, toy: str) -> None:
+    needs, makes_bodies = network(name).needs, network(name).body_of_row is not None
+    tables = [table for table in needs.tables if table.name == needs.body_table]
+    assert [(table.hash_key, table.range_key) for table in tables] == [(("subscription_id", "S"), None)] * makes_bodies
 
 
 def test_dispatch_and_ingest_may_send_it_commands(template: Template, allowed: Mapping[str, Permissions]) -> None:

@@ -16,11 +16,14 @@ from ingest.settings import IngestSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 HOURS = 730
-IDLE = [
-    *(Metric.NODES_CONNECTED, Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.ENVELOPES_HELD),
-    *(Metric.LEADERS, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
-]
-"""What ingest records although there is nothing to do."""
+IDLE = {
+    None: [
+        *(Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.ENVELOPES_HELD),
+        *(Metric.LEADERS, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
+    ],
+    STATEMENTS: [Metric.NODES_CONNECTED],
+}
+"""What ingest records although there is nothing to do: of the task, and of each network."""
 SHARDS = 4
 """Of the stream of a new table, which has as many partitions."""
 POLLS = 5 * 3 * 60 * HOURS
@@ -40,10 +43,10 @@ def setting(name: str) -> float:
     return float(IngestSettings.model_fields[name].default)
 
 
-def recorded_bytes() -> int:
+def recorded_bytes(network: str | None) -> int:
     """A line of the log with the idle metrics; CloudWatch adds 26 to each."""
-    metrics = metrics_of("ingest", "prod")
-    for name in IDLE:
+    metrics = metrics_of("ingest", "prod", network)
+    for name in IDLE[network]:
         metrics.add_metric(name, MetricUnit.Count, 0)
     return len(json.dumps(metrics.serialize_metric_set(), separators=(",", ":"))) + 26
 
@@ -63,10 +66,10 @@ def idle_dollars(prod: Template) -> list[float]:
         PROD.ingest.tasks * HOURS * (processors * 0.03238 + gigabytes * 0.00356),
         PROD.ingest.tasks * HOURS * 0.005,
         metrics * 0.10,
-        len(IDLE) * 0.30,
+        sum(map(len, IDLE.values())) * 0.30,
         (PROD.ingest.tasks * SHARDS * times(setting("stream_poll_seconds")) - 2_500_000) * 0.20 / 1_000_000,
         times(setting("lease_seconds") / 4) * (0.625 + (PROD.ingest.tasks - 1) * 0.125) / 1_000_000,
-        PROD.ingest.tasks * times(10) * recorded_bytes() * 0.50 / 1_000_000_000,
+        PROD.ingest.tasks * times(10) * sum(map(recorded_bytes, IDLE)) * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
         PROD.pipeline.workers * WORKER_DOLLARS * HOURS / 24 * RUN_MINUTES / 60,
         (secrets - len(firewalls)) * 0.40,

@@ -20,12 +20,13 @@ from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.events import EnvelopeObserved
 from clarion.messages import MatchMessage, read_match_message
+from clarion.metrics import Metric
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.tables import Lease, RuleRow, rule_key
-from ingest.counts import Counts
+from ingest.counts import Counts, OfNetwork
 from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import Outgoing
 from ingest.filter.rule_feed import StreamsClient
@@ -50,6 +51,11 @@ type WriteRule = Callable[..., RuleRow]
 
 def hexed(raw: bytes) -> str:
     return "0x" + raw.hex()
+
+
+def node_faults(task: Task, network: str = STATEMENTS) -> int:
+    """Since they were last recorded."""
+    return task.counts[OfNetwork(Metric.NODE_FAULTS, network)]
 
 
 class Dialect(StrEnum):

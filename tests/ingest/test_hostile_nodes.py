@@ -20,7 +20,7 @@ from tests.hostile import (
     notification,
     redirect,
 )
-from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule, node_faults
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -142,7 +142,7 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
     settings = make_settings(hostile_node, node, answer_seconds=0.2, replay_seconds=0.2)
     async with running(settings) as task:
         await node.subscribed()
-        while not task.counts[Metric.NODE_FAULTS]:
+        while not node_faults(task):
             await asyncio.sleep(0.01)
         node.show(make_statement(1))
         await received.holds(1)
@@ -174,7 +174,7 @@ async def test_an_error_of_any_type_while_a_node_is_read_is_counted_as_its_fault
 
     monkeypatch.setattr("ingest.sources.statements.session.read", fail)
     async with running(make_settings(node)) as task:
-        while not task.counts[Metric.NODE_FAULTS]:
+        while not node_faults(task):
             await asyncio.sleep(0.01)
         assert not task.counts[Metric.INTERNAL_ERRORS]
     (line,) = (record for record in caplog.records if record.message == "node lost")
@@ -206,7 +206,7 @@ async def test_an_error_of_our_own_is_told_apart_and_logged_with_its_traceback_a
             node.show(make_statement(1))
             while not task.counts[Metric.INTERNAL_ERRORS]:
                 await asyncio.sleep(0.01)
-        assert not task.counts[Metric.NODE_FAULTS]
+        assert not node_faults(task)
         await received.holds(1)
     errors = [record for record in caplog.records if record.message == "internal error"]
     assert errors
@@ -249,5 +249,5 @@ async def test_bytes_that_are_no_statement_are_counted_and_never_make_us_leave(
     async with hostile(behave) as node, running(make_settings(node)) as task:
         await received.holds(1)
         assert task.counts["envelope_malformed"] == len(bad)
-        assert not task.counts[Metric.NODE_FAULTS]
+        assert not node_faults(task)
     assert received.statements() == [make_statement(1)]

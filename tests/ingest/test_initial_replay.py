@@ -9,7 +9,7 @@ from clarion.metrics import Metric
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.seen import SeenEnvelopes
 from tests.hostile import Replaying, hostile
-from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.ingest.conftest import MakeSettings, MakeStatement, node_faults
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -114,7 +114,7 @@ async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
     settings = {"replay_seconds": 10, "whole_replay_seconds": 0.3}
     async with hostile(slow.behave) as node, running(make_settings(node, **settings)) as task:
         number = 0
-        while not task.counts[Metric.NODE_FAULTS]:
+        while not node_faults(task):
             slow.show(make_statement(number := number + 1))
             await asyncio.sleep(0.02)
         assert number > 5

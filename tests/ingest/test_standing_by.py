@@ -10,6 +10,7 @@ import pytest
 
 from clarion.clock import now_ms
 from clarion.metrics import Metric
+from clarion.networks import STATEMENTS
 from clarion.tables import Lease
 from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
 
@@ -106,9 +107,11 @@ async def test_only_the_leader_tells_to_how_many_nodes_it_is_connected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def recorded() -> list[tuple[int, int]]:
-        """How many leaders and connected nodes each line has that came since the last time."""
+        """How many leaders and connected nodes the lines have that came since the last time."""
         lines: list[dict[str, Any]] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        return [(line[Metric.LEADERS][0], line[Metric.NODES_CONNECTED][0]) for line in lines]
+        leaders = [line[Metric.LEADERS][0] for line in lines if "network" not in line]
+        connected = [line[Metric.NODES_CONNECTED][0] for line in lines if line.get("network") == STATEMENTS]
+        return list(zip(leaders, connected, strict=True))
 
     monkeypatch.setattr("ingest.counts._PERIOD", 0.05)
     async with make_node() as other, running(make_settings(node, other)) as task:

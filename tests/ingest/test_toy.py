@@ -22,7 +22,7 @@ from ingest.sources import SOURCES
 from ingest.task import DRAIN_SECONDS
 from ingest.wiring import AwsClients, NoCommandQueueError, wire
 from tests.ingest import toy_source
-from tests.ingest.conftest import MakeSettings, MakeStatement
+from tests.ingest.conftest import MakeSettings, MakeStatement, node_faults
 from tests.toy import NETWORK, TOY, Saying, key_of, say
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def test_a_source_that_shows_garbage_alone_is_at_fault(
     async with running(toy_settings(node)) as task:
         await node.subscribed()
         toy_source.OPENED[-1].show(*(b"garbage",) * 101)
-        while not task.counts[Metric.NODE_FAULTS]:
+        while not node_faults(task, TOY):
             await asyncio.sleep(0.01)
         assert task.counts["envelope_malformed"] == 101
 
@@ -146,7 +146,7 @@ async def test_a_bug_in_one_network_costs_the_envelope_that_meets_it(
         await received.holds(2)
         assert task.counts[Metric.INTERNAL_ERRORS] == 200
         assert task.counts["envelope_malformed"] == 200
-        assert not task.counts[Metric.NODE_FAULTS]
+        assert not node_faults(task, TOY)
     assert {message.raw for message in received.read()} == {say("fine", "hall"), make_statement(1)}
     (line,) = (record for record in caplog.records if record.message == "internal error")
     assert "hall" not in str(vars(line))
@@ -253,7 +253,7 @@ async def test_a_command_that_no_message_can_hold_is_a_fault_of_its_source(
         found: list[CommandMessage] = []
         while not found:
             found += await asyncio.to_thread(commands)
-        assert task.counts[Metric.NODE_FAULTS] == 1
+        assert node_faults(task, TOY) == 1
     assert [len(one.content) for one in found] == [largest]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks import Command
+from ingest.counts import OfNetwork
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
 from ingest.sources import SourceFault, SourceSpec
@@ -47,7 +48,7 @@ class ToySource:
                 else:
                     await downstream.take([item])
             except SourceFault:
-                downstream.counts[Metric.NODE_FAULTS] += 1
+                downstream.counts[OfNetwork(Metric.NODE_FAULTS, TOY)] += 1
             downstream.progress.shown_live()
             downstream.progress.answered(now_ms())
 

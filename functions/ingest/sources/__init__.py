@@ -129,6 +129,13 @@ class FollowedSources:
         return [source.name for source in self if source.connected]
 
     @property
+    def connected_of(self) -> dict[str, int]:
+        """How many of each network are connected."""
+        return {
+            followed.network: sum(source.connected for source in followed.group.sources) for followed in self._networks
+        }
+
+    @property
     def remaining(self) -> int:
         """What they still owe of their replays."""
         return sum(source.remaining for source in self)

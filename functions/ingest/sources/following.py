@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Never
 
 from clarion.metrics import Metric
+from ingest.counts import OfNetwork
 from ingest.downstream import Downstream
 from ingest.faults import traces
 from ingest.sources import SourceFault, SourceLost
@@ -42,7 +43,7 @@ async def _listen_once(name: str, downstream: Downstream, listen: Callable[[], A
     try:
         await listen()
     except SourceFault as fault:
-        downstream.counts[Metric.NODE_FAULTS] += 1
+        downstream.counts[OfNetwork(Metric.NODE_FAULTS, downstream.feed.network)] += 1
         log.warning("node lost", extra={"node": name, "reason": str(fault)}, exc_info=fault.__cause__)
         return FIRST_PAUSE if isinstance(fault, SourceLost) else FAULTY_PAUSE
     except Exception as error:  # noqa: BLE001 - all that a source can cause is a `SourceFault`; a bug must stop no other

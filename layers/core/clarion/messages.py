@@ -52,12 +52,14 @@ def _registered(name: str) -> str:
 NetworkName = Annotated[str, AfterValidator(_registered)]
 
 
-def _body_of_network(value: object, info: ValidationInfo) -> BaseModel:
+def _body_of_network(value: object, info: ValidationInfo) -> BaseModel | None:
     """The model is that of the message's purpose or else of its network, both of which are validated first."""
     if "network" not in info.data or "purpose" not in info.data:
         raise ValueError("neither purpose nor network says how to read it")
-    own = own_pushes.BODIES.get(info.data["purpose"])
-    return (own or network(info.data["network"]).body).model_validate(value)
+    own, of_network = own_pushes.BODIES.get(info.data["purpose"]), network(info.data["network"])
+    if value is None and own is None and of_network.needs.body_table:
+        return None
+    return (own or of_network.body).model_validate(value)
 
 
 class Message(BaseModel):
@@ -190,8 +192,9 @@ class Recipient(NamedTuple):
 class PushMessage(Message):
     """One push for one subscription, on its way to dispatch. It never carries the token.
 
-    `body` is what the payload is made of, as the network's own model, or that of `own_pushes`. `expires_at` is the envelope's expiry in UNIX
-    seconds. `replayed_since` is as in `ObservedMessage`.
+    `body` is what the payload is made of, as the network's own model, or that of `own_pushes`. Without one the push refers
+    to the subscription's row in the network's `body_table`: dispatch makes the body of it, anew at each attempt.
+    `expires_at` is the envelope's expiry in UNIX seconds. `replayed_since` is as in `ObservedMessage`.
     """
 
     version: Literal[1] = 1
@@ -206,7 +209,9 @@ class PushMessage(Message):
     wanted: Wanted = Wanted.ALERT
     replayed_since: Milliseconds | None = None
     expires_at: int
-    body: Annotated[SerializeAsAny[BaseModel], PlainValidator(_body_of_network)]
+    body: Annotated[
+        SerializeAsAny[BaseModel] | None, PlainValidator(_body_of_network), Field(validate_default=True)
+    ] = None
 
     @classmethod
     def of(

@@ -1,7 +1,8 @@
 """The names of all metrics, in one place: components record them, alarms and dashboards refer to them.
 
 A decision's metric is its vocabulary and its word, such as `push_token_gone`. Each carries the dimensions `service`,
-the component that recorded it, and `stage`, so that the deployments of one account are kept apart.
+the component that recorded it, and `stage`, so that the deployments of one account are kept apart; those about nodes
+also `network`, so that the nodes of one don't hide that another's are away.
 """
 
 from enum import StrEnum
@@ -65,11 +66,11 @@ def decided(decision: Decision) -> str:
     return f"{_VOCABULARIES[type(decision)]}_{decision}"
 
 
-def dimensions(service: str, stage: str) -> dict[str, str]:
+def dimensions(service: str, stage: str, network: str | None = None) -> dict[str, str]:
     """What a metric is selected by: all of them, since CloudWatch knows none by a part of its dimensions."""
-    return {"service": service, "stage": stage}
+    return {"service": service, "stage": stage, **({"network": network} if network else {})}
 
 
-def metrics_of(service: str, stage: str) -> EphemeralMetrics:
+def metrics_of(service: str, stage: str, network: str | None = None) -> EphemeralMetrics:
     """What a component records with; `flush_metrics` prints one line in the embedded metric format."""
-    return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage))
+    return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage, network))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from clarion.clock import now_ms
 from clarion.metrics import Metric
+from clarion.networks import XMTP
 from clarion.networks.statements.codec import digest
-from tests.ingest.conftest import MakeStatement
+from tests.ingest.conftest import MakeStatement, node_faults
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import GrpcNode, envelope
 
@@ -141,7 +142,7 @@ async def test_a_silent_node_is_asked_anew_ever_more_seldom_until_it_shows_somet
     settings = xmtp_settings(xmtp_node, quiet_seconds=0.1, renew_seconds=1.0)
     async with running(settings) as task:
         await xmtp_node.subscribed(3)
-        assert task.counts[Metric.NODE_FAULTS] >= 2
+        assert node_faults(task, XMTP) >= 2
         (source,) = task.sources
         assert source._quiet >= 0.4  # type: ignore[attr-defined] # of this source alone
         while source._quiet > 0.1:  # type: ignore[attr-defined]

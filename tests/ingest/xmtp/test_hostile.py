@@ -14,8 +14,10 @@ import trustme
 from h2.connection import H2Connection
 
 from clarion.metrics import Metric
+from clarion.networks import XMTP
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from local.tls import Localhost
+from tests.ingest.conftest import node_faults
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import (
     SECRET,
@@ -247,7 +249,7 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
             await xmtp_node.subscribed()
             while not (reasons := faults(caplog, hostile_node)):
                 await asyncio.sleep(0.01)
-            assert task.counts[Metric.NODE_FAULTS] >= 1
+            assert node_faults(task, XMTP) >= 1
             assert not task.counts[Metric.INTERNAL_ERRORS]
             while envelope("from an honest one") not in {message.raw for message in received.read()}:
                 xmtp_node.show(envelope("from an honest one"))
@@ -278,7 +280,7 @@ async def test_a_node_with_a_false_time_hides_no_envelope_of_another_and_is_foll
         xmtp_node.show(envelope("7"))
         hostile.show(envelope("with its true time"))
         await received.holds(2)
-        assert not task.counts[Metric.NODE_FAULTS]
+        assert not node_faults(task, XMTP)
     assert {message.raw for message in received.read()} == {envelope("7"), envelope("with its true time")}
 
 
@@ -305,7 +307,7 @@ async def test_a_node_with_a_certificate_of_another_is_not_listened_to(
     async with GrpcNode(tmp_path / "node.pem") as node:
         settings = xmtp_settings(node).model_copy(update={"ca_file": str(tmp_path / "ca.pem")})
         async with running(settings) as task:
-            while task.counts[Metric.NODE_FAULTS] < 2:
+            while node_faults(task, XMTP) < 2:
                 await asyncio.sleep(0.01)
         assert not node.subscriptions
     assert set(faults(caplog, node)) == {"its certificate is not trusted"}
@@ -322,7 +324,7 @@ async def test_a_node_that_ends_its_connections_in_good_order_is_connected_anew(
     aged = [("grpc.max_connection_age_ms", 200), ("grpc.max_connection_age_grace_ms", 100)]
     async with GrpcNode(certificate, options=aged) as node, running(xmtp_settings(node)) as task:
         await node.subscribed(3)
-        assert task.counts[Metric.NODE_FAULTS] >= 2
+        assert node_faults(task, XMTP) >= 2
         while not received.read():
             node.show(envelope("hello"))
             await asyncio.sleep(0.05)

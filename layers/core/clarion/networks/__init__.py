@@ -8,10 +8,10 @@ A network is a package that says what is particular to it, by one object with th
 pure: what reaches AWS is done by the components, with what `Needs` asks of the account. To add one: docs/architecture.md.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -93,6 +93,10 @@ class Payload[Body](NamedTuple):
     truncated: bool
 
 
+type Row = Mapping[str, Any]
+"""Of a network's own table, as boto3 has its values: numbers are `Decimal`, and bytes `Binary`, which `bytes` takes."""
+
+
 class Network(Protocol):
     """What is particular to a network. `number` is the first byte of each of its keys, and never changes.
 
@@ -123,13 +127,23 @@ class Network(Protocol):
     def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
         """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 
+    @property
+    def body_of_row(self) -> "Callable[[PushMessage, Row], BaseModel | None] | None":
+        """Makes the body of a push that came without one of what the row in `needs.body_table` holds now.
+
+        None if that is nothing to send. A network without such a table has no such method, but None.
+        """
+
     def payload(
         self, channel: Channel, push: "PushMessage", receiver: Receiver
     ) -> Payload[bytes] | Payload[FcmMessage]:
         """What the provider gets by one of `channels`, if it isn't sealed: at most the receiver's `payload_bytes`."""
 
     def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
-        """What a final outcome changes in the network's own state, as an order to its own function."""
+        """What a final outcome changes in the network's own state, as an order to its own function.
+
+        What was not tried is still without a body if it came so.
+        """
 
     def describe(self, rule: Rule) -> Mapping[str, str]:
         """What a rule names, for people to read, without what may be secret."""

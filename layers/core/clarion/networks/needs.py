@@ -105,7 +105,8 @@ class Needs(NamedTuple):
     deployed. With a `worker` the network has a queue of commands; with `commanded`, its sources and outcomes give it some.
     With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
     those of the network's own that web pages may send with a request, beside the API's. `nodes` is the setting that names
-    its nodes, of ingest and of the environments, if it has any.
+    its nodes, of ingest and of the environments, if it has any. `body_table` is the table of its own, with one row for each
+    subscription under `subscription_id`, that dispatch reads for pushes without a body.
     """
 
     tables: tuple[Table, ...] = ()
@@ -118,6 +119,7 @@ class Needs(NamedTuple):
     router: str | None = None
     worker: str | None = None
     nodes: str | None = None
+    body_table: str | None = None
     commanded: bool = True
     hourly: bool = False
 

@@ -42,6 +42,9 @@ MAX_TTL = 28 * 24 * 3600
 """Seconds: what push services keep a push for at most."""
 
 GONE = {404, 410}
+"""For good, as an endpoint that has ended is never given to another subscription:
+https://www.rfc-editor.org/rfc/rfc8030#section-7.3, https://www.w3.org/TR/push-api/#push-subscription
+"""
 REJECTED = (403, "BadJwtToken")
 """Apple's answer to a VAPID token that is at fault; it has another for a subscription made with another key."""
 RETRY = {406, 408, 425, 429}

@@ -22,6 +22,7 @@ class Statements:
     signed = True
     body = payload.StatementBody
     needs = Needs(nodes="node_urls")
+    body_of_row = None
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)

@@ -24,6 +24,7 @@ class Xmtp:
     signed = False
     body = payload.TopicBody
     needs = NEEDS
+    body_of_row = None
 
     def decode(self, raw: bytes) -> Envelope:
         message = decode(raw)
