@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import batched, chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from aws_lambda_powertools import Logger
 from pynamodb.connection import Connection
@@ -178,9 +178,11 @@ class Hourly:
         return visit.subscription is not None and visit.subscription.channel in self.push_queues
 
     def _ask(self, visits: Sequence[Visit], report: HourlyReport) -> list[Visit]:
-        """Send each a refresh; returns those for whom it was queued."""
+        """Send each a refresh; returns those for whom it was queued. Each is reached."""
         now = self.clock()
-        composed = self._each(lambda one: (one, refresh(*one, now)), visits, report)
+        composed = self._each(
+            lambda one: (one, refresh(one.row, cast("Subscription", one.subscription), now)), visits, report
+        )
         queued = [(self.push_queues[message.channel], SqsMessage(message.to_json())) for _, message in composed]
         refusals = zip(composed, send_to_queues(self.sqs, queued), strict=True)
         asked = [visit for (visit, _), refusal in refusals if refusal is None]

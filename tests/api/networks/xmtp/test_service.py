@@ -306,7 +306,7 @@ def test_a_topic_that_is_named_twice_gets_the_keys_of_both_and_the_last_word(reg
 
 
 def test_keys_are_due_when_the_newest_of_the_first_comes_of_age(registered: Any) -> None:
-    def noted() -> tuple[int | None, int | None]:
+    def noted() -> tuple[float | None, float | None]:
         found = Installation.get(sid)
         return found.newest_keys, found.keys_due
 
