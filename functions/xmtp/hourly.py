@@ -70,7 +70,7 @@ class HourlyReport:
 
 
 class Visit(NamedTuple):
-    """An installation for which something is due, and its subscription, if that is still active."""
+    """An installation for which something is due, and its subscription, if there still is one."""
 
     row: Installation
     subscription: Subscription | None
@@ -134,8 +134,9 @@ class Hourly:
     def _prune(self, visit: Visit, until: float) -> None:
         """Erase the keys that serve no more. Rules that change again and again meanwhile are left to the next hour."""
         row, subscription = visit
-        if subscription is None:
-            return forget_keys(row)
+        if subscription is None or subscription.status == SubscriptionStatus.INVALID:
+            forget_keys(row)
+            return
         now = self.clock()
         owner, period = Owner(XMTP, subscription.client_id), period_at(now // 1000)
         rule_sets = RuleSets(self.connection, limit=0, request_cleanup=self.cleanup.send_claim)
@@ -146,7 +147,6 @@ class Hourly:
             for event in rule_events(outcome, now):
                 self.events.add(event)
             note_pruned(row, now // 1000)
-        return None
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,8 @@ class Hourly:
     # ---- both -------------------------------------------------------------------------------------------------------
 
     def _reaches(self, visit: Visit) -> bool:
-        return visit.subscription is not None and visit.subscription.channel in self.push_queues
+        row = visit.subscription
+        return row is not None and row.status == SubscriptionStatus.ACTIVE and row.channel in self.push_queues
 
     def _ask(self, visits: Sequence[Visit], report: HourlyReport) -> list[Visit]:
         """Send each a refresh; returns those for whom it was queued. Each is reached."""
@@ -212,8 +213,7 @@ def _visits(subscription_ids: Sequence[str]) -> list[Visit]:
     names = list(subscription_ids)
     rows = Installation.batch_get(names, consistent_read=True)
     subscriptions = {row.subscription_id: row for row in Subscription.batch_get(names, consistent_read=True)}
-    active = {name: row for name, row in subscriptions.items() if row.status == SubscriptionStatus.ACTIVE}
-    return [Visit(row, active.get(row.subscription_id)) for row in rows]
+    return [Visit(row, subscriptions.get(row.subscription_id)) for row in rows]
 
 
 def _split(visits: Sequence[Visit], which: Callable[[Visit], bool]) -> tuple[list[Visit], list[Visit]]:
