@@ -13,6 +13,7 @@ from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue, erase_dead
 from clarion.decisions import SubscriptionStatus
 from clarion.events import EventLog
+from clarion.generations import NEVER
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
@@ -26,7 +27,7 @@ from clarion.networks.xmtp.installations import (
 )
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S
-from clarion.rulesets import NEVER, TRANSACTION_RULES, Owner, RequestContext, RuleSets
+from clarion.rulesets import TRANSACTION_RULES, Owner, RequestContext, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
 from clarion.tokens import token_hash
