@@ -10,7 +10,7 @@ from clarion.channels import CHANNELS, Calls
 from clarion.decisions import EnvelopeDecision, PushDecision
 from clarion.metrics import Metric, decided
 from clarion.networks import network
-from clarion.networks.needs import AlarmNeed, Target
+from clarion.networks.needs import AlarmNeed, Function, Target
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
@@ -168,7 +168,7 @@ def _tables(environment: EnvironmentConfig) -> Iterator[tuple[str, str | None]]:
 
 def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:
     limits = environment.thresholds
-    yield AlarmSpec("api-failing", of_api(api_id, "5xx"), limits.api_errors)
+    yield AlarmSpec("api-failing", failed_requests(environment, api_id), limits.api_errors)
     yield AlarmSpec("api-slow", of_api(api_id, "Latency", P99), limits.api_p99_ms, 3)
 
 
@@ -205,6 +205,23 @@ def _on_the_pipeline(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     yield AlarmSpec("pipeline-failed", of_queue(dead, "ApproximateNumberOfMessagesVisible"), 1)
     ended = of_queue(done, "NumberOfMessagesSent", statistic=SUM, minutes=60)
     yield AlarmSpec("pipeline-silent", ended, 1, environment.thresholds.pipeline_silence_h, below=True)
+
+
+def failed_requests(environment: EnvironmentConfig, api_id: str) -> cloudwatch.MathExpression:
+    """What the functions behind the API say they could not do, and what API Gateway answered with 5xx without them.
+
+    A client can have a function answer with 5xx, but neither of these.
+    """
+    routers = (name for name in environment.networks for each, _ in functions_of(name) if each is Function.ROUTER)
+    names = ("api", *routers)
+    failed = {f"failed_{name}": counted(environment.stage, name, Metric.REQUESTS_FAILED) for name in names}
+    answered = {f"answered_{name}": counted(environment.stage, name, Metric.ANSWERED_5XX) for name in names}
+    without = f"FILL(all, 0) - {' - '.join(f'FILL({name}, 0)' for name in answered)}"
+    return cloudwatch.MathExpression(
+        expression=f"{' + '.join(f'FILL({name}, 0)' for name in failed)} + IF({without} > 0, {without}, 0)",
+        label="failed requests",
+        using_metrics={**failed, **answered, "all": of_api(api_id, "5xx")},
+    )
 
 
 def writes_per_push(environment: EnvironmentConfig) -> cloudwatch.MathExpression:

@@ -17,7 +17,7 @@ type Event = dict[str, Any]
 type Function = Callable[[Event], dict[str, Any]]
 
 TEXT = ("text/", "application/json", "application/javascript", "application/xml")
-"""What API Gateway hands on as it is; a body of any other kind becomes base64."""
+"""What API Gateway hands on as text, whatever its bytes are; a body of any other kind becomes base64."""
 
 
 def request_event(method: str, target: str, headers: list[tuple[str, str]], body: bytes) -> Event:
@@ -51,10 +51,7 @@ def request_event(method: str, target: str, headers: list[tuple[str, str]], body
 
 def _body(body: bytes, media_type: str) -> Event:
     if media_type.startswith(TEXT):
-        try:
-            return {"body": body.decode(), "isBase64Encoded": False}
-        except UnicodeDecodeError:
-            pass
+        return {"body": body.decode(errors="replace"), "isBase64Encoded": False}
     return {"body": b64encode(body).decode(), "isBase64Encoded": True}
 
 

@@ -19,7 +19,7 @@ from api import openapi, sign_in
 from api.networks import routes_of
 from api.problems import Problem, ProblemKind
 from api.requests import UNAVAILABLE, Event, body_of, caller, check_origin, deadline, not_now, within_allowance
-from api.worker import ApiRequest, ApiWorker, answering
+from api.worker import ApiRequest, ApiWorker, answering, current
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
@@ -34,6 +34,12 @@ TOO_DEEP = "too deep, or a number of too many digits"
 
 def handle(event: Event, context: LambdaContext, worker: ApiWorker) -> dict[str, Any]:
     """Answer one request of API Gateway (payload 2.0)."""
+    answer = _answer(event, context, worker)
+    worker.count_status(answer["statusCode"])
+    return answer
+
+
+def _answer(event: Event, context: LambdaContext, worker: ApiWorker) -> dict[str, Any]:
     until = deadline()
     try:
         check_origin(event, worker.origin)
@@ -44,9 +50,9 @@ def handle(event: Event, context: LambdaContext, worker: ApiWorker) -> dict[str,
         if client_id:
             within_allowance(client_id, worker)
     except Problem as problem:
-        return _built(problem)
+        return _built(worker.counted(problem))
     except UNAVAILABLE as error:
-        return _built(not_now(error))
+        return _built(worker.counted(not_now(error)))
     with answering(ApiRequest(worker, client_id, until)):
         answer = resolver(worker.settings.networks).resolve(dict(event), context)
     worker.emit_events()
@@ -92,6 +98,10 @@ def _built(problem: Problem) -> dict[str, Any]:
     return {"statusCode": response.status_code, "headers": headers, "body": response.body}
 
 
+def _response(problem: Problem) -> Response[str]:
+    return current().worker.counted(problem).response()
+
+
 def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemKind]) -> None:
     """Whatever a route raises becomes problem details; `invalid` is as in `NetworkRoutes`."""
 
@@ -114,10 +124,10 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
         kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
         return Problem(kind, more={"errors": errors}).response()
 
-    app.exception_handler(Problem)(Problem.response)
+    app.exception_handler(Problem)(_response)
     app.exception_handler(UnicodeDecodeError)(lambda _: Problem(ProblemKind.MALFORMED, "not UTF-8").response())
     app.exception_handler(RecursionError)(lambda _: Problem(ProblemKind.MALFORMED, TOO_DEEP).response())
-    app.exception_handler(list(UNAVAILABLE))(lambda error: not_now(error).response())
+    app.exception_handler(list(UNAVAILABLE))(lambda error: _response(not_now(error)))
 
 
 def _path(location: tuple[str | int, ...]) -> str:

@@ -1,17 +1,14 @@
 """Changing the rules of a subscription, whatever its network: within the client's allowance, and recorded in the lake."""
 
-from collections.abc import Collection, Iterator
-from typing import Literal, assert_never
-from uuid import UUID
+from collections.abc import Collection
+from typing import assert_never
 
 from api import quotas
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
 from api.worker import ClientRequest, ClientWorker
-from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
-from clarion.networks import Rule, network
+from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, Owner, Renewed, RequestContext, RuleSet, Unchanged
-from clarion.tables import Subscription
 
 
 def replace(request: ClientRequest, owner: Owner, subscription_id: str, rules: RuleSet) -> None:
@@ -58,7 +55,7 @@ def _context(request: ClientRequest, owner: Owner) -> RequestContext:
 def _done(worker: ClientWorker, outcome: Changed | Unchanged, at: int) -> Changed:
     match outcome:
         case Changed():
-            for event in _history(outcome, at):
+            for event in rule_events(outcome, at):
                 worker.events.add(event)
             return outcome
         case Unchanged.NOT_FOUND:
@@ -72,34 +69,3 @@ def _done(worker: ClientWorker, outcome: Changed | Unchanged, at: int) -> Change
             raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
         case _:
             assert_never(outcome)
-
-
-def _history(changed: Changed, at: int) -> Iterator[Event]:
-    """A new generation's rules come before the subscription that puts them in force."""
-    row = changed.subscription
-    if changed.anew is None:
-        # An `added` event supersedes earlier ones of its rule, so one with another condition is reported as added only.
-        gone = {key: condition for key, condition in changed.removed.items() if key not in changed.added}
-        yield from _rules_changed(row, gone, "removed", at)
-        yield from _rules_changed(row, changed.added, "added", at)
-    else:
-        yield from _rules_changed(row, changed.anew, "added", at)
-        yield SubscriptionChanged.of(row, at)
-
-
-def _rules_changed(
-    row: Subscription, rules: RuleSet, change: Literal["added", "removed"], at: int
-) -> Iterator[RulesChanged]:
-    if not rules:
-        return
-    secret = network(row.network).secret_conditions
-    whole = RulesChanged(
-        network=row.network,
-        at=at,
-        change=change,
-        subscription_id=UUID(row.subscription_id),
-        generation=int(row.generation),
-        revision=int(row.revision),
-        rules=tuple(RuleRef.of(Rule(key, condition), secret=secret) for key, condition in rules.items()),
-    )
-    yield from in_records(whole)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Self
 
 import boto3
@@ -76,9 +77,23 @@ class ClientWorker:
     def emit_events(self) -> None:
         """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
         if lost := self.events.flush():
-            metrics = metrics_of(self.service, self.settings.stage)
-            metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
-            metrics.flush_metrics()
+            self._count(Metric.EVENTS_LOST, lost)
+
+    def counted(self, problem: Problem) -> Problem:
+        """The problem, once it is counted if it is the service's own."""
+        if problem.kind is ProblemKind.UNAVAILABLE:
+            self._count(Metric.REQUESTS_FAILED)
+        return problem
+
+    def count_status(self, status: int) -> None:
+        """To be called for each answer, which API Gateway counts by its status."""
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._count(Metric.ANSWERED_5XX)
+
+    def _count(self, metric: Metric, count: int = 1) -> None:
+        metrics = metrics_of(self.service, self.settings.stage)
+        metrics.add_metric(metric, MetricUnit.Count, count)
+        metrics.flush_metrics()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,16 @@
-"""What is due each hour: installations that have run out are ended, and others asked for the keys of the next period.
+"""What is due each hour: apps are asked to register again or for newer keys, old keys erased, installations ended.
 
-Every step may run twice. A refresh is sent, and then marked: a crash between the two repeats it, recognisably. An
-installation's subscription is ended, and then its own row deleted. Whoever registers again at that moment stays: its
-registration is younger than the end that it would have had.
+Every step may run twice. A refresh is sent, and then noted: a crash between the two repeats it, recognisably. Keys are
+erased, and an installation's subscription is ended, before the installation's own row says so. Whoever registers again
+at that moment stays: its registration is younger than the end that it would have had.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
-from itertools import batched
-from typing import TYPE_CHECKING
-from uuid import UUID, uuid4
+from itertools import batched, chain
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from aws_lambda_powertools import Logger
 from pynamodb.connection import Connection
@@ -20,32 +18,37 @@ from pynamodb.connection import Connection
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
-from clarion.decisions import Purpose, SubscriptionStatus, Wanted
+from clarion.decisions import SubscriptionStatus
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
-from clarion.messages import PushMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
     BUCKETS,
     Installation,
+    are_keys_due,
+    asked_since_registered,
     delete_ended,
-    due_buckets,
-    mark_refreshed,
-    withdraw_refresh,
+    forget_keys,
+    is_over,
+    lacks_newer_keys,
+    note_asked_for_keys,
+    note_ending,
+    note_pruned,
 )
-from clarion.networks.xmtp.payload import refresh_body
-from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
+from clarion.networks.xmtp.rules import pack, read
+from clarion.networks.xmtp.sender_hmac import period_at
+from clarion.rule_events import rule_events
+from clarion.rulesets import Changed, Owner, RequestContext, RuleSets
 from clarion.sqs import SqsMessage, send_to_queues
 from clarion.tables import Subscription
 from clarion.tokens import Death, declare_dead
+from xmtp.refresh import refresh
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 EXPIRED = "expired"
 """The reason for which a subscription is invalid whose installation was not registered again."""
-GRACE_S = 3600
-"""So long an installation stays after its time, so that no clock that is fast ends one that is just being renewed."""
 BATCH = 100
 """The most items of one BatchGetItem."""
 
@@ -54,17 +57,32 @@ logger = Logger(service=XMTP)
 
 @dataclass(slots=True)
 class HourlyReport:
-    """How many installations were sent a refresh and ended, and how many could not be; `finished` if none is left."""
+    """How many installations were sent a refresh and ended, and how many could not be; `finished` if none is left.
 
+    Nothing new is begun after `until`, in seconds of the monotonic clock.
+    """
+
+    until: float
     refreshed: int = 0
     ended: int = 0
     failed: int = 0
     finished: bool = True
 
 
+class Visit(NamedTuple):
+    """An installation for which something is due, and its subscription, if there still is one."""
+
+    row: Installation
+    subscription: Subscription | None
+
+
+type Handle = Callable[[Sequence[str], HourlyReport], None]
+"""Does what is due for some installations, which are named by their subscriptions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hourly:
-    """`threads` is how many installations are marked, or ended, at once."""
+    """Of `buckets`, all that is due. `threads` is how many installations are handled at once."""
 
     connection: Connection
     sqs: "SQSClient"
@@ -73,78 +91,79 @@ class Hourly:
     events: EventLog
     clock: Callable[[], int] = now_ms
     threads: int = 8
+    buckets: Sequence[int] = range(BUCKETS)
 
     def run(self, until: float) -> HourlyReport:
-        """Begin nothing new after `until`, in seconds of the monotonic clock; what AWS refuses ends it as well."""
-        report = HourlyReport()
+        """What AWS refuses ends it early, as the time does."""
+        report = HourlyReport(until)
         try:
-            report.finished = self._work(until, report)
+            report.finished = self._work(report)
         except AWS_ERRORS as error:
             logger.error("not done", error=describe(error))  # noqa: TRY400 - its text may quote a row
             report.finished = False
         return report
 
-    def _work(self, until: float, report: HourlyReport) -> bool:
+    def _work(self, report: HourlyReport) -> bool:
         """Whether all was done that is due."""
-        for work, batch in self._due():
-            if time.monotonic() > until:
+        for handle, batch in self._due():
+            if time.monotonic() > report.until:
                 return False
-            work(batch, report)
+            handle(batch, report)
         return True
 
-    def _due(self) -> "Iterator[tuple[Callable[[Sequence[str], HourlyReport], None], Sequence[str]]]":
-        """The subscriptions, some at a time, with what is to be done for them; an end can wait, new keys can't."""
+    def _due(self) -> Iterator[tuple[Handle, Sequence[str]]]:
+        """Some installations at a time, with what handles them; an end can wait, new keys can't."""
         now = self.clock() // 1000
-        for bucket in due_buckets(now):
-            due = Installation.by_refresh.query(bucket, Installation.refresh_in <= period_at(now))
-            yield from ((self._send_refreshes, batch) for batch in _named(due))
-        for bucket in range(BUCKETS):
-            over = Installation.by_end.query(bucket, Installation.valid_until < now - GRACE_S)
-            yield from ((self._end, batch) for batch in _named(over))
+        for bucket in self.buckets:
+            by_keys = Installation.by_keys_due.query(bucket, Installation.keys_due <= now)
+            yield from ((self._handle_keys, batch) for batch in _named(by_keys))
+        for bucket in self.buckets:
+            by_end = Installation.by_end_due.query(bucket, Installation.end_due <= now)
+            yield from ((self._handle_ends, batch) for batch in _named(by_end))
 
-    # ---- new keys ---------------------------------------------------------------------------------------------------
+    # ---- keys -------------------------------------------------------------------------------------------------------
 
-    def _send_refreshes(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
+    def _handle_keys(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
+        now = self.clock() // 1000
+        due = [one for one in _visits(subscription_ids) if are_keys_due(one.row, now)]
+        to_ask, others = _split(due, lambda one: self._reaches(one) and lacks_newer_keys(one.row, now))
+        asked = self._ask(to_ask, report)
+        self._each(lambda one: note_asked_for_keys(one.row, now), asked, report)
+        self._each(lambda one: self._prune(one, report.until), others, report)
+
+    def _prune(self, visit: Visit, until: float) -> None:
+        """Erase the keys that serve no more. Rules that change again and again meanwhile are left to the next hour."""
+        row, subscription = visit
+        if subscription is None or subscription.status == SubscriptionStatus.INVALID:
+            forget_keys(row)
+            return
         now = self.clock()
-        period = period_at(now // 1000)
-        rows = {row.subscription_id: row for row in _subscriptions(subscription_ids) if self._reachable(row)}
-        messages = {name: message for name, row in rows.items() if (message := _message(row, now))}
-        queued = [(self.push_queues[one.channel], SqsMessage(one.to_json())) for one in messages.values()]
-        refusals = zip(messages, send_to_queues(self.sqs, queued), strict=True)
-        sent = [name for name, refusal in refusals if refusal is None]
-        report.refreshed += len(sent)
-        report.failed += len(rows) - len(sent)
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda name: mark_refreshed(name, period), sent))
-            list(pool.map(lambda name: withdraw_refresh(name, period), set(subscription_ids) - rows.keys()))
-
-    def _reachable(self, row: Subscription) -> bool:
-        return row.status == SubscriptionStatus.ACTIVE and row.channel in self.push_queues
+        owner, period = Owner(XMTP, subscription.client_id), period_at(now // 1000)
+        rule_sets = RuleSets(self.connection, limit=0, request_cleanup=self.cleanup.send_claim)
+        outcome = rule_sets.rewrite(
+            row.subscription_id, owner, lambda packed: pack(read(packed).pruned(period)), RequestContext(now, until)
+        )
+        if isinstance(outcome, Changed):
+            for event in rule_events(outcome, now):
+                self.events.add(event)
+            note_pruned(row, now // 1000)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def _end(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
-        """The index may lag behind its table, so it is the table that says which of them are over."""
-        now = self.clock()
-        subscriptions = {row.subscription_id: row for row in _subscriptions(subscription_ids)}
-        rows = Installation.batch_get(list(subscription_ids), consistent_read=True)
-        over = [row for row in rows if row.valid_until < now // 1000 - GRACE_S]
-        with ThreadPoolExecutor(self.threads) as pool:
-            ends = list(pool.map(lambda row: self._try_to_end(row, subscriptions.get(row.subscription_id), now), over))
-        report.ended += ends.count(True)
-        report.failed += ends.count(None)
+    def _handle_ends(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
+        now = self.clock() // 1000
+        due = [one for one in _visits(subscription_ids) if one.row.end_due <= now]
+        over, ending = _split(due, lambda one: is_over(one.row, now))
+        to_ask, others = _split(ending, lambda one: self._reaches(one) and not asked_since_registered(one.row))
+        asked = self._ask(to_ask, report)
+        self._each(lambda one: note_ending(one.row, Installation.asked_at.set(now)), asked, report)
+        self._each(lambda one: note_ending(one.row), others, report)
+        report.ended += sum(self._each(self._end, over, report))
 
-    def _try_to_end(self, row: Installation, subscription: Subscription | None, now: int) -> bool | None:
-        """As `_end_one`; None if it can't be done now."""
-        try:
-            return self._end_one(row, subscription, now)
-        except (*AWS_ERRORS, ValueError, TypeError) as error:
-            logger.error("not ended", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
-            return None
-
-    def _end_one(self, row: Installation, subscription: Subscription | None, now: int) -> bool:
+    def _end(self, visit: Visit) -> bool:
         """Whether a subscription was ended: it may have been before."""
-        ended: list[Subscription] = []
+        row, subscription = visit
+        now, ended = self.clock(), list[Subscription]()
         if subscription is not None:
             death = Death(EXPIRED, at=now, since=int(row.valid_until) * 1000, certain=False)
             ended = declare_dead(self.connection, subscription, death, request_cleanup=self.cleanup.send)
@@ -153,37 +172,54 @@ class Hourly:
         delete_ended(row)
         return bool(ended)
 
+    # ---- both -------------------------------------------------------------------------------------------------------
 
-def refresh(row: Subscription, now: int) -> PushMessage:
-    """One subscription's of one period: the id stays when it is sent again. It is of use until the period ends."""
-    period = period_at(now // 1000)
-    return PushMessage(
-        network=XMTP,
-        purpose=Purpose.REFRESH,
-        receipt=uuid4(),
-        observed_at=now,
-        envelope_id=sha256(f"refresh {period} {row.subscription_id}".encode()).digest(),
-        subscription_id=UUID(row.subscription_id),
-        client_id=row.client_id,
-        channel=Channel(row.channel),
-        wanted=Wanted.BACKGROUND,
-        expires_at=(period + 1) * PERIOD_S,
-        body=refresh_body(),
-    )
+    def _reaches(self, visit: Visit) -> bool:
+        row = visit.subscription
+        return row is not None and row.status == SubscriptionStatus.ACTIVE and row.channel in self.push_queues
+
+    def _ask(self, visits: Sequence[Visit], report: HourlyReport) -> list[Visit]:
+        """Send each a refresh; returns those for whom it was queued. Each is reached."""
+        now = self.clock()
+        composed = self._each(
+            lambda one: (one, refresh(one.row, cast("Subscription", one.subscription), now)), visits, report
+        )
+        queued = [(self.push_queues[message.channel], SqsMessage(message.to_json())) for _, message in composed]
+        refusals = zip(composed, send_to_queues(self.sqs, queued), strict=True)
+        asked = [visit for (visit, _), refusal in refusals if refusal is None]
+        report.refreshed += len(asked)
+        report.failed += len(composed) - len(asked)
+        return asked
+
+    def _each[T](self, work: Callable[[Visit], T], visits: Sequence[Visit], report: HourlyReport) -> list[T]:
+        """What `work` makes of each. One that fails is logged and counted, and keeps no other from being handled."""
+
+        def attempt(visit: Visit) -> list[T]:
+            try:
+                return [work(visit)]
+            except (*AWS_ERRORS, ValueError, TypeError) as error:
+                name, described = visit.row.subscription_id, describe(error)
+                logger.error("not handled", subscription_id=name, error=described)  # noqa: TRY400 - as above
+                return []
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = list(pool.map(attempt, visits))
+        report.failed += found.count([])
+        return list(chain.from_iterable(found))
 
 
-def _message(row: Subscription, now: int) -> PushMessage | None:
-    """None for a row that can't be read, which must not keep the others from being asked."""
-    try:
-        return refresh(row, now)
-    except (ValueError, TypeError) as error:
-        logger.error("not asked", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - as above
-        return None
+def _visits(subscription_ids: Sequence[str]) -> list[Visit]:
+    """As the tables have them: an index may lag behind."""
+    names = list(subscription_ids)
+    rows = Installation.batch_get(names, consistent_read=True)
+    subscriptions = {row.subscription_id: row for row in Subscription.batch_get(names, consistent_read=True)}
+    return [Visit(row, subscriptions.get(row.subscription_id)) for row in rows]
 
 
-def _subscriptions(subscription_ids: Sequence[str]) -> list[Subscription]:
-    return list(Subscription.batch_get(list(subscription_ids), consistent_read=True))
+def _split(visits: Sequence[Visit], which: Callable[[Visit], bool]) -> tuple[list[Visit], list[Visit]]:
+    """Those for which `which` holds, and the others."""
+    return [one for one in visits if which(one)], [one for one in visits if not which(one)]
 
 
-def _named(found: "Iterator[Installation]") -> Iterator[Sequence[str]]:
+def _named(found: Iterator[Installation]) -> Iterator[Sequence[str]]:
     return batched((row.subscription_id for row in found), BATCH, strict=False)

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
+from api.authorization import SharedSecret
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
@@ -17,6 +18,7 @@ from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
+from clarion.secrets import Secret
 from clarion.tables import Quota, RuleRow, Subscription, Token
 from clarion.tokens import Death, declare_dead, token_hash
 
@@ -247,6 +249,20 @@ def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
     assert (line["service"], line["stage"], line["events_lost"]) == ("api", "blue", [1])
 
 
+def test_a_request_that_fails_by_our_own_fault_is_counted(
+    client: Any, worker: ApiWorker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.worker = replace(worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
+    assert client("GET", SUBSCRIPTIONS).status == 503
+    assert counted(capsys) == {"requests_failed", "answered_5xx"}
+
+
+def counted(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Which of the two were recorded since the last look."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    return {name for name in ("requests_failed", "answered_5xx") if any(name in line for line in lines)}
+
+
 def test_a_request_begins_nothing_after_its_time(client: Any, register: Any, worker: ApiWorker) -> None:
     sid, rule_sets, past = register(client), worker.rule_sets, time.monotonic() - 1
     owner = Owner(STATEMENTS, client.key)
@@ -281,12 +297,15 @@ def test_a_subscription_whose_token_row_is_lost_can_be_removed(client: Any, regi
     assert client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]}).status == 204
 
 
-def test_a_token_row_that_is_anothers_ends_in_a_problem(client: Any, register: Any, worker: ApiWorker) -> None:
+def test_a_token_row_that_is_anothers_ends_in_a_problem_that_is_not_counted_as_our_fault(
+    client: Any, register: Any, worker: ApiWorker, capsys: pytest.CaptureFixture[str]
+) -> None:
     token = uuid4().hex * 2
     sid = register(client, notificationType="apns", token=token)
     Token(token_hash(Channel.APNS, token), STATEMENTS, subscription_id="another", client_id=client.key).save()
     answer = client("DELETE", SUBSCRIPTIONS, {"subscription_ids": [sid]})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:contended")
+    assert counted(capsys) == {"answered_5xx"}
 
 
 def test_a_dead_token_says_why_and_may_register_again(client: Any, register: Any, worker: ApiWorker) -> None:

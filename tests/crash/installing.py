@@ -134,7 +134,8 @@ class Installing:
         installation = Installation.get(self._name, consistent_read=True)
         assert installation.installation_id == INSTALLATION, "it has another name"
         assert installation.valid_until == valid_until(NOW), "it is valid for another time"
-        assert installation.refresh_in == PERIOD, "the app is not to be asked for new keys in this period"
+        assert installation.newest_keys == PERIOD, "the app is not to be asked for new keys in this period"
+        assert installation.keys_due, "its keys are never looked at"
 
 
 def scenario() -> Scenario:

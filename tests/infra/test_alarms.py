@@ -312,7 +312,7 @@ def test_the_dashboard_shows_every_alarm_and_the_funnel_from_envelopes_to_delive
         (None, None, None, False),
     ],
 )
-def test_spend_is_the_one_computed_alarm_and_goes_off_when_nothing_comes_of_it(
+def test_spend_goes_off_when_nothing_comes_of_it(
     alarms: Mapping[str, Alarm],
     push_records: float | None,
     rate_limits: float | None,
@@ -320,11 +320,36 @@ def test_spend_is_the_one_computed_alarm_and_goes_off_when_nothing_comes_of_it(
     *,
     rings: bool,
 ) -> None:
-    (name,) = (name for name, alarm in alarms.items() if not single(alarm))
-    assert name == "spend-above-ledger"
-    (expression,) = (metric["Expression"] for metric in alarms[name]["Metrics"] if "Expression" in metric)
     values = {"push_records": push_records, "rate_limits": rate_limits, "delivered": delivered}
-    assert (computed(expression, values) >= alarms[name]["Threshold"]) == rings
+    assert goes_off(alarms["spend-above-ledger"], values) == rings
+
+
+@pytest.mark.parametrize(
+    ("all_5xx", "answered", "failed", "rings"),
+    [
+        (None, None, None, False),
+        (500, 500, None, False),  # asked for what there is not
+        (500, 500, 5, True),
+        (5, None, None, True),  # the function didn't answer
+        (504, 500, None, False),
+        (None, None, 5, True),  # gRPC-web, whose errors have status 200
+        (0, 500, 5, True),  # counted in the period before
+    ],
+)
+def test_the_api_fails_by_its_own_fault_alone(
+    alarms: Mapping[str, Alarm], all_5xx: float | None, answered: float | None, failed: float | None, *, rings: bool
+) -> None:
+    values = {"all": all_5xx, "answered_api": answered, "failed_api": failed}
+    assert goes_off(alarms["api-failing"], values) == rings
+
+
+def test_all_other_alarms_look_at_one_metric(alarms: Mapping[str, Alarm]) -> None:
+    assert {name for name, alarm in alarms.items() if not single(alarm)} == {"spend-above-ledger", "api-failing"}
+
+
+def goes_off(alarm: Alarm, values: Mapping[str, float | None]) -> bool:
+    (expression,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
+    return bool(computed(expression, values) >= alarm["Threshold"])
 
 
 def computed(expression: str, values: Mapping[str, float | None]) -> float:

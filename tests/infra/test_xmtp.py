@@ -56,12 +56,15 @@ def test_installations_are_found_by_what_is_due(template: Template) -> None:
     assert table["KeySchema"] == [{"AttributeName": "subscription_id", "KeyType": "HASH"}]
     indexes = {index["IndexName"]: index for index in table["GlobalSecondaryIndexes"]}
     assert {name: [key["AttributeName"] for key in index["KeySchema"]] for name, index in indexes.items()} == {
-        "by_refresh": ["bucket", "refresh_in"],
-        "by_end": ["bucket", "valid_until"],
+        "by_keys_due": ["bucket", "keys_due"],
+        "by_end_due": ["bucket", "end_due"],
     }
     assert all(index["Projection"] == {"ProjectionType": "KEYS_ONLY"} for index in indexes.values())
     alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName").keys()
-    assert {"table-throttled-installations-by_end-writes", "table-throttled-installations-by_refresh-reads"} <= alarms
+    assert {
+        "table-throttled-installations-by_end_due-writes",
+        "table-throttled-installations-by_keys_due-reads",
+    } <= alarms
 
 
 def test_its_worker_is_called_every_hour_by_a_command_that_it_reads(template: Template) -> None:
@@ -86,7 +89,9 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
         "dynamodb:BatchGetItem": {"installations", "subscriptions"},
         "dynamodb:UpdateItem": {"installations", "subscriptions"},
         "dynamodb:DeleteItem": {"installations", "tokens"},
-        "dynamodb:Query": {"installations/index/by_refresh", "installations/index/by_end"},
+        "dynamodb:Query": {"installations/index/by_keys_due", "installations/index/by_end_due", "rules"},
+        "dynamodb:PutItem": {"rules"},
+        "dynamodb:BatchWriteItem": {"rules"},
         "sqs:SendMessage": {*CHANNELS, "cleanup", "xmtp-commands-dead"},
         "firehose:PutRecordBatch": {"events"},
     }

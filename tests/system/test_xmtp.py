@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha1
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,10 @@ from clarion.messages import CommandMessage
 from clarion.networks import XMTP
 from clarion.networks.needs import HOURLY
 from clarion.networks.xmtp import decode
-from clarion.networks.xmtp.installations import VALID_S, bucket_of, due_buckets, subscription_id_of
+from clarion.networks.xmtp.installations import VALID_S, bucket_of, subscription_id_of
 from clarion.networks.xmtp.needs import INSTALLATIONS
-from clarion.networks.xmtp.sender_hmac import period_at
+from clarion.networks.xmtp.rules import TopicCondition, pack
+from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from local.device import Device
 from local.notifications import CallRefused, ConnectCall, ConnectNotificationsClient, WireProtocol
 from local.provider import InjectedFault, Journal, ReceivedPush
@@ -345,7 +347,7 @@ async def test_an_app_whose_keys_run_out_is_asked_once_for_new_ones(system: Syst
     now, token = int(time.time()), "eb" * 32
     names = (f"who runs out of keys, {number}" for number in count())
     # In the first week of a period, some are asked later than now.
-    chat = next(chat for chat in map(Chat, names) if bucket_of(chat.app.id) in due_buckets(now))
+    chat = next(chat for chat in map(Chat, names) if bucket_of(chat.app.id) * 3600 <= now % PERIOD_S)
     async with system.notifications_of(chat.app.device) as client:
         await chat.app.register(client, Mechanism.APNS, token)
         await chat.app.subscribe(client, [chat.app.subscription_to(chat.group, period=period_at(now) - 1)])
@@ -374,17 +376,53 @@ async def test_an_installation_that_is_not_registered_again_ends(system: System)
     assert not wakes(system.apns.received, token)
 
 
+async def test_a_key_that_serves_no_more_is_erased_though_its_topic_is_not_named_again(system: System) -> None:
+    chat = Chat("chat of old keys")
+    await chat.join(system, "ed" * 32)
+    await asyncio.to_thread(age_keys, system, chat)
+
+    await tick(system)
+    await until_ticked(system)
+
+    [rule] = await asyncio.to_thread(rules_of, system, chat.app)
+    assert "condition" not in rule
+
+
 def run_out(system: System, app: InstalledApp) -> None:
     """As if it had been registered months ago."""
-    prefix, week_ago = system.deployment.outputs.table_prefix, int(time.time()) - 7 * 86_400
-    aged = ((INSTALLATIONS, "valid_until", week_ago), ("subscriptions", "created_at", (week_ago - VALID_S) * 1000))
-    for table, attribute, value in aged:
-        system.client("dynamodb").update_item(
-            TableName=f"{prefix}{table}",
-            Key={"subscription_id": {"S": subscription_id_of(app.device.public_key, app.id)}},
-            UpdateExpression=f"SET {attribute} = :value",
-            ExpressionAttributeValues={":value": {"N": str(value)}},
-        )
+    week_ago = int(time.time()) - 7 * 86_400
+    change(system, INSTALLATIONS, app, valid_until=week_ago, end_due=week_ago)
+    change(system, "subscriptions", app, created_at=(week_ago - VALID_S) * 1000)
+
+
+def age_keys(system: System, chat: Chat) -> None:
+    """As if it had been asked for newer keys, and had given none for months."""
+    now = int(time.time())
+    old = period_at(now) - 2
+    condition = pack(TopicCondition({old: chat.receiver.hmac_keys(chat.group, old)[old]}))
+    [rule] = rules_of(system, chat.app)
+    table = f"{system.deployment.outputs.table_prefix}rules"
+    system.client("dynamodb").put_item(TableName=table, Item=rule | {"condition": {"B": condition}})
+    change(system, INSTALLATIONS, chat.app, asked_at=now - 1, newest_keys=old, keys_due=now - 1)
+
+
+def rules_of(system: System, app: InstalledApp) -> list[dict[str, Any]]:
+    answer = system.client("dynamodb").query(
+        TableName=f"{system.deployment.outputs.table_prefix}rules",
+        KeyConditionExpression="subscription_id = :name",
+        ExpressionAttributeValues={":name": {"S": subscription_id_of(app.device.public_key, app.id)}},
+    )
+    return list(answer["Items"])
+
+
+def change(system: System, table: str, app: InstalledApp, **numbers: int) -> None:
+    """What the installation's row in a table holds."""
+    system.client("dynamodb").update_item(
+        TableName=f"{system.deployment.outputs.table_prefix}{table}",
+        Key={"subscription_id": {"S": subscription_id_of(app.device.public_key, app.id)}},
+        UpdateExpression="SET " + ", ".join(f"{name} = :{name}" for name in numbers),
+        ExpressionAttributeValues={f":{name}": {"N": str(value)} for name, value in numbers.items()},
+    )
 
 
 async def tick(system: System) -> None:

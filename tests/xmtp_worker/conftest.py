@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -12,8 +12,10 @@ from clarion.cleanup import CleanupQueue
 from clarion.events import EventLog
 from clarion.messages import PushMessage
 from clarion.networks import XMTP
-from clarion.networks.xmtp.installations import Installation, note_keys, registered, subscription_id_of
-from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.networks.xmtp.installations import Installation, bucket_of, note_keys, registered, subscription_id_of
+from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read, topic_of
+from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S
+from clarion.rulesets import Owner, RequestContext, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
 from tests.match.scene import credentials
@@ -49,7 +51,10 @@ class Account:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.buckets = [0]
+        """Of all installations: each bucket takes the worker two queries."""
         self.connection: Connection = tables.bind("", own=[Installation])
+        self._rule_sets = RuleSets(self.connection, limit=1000, request_cleanup=lambda *_: None)
         for model in (Subscription, Token, RuleRow, Installation):
             model.create_table(billing_mode="PAY_PER_REQUEST")
         self.sqs = boto3.client("sqs")
@@ -67,17 +72,44 @@ class Account:
     ) -> Subscription:
         """Registered now, with keys up to the period `newest`."""
         subscription_id = subscription_id_of(CLIENT, name)
+        self.buckets.append(bucket_of(name))
         registration = Registration(XMTP, CLIENT, channel, f"token of {name}", subscription_id=subscription_id)
         row = subscriptions.register(self.connection, registration, now=self._clock())
         assert isinstance(row, Subscription)
         row.update([getattr(Subscription, key).set(value) for key, value in others.items()] or [_no_change(row)])
         self.renew(name)
         if newest is not None:
-            note_keys(subscription_id, newest)
+            note_keys(subscription_id, name, newest)
         return row
 
     def renew(self, name: str) -> None:
         Installation(subscription_id_of(CLIENT, name)).update(list(registered(name, self._clock.seconds)))
+
+    def subscribe(self, name: str, topics: Mapping[str, Collection[int]], silent: Collection[str] = ()) -> None:
+        """To topics, each with keys of some periods."""
+        given = {
+            key_of(topic): pack(TopicCondition({each: self.hmac_key(each) for each in periods}, topic in silent))
+            for topic, periods in topics.items()
+        }
+        subscription_id = subscription_id_of(CLIENT, name)
+        self._rule_sets.add(subscription_id, Owner(XMTP, CLIENT), given, RequestContext(self._clock()))
+        note_keys(subscription_id, name, max(each for periods in topics.values() for each in periods))
+
+    def unsubscribe(self, name: str, topic: str) -> None:
+        subscription_id, owner = subscription_id_of(CLIENT, name), Owner(XMTP, CLIENT)
+        self._rule_sets.discard(subscription_id, owner, [key_of(topic)], RequestContext(self._clock()))
+
+    @staticmethod
+    def hmac_key(period: int) -> bytes:
+        return period.to_bytes(2) * (KEY_SIZE_V3 // 2)
+
+    def conditions(self, row: Subscription) -> dict[str, TopicCondition]:
+        """By topic; of whatever generation."""
+        return {topic_of(rule.key): read(rule.condition or b"") for rule in RuleRow.query(row.subscription_id)}
+
+    def periods(self, row: Subscription) -> dict[str, list[int]]:
+        """Of the keys that are stored, by topic."""
+        return {topic: sorted(condition.hmac_keys) for topic, condition in self.conditions(row).items()}
 
     def installation(self, row: Subscription) -> Installation | None:
         return next(iter(Installation.batch_get([row.subscription_id], consistent_read=True)), None)
@@ -130,6 +162,7 @@ def new_hourly(account: Account, clock: Clock) -> Callable[..., Hourly]:
             cleanup=CleanupQueue(account.sqs, account.queues["cleanup"]),
             events=EventLog(boto3.client("firehose"), "lake"),
             clock=clock,
+            buckets=account.buckets,
             threads=1,  # moto keeps no conditions when several threads call it at once
         )
 

@@ -9,27 +9,32 @@ import pytest
 
 from clarion import subscriptions
 from clarion.channels import Channel
+from clarion.cleanup import erase_dead
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import CleanupMessage
 from clarion.networks import XMTP, Receiver, network
 from clarion.networks.xmtp.installations import (
     BUCKETS,
+    GRACE_S,
     VALID_S,
+    WEEK_S,
     Installation,
     bucket_of,
-    due_buckets,
     note_keys,
 )
+from clarion.networks.xmtp.rules import TopicCondition, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
-from clarion.rulesets import Owner
+from clarion.rulesets import TRANSACTION_RULES, Owner
 from clarion.subscriptions import Registration
-from clarion.tables import Subscription, Token
+from clarion.tables import RuleRow, Subscription, Token
 from clarion.tokens import token_hash
 from tests.xmtp_worker.conftest import CLIENT, PERIOD, Account, Clock
-from xmtp.hourly import GRACE_S, Hourly, HourlyReport
+from xmtp.hourly import Hourly, HourlyReport
 
 NEVER = math.inf
 DAY = 86_400
+AROUND = (PERIOD - 1, PERIOD, PERIOD + 1)
+"""Of these an app gives keys in `PERIOD`."""
 
 
 def run(hourly: Hourly) -> HourlyReport:
@@ -43,13 +48,15 @@ def run(hourly: Hourly) -> HourlyReport:
 
 
 @pytest.mark.parametrize("channel", [Channel.APNS, Channel.FCM, Channel.WEBHOOK])
-def test_whose_newest_keys_are_of_this_period_is_asked_once(account: Account, hourly: Hourly, channel: Channel) -> None:
+def test_whose_newest_keys_are_of_this_period_is_asked_once(
+    account: Account, hourly: Hourly, clock: Clock, channel: Channel
+) -> None:
     row = account.install("phone", channel, newest=PERIOD)
     assert run(hourly).refreshed == 1
     [push] = account.pushes()
     assert (push.network, push.purpose, push.wanted) == (XMTP, Purpose.REFRESH, Wanted.BACKGROUND)
     assert (str(push.subscription_id), push.client_id, push.channel) == (row.subscription_id, CLIENT, channel)
-    assert push.expires_at == (PERIOD + 1) * PERIOD_S
+    assert push.expires_at == clock.seconds + VALID_S
     assert "refresh-keys" in str(network(XMTP).payload(channel, push, Receiver("", 4096)).body)
     assert run(hourly).refreshed == 0
     assert not account.pushes()
@@ -64,7 +71,7 @@ def test_who_has_keys_of_the_next_period_or_none_is_left_alone(account: Account,
 def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, hourly: Hourly, clock: Clock) -> None:
     row = account.install("phone", newest=PERIOD)
     run(hourly)
-    note_keys(row.subscription_id, PERIOD + 1)
+    note_keys(row.subscription_id, "phone", PERIOD + 1)
     assert run(hourly).refreshed == 0
     clock.now = (PERIOD + 1) * PERIOD_S * 1000 + 8 * DAY * 1000
     account.renew("phone")
@@ -75,7 +82,7 @@ def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, ho
 def test_who_answers_with_the_same_keys_is_not_asked_again_in_that_period(account: Account, hourly: Hourly) -> None:
     row = account.install("phone", newest=PERIOD)
     run(hourly)
-    note_keys(row.subscription_id, PERIOD)
+    note_keys(row.subscription_id, "phone", PERIOD)
     assert run(hourly).refreshed == 0
 
 
@@ -86,7 +93,7 @@ def test_who_was_missed_for_a_whole_period_is_asked_in_the_next(account: Account
 
 def test_older_keys_are_no_reason_to_ask_sooner(account: Account, hourly: Hourly) -> None:
     row = account.install("phone", newest=PERIOD + 1)
-    note_keys(row.subscription_id, PERIOD)
+    note_keys(row.subscription_id, "phone", PERIOD)
     assert run(hourly).refreshed == 0
 
 
@@ -105,9 +112,11 @@ def test_in_the_first_week_one_bucket_after_the_other_comes_of_age(
     assert asked == 40
 
 
-def test_an_hour_that_was_missed_is_made_up_for() -> None:
-    begin = PERIOD * PERIOD_S
-    assert [len(due_buckets(begin + hour * 3600)) for hour in (0, 1, 167, 168, 719)] == [1, 2, 168, 168, 168]
+def test_an_hour_that_was_missed_is_made_up_for(account: Account, hourly: Hourly, clock: Clock) -> None:
+    clock.now = PERIOD * PERIOD_S * 1000
+    account.install("phone", newest=PERIOD)
+    clock.advance((BUCKETS + 100) * 3600)
+    assert run(hourly).refreshed == 1
 
 
 def test_buckets_are_of_about_the_same_size() -> None:
@@ -125,8 +134,8 @@ def test_whose_subscription_is_over_is_asked_no_more_but_may_come_back(account: 
     assert run(hourly).refreshed == 0
     found = account.installation(dead)
     assert found
-    assert found.attribute_values.keys().isdisjoint({"refresh_in", "refreshed_in"})
-    note_keys(dead.subscription_id, PERIOD)
+    assert found.attribute_values.keys().isdisjoint({"keys_due", "newest_keys"})
+    note_keys(dead.subscription_id, "dead", PERIOD)
     Subscription(dead.subscription_id).update([Subscription.status.set("active")])
     assert run(hourly).refreshed == 1
 
@@ -155,7 +164,7 @@ def test_a_run_that_stops_after_sending_repeats_itself_recognisably(
 ) -> None:
     account.install("phone", newest=PERIOD)
     with monkeypatch.context() as patch:
-        patch.setattr("xmtp.hourly.mark_refreshed", crash)
+        patch.setattr("xmtp.hourly.note_asked_for_keys", crash)
         with pytest.raises(ZeroDivisionError):
             hourly.run(NEVER)
     run(hourly)
@@ -168,7 +177,8 @@ def test_a_row_that_cannot_be_read_keeps_no_other_from_being_asked(account: Acco
     broken = Subscription("no uuid", client_id=b"", network=XMTP, channel="apns", token="t", status="active")
     broken.generation = broken.rule_count = broken.created_at = broken.updated_at = 1
     broken.save()
-    row = Installation("no uuid", installation_id="x", bucket=0, valid_until=2**40, refresh_in=PERIOD)
+    row = Installation("no uuid", installation_id="x", bucket=0, valid_until=2**40, end_due=2**40)
+    row.newest_keys, row.keys_due = PERIOD, PERIOD * PERIOD_S
     row.save()
     account.install("phone", newest=PERIOD)
     report = run(hourly)
@@ -179,12 +189,205 @@ def crash(*_: object) -> None:
     raise ZeroDivisionError
 
 
+# ---- old keys ---------------------------------------------------------------------------------------------------
+
+
+def at(clock: Clock, period: int, day: int) -> None:
+    clock.now = (period * PERIOD_S + day * DAY) * 1000
+
+
+def test_a_key_is_erased_when_its_next_period_is_over_though_its_topic_is_never_named_again(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"left": AROUND})
+    held = []
+    for period in range(PERIOD, PERIOD + 5):
+        for day in (10, 20):
+            at(clock, period, day)
+            account.renew("phone")
+            account.subscribe("phone", {"named": [period - 1, period, period + 1]})
+            run(hourly)
+            held.append(account.periods(row)["left"])
+    kept = [[*AROUND], [PERIOD, PERIOD + 1], [PERIOD + 1], [], []]
+    assert held == [periods for periods in kept for _ in range(2)]
+
+
+def test_an_app_that_only_registers_keeps_no_old_keys(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"loud": AROUND, "quiet": AROUND}, silent=["quiet"])
+    for period in range(PERIOD, PERIOD + 4):
+        for day in (10, 20):
+            at(clock, period, day)
+            account.renew("phone")
+            run(hourly)
+        assert all(held >= period - 1 for held in account.periods(row)["loud"])
+    assert account.periods(row) == {"loud": [], "quiet": []}
+    assert account.conditions(row)["quiet"] == TopicCondition(silent=True)
+    found = account.installation(row)
+    assert found
+    assert found.attribute_values.keys().isdisjoint({"keys_due", "newest_keys"})
+
+
+def test_an_app_that_answers_within_a_week_has_its_keys_written_once(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"a group": AROUND})
+    at(clock, PERIOD + 1, 8)
+    account.renew("phone")
+    assert run(hourly).refreshed == 1
+    account.subscribe("phone", {"a group": [PERIOD, PERIOD + 1, PERIOD + 2]})
+    before = Subscription.get(row.subscription_id).revision
+    account.events()
+    clock.advance(WEEK_S)
+    run(hourly)
+    assert Subscription.get(row.subscription_id).revision == before
+    assert not account.events()
+
+
+def test_the_lake_is_told_of_conditions_that_lost_a_key_and_of_no_key(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"a group": AROUND})
+    prune(account, hourly, clock)
+    [event] = [each for each in account.events() if each["event"] == "rules"]
+    assert (event["subscription_id"], event["change"], len(event["rules"])) == (row.subscription_id, "added", 1)
+    assert not any(key.hex() in json.dumps(event) for key in map(account.hmac_key, AROUND))
+
+
+def prune(account: Account, hourly: Hourly, clock: Clock) -> HourlyReport:
+    """Of keys that were given in `PERIOD`, those of the period before serve no more."""
+    at(clock, PERIOD + 1, 8)
+    account.renew("phone")
+    run(hourly)
+    clock.advance(WEEK_S)
+    return run(hourly)
+
+
+def test_many_topics_lose_their_keys_at_one_moment(account: Account, hourly: Hourly, clock: Clock) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {f"group {number}": AROUND for number in range(TRANSACTION_RULES + 1)})
+    account.drain("cleanup")
+    assert prune(account, hourly, clock).failed == 0
+    for request in account.drain("cleanup"):
+        erase_dead(account.connection, row.subscription_id, CleanupMessage.model_validate_json(request).through)
+    assert RuleRow.count(row.subscription_id) == Subscription.get(row.subscription_id).rule_count == 100
+    assert all(periods == [PERIOD, PERIOD + 1] for periods in account.periods(row).values())
+
+
+def test_what_the_app_changes_meanwhile_is_not_undone(
+    account: Account, hourly: Hourly, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"renewed": AROUND, "given up": AROUND})
+    newer = [PERIOD, PERIOD + 1, PERIOD + 2]
+
+    def change_first(packed: bytes) -> TopicCondition:
+        if len(account.conditions(row)) == 2:
+            account.unsubscribe("phone", "given up")
+            account.subscribe("phone", {"renewed": newer})
+        return read(packed)
+
+    monkeypatch.setattr("xmtp.hourly.read", change_first)
+    prune(account, hourly, clock)
+    assert account.periods(row) == {"renewed": newer}
+
+
+def test_keys_are_erased_once_though_the_run_stops_before_it_is_noted(
+    account: Account, hourly: Hourly, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"a group": AROUND})
+    with monkeypatch.context() as patch:
+        patch.setattr("xmtp.hourly.note_pruned", crash)
+        with pytest.raises(ZeroDivisionError):
+            prune(account, hourly, clock)
+    revision = Subscription.get(row.subscription_id).revision
+    assert account.periods(row) == {"a group": [PERIOD, PERIOD + 1]}
+    run(hourly)
+    assert Subscription.get(row.subscription_id).revision == revision
+    found = account.installation(row)
+    assert found
+    assert found.keys_due
+    assert found.keys_due > clock.seconds
+
+
+# ---- the week before the end ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newest", [None, PERIOD + 1])
+def test_who_was_not_asked_since_it_registered_is_asked_once_a_week_before_its_end(
+    account: Account, hourly: Hourly, clock: Clock, newest: int | None
+) -> None:
+    at(clock, PERIOD, 1)
+    account.install("phone", newest=newest)
+    clock.advance(VALID_S - WEEK_S - 1)
+    assert run(hourly).refreshed == 0
+    clock.advance(1)
+    assert run(hourly).refreshed == 1
+    clock.advance(WEEK_S - DAY)
+    assert run(hourly).refreshed == 0
+    [push] = account.pushes()
+    assert (push.purpose, push.expires_at) == (Purpose.REFRESH, clock.seconds + DAY)
+
+
+def test_who_was_asked_for_keys_since_it_registered_is_not_asked_again(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    account.install("phone", newest=PERIOD)
+    clock.advance(1)
+    assert run(hourly).refreshed == 1
+    clock.advance(VALID_S - DAY)
+    assert run(hourly).refreshed == 0
+    clock.advance(DAY + GRACE_S)
+    assert run(hourly).ended == 1
+
+
+def test_who_answers_by_registering_is_asked_in_its_next_registration_again(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    account.install("phone")
+    for _ in range(2):
+        clock.advance(VALID_S - WEEK_S)
+        assert run(hourly).refreshed == 1
+        account.renew("phone")
+    first, second = account.pushes()
+    assert first.envelope_id != second.envelope_id
+
+
+def test_an_ask_that_was_not_noted_is_repeated_recognisably(
+    account: Account, hourly: Hourly, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.install("phone")
+    clock.advance(VALID_S - WEEK_S)
+    with monkeypatch.context() as patch:
+        patch.setattr("xmtp.hourly.note_ending", crash)
+        with pytest.raises(ZeroDivisionError):
+            hourly.run(NEVER)
+    assert run(hourly).refreshed == 1
+    first, second = account.pushes()
+    assert first.envelope_id == second.envelope_id
+
+
+def test_whose_push_queue_takes_nothing_is_asked_later_and_ends_in_time(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    account.install("phone")
+    clock.advance(VALID_S - DAY)
+    account.sqs.delete_queue(QueueUrl=account.queues.pop("apns"))
+    assert run(hourly).failed == 1
+    clock.advance(DAY + GRACE_S)
+    assert run(hourly).ended == 1
+
+
 # ---- the end --------------------------------------------------------------------------------------------------------
 
 
 def test_an_installation_that_is_not_registered_again_ends(account: Account, hourly: Hourly, clock: Clock) -> None:
     row = account.install("phone")
-    clock.advance(VALID_S + GRACE_S)
+    clock.advance(VALID_S + GRACE_S - 1)
     assert run(hourly).ended == 0
     clock.advance(1)
     assert run(hourly).ended == 1

@@ -190,6 +190,20 @@ class RuleSets:
                 return changed
         return _given_up(subscription_id, owner)
 
+    def rewrite(
+        self, subscription_id: str, owner: Owner, rewritten: Callable[[bytes], bytes], request: RequestContext
+    ) -> Changed | Unchanged:
+        """Give each rule in force the condition worked out from its present one; none comes into force or out of it."""
+        for row in self._attempts(subscription_id, owner, request.until):
+            if row.status != SubscriptionStatus.ACTIVE:
+                return Unchanged.INVALID
+            known = _in_generation(row)
+            conditions = {key: rewritten(condition) for key, condition in known.items()}
+            added = {key: condition for key, condition in conditions.items() if known[key] != condition}
+            if changed := self._commit(row, added, {key: known[key] for key in added}, request):
+                return changed
+        return _given_up(subscription_id, owner)
+
     def discard(
         self, subscription_id: str, owner: Owner, keys: Collection[bytes], request: RequestContext
     ) -> Changed | Unchanged:

@@ -94,6 +94,7 @@ class GrpcNode:
     async def _show_all(self, context: Context) -> None:
         shown: asyncio.Queue[bytes] = asyncio.Queue()
         self._subscribers.add(shown)
+        await context.send_initial_metadata(())
         try:
             while True:
                 await context.write(await shown.get())

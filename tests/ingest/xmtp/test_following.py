@@ -10,7 +10,7 @@ from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks import XMTP
 from clarion.networks.statements.codec import digest
-from tests.ingest.conftest import MakeStatement, node_faults
+from local.xmtp_node import DevelopmentNode
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import GrpcNode, envelope
 
@@ -148,6 +148,32 @@ async def test_a_silent_node_is_asked_anew_ever_more_seldom_until_it_shows_somet
         while source._quiet > 0.1:  # type: ignore[attr-defined]
             xmtp_node.show(envelope("at last"))
             await asyncio.sleep(0.01)
+
+
+async def test_a_node_counts_as_connected_once_it_has_answered_the_subscription(
+    localhost: Localhost, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    async with DevelopmentNode(localhost) as stalled:
+        stalled.stall()
+        async with running(xmtp_settings(stalled)) as task:
+            while not stalled.subscribers:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            assert not task.sources.connected
+            stalled.resume()
+            while not task.sources.connected:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_node_that_does_not_answer_the_subscription_in_time_is_left(
+    localhost: Localhost, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    async with DevelopmentNode(localhost) as stalled:
+        stalled.stall()
+        async with running(xmtp_settings(stalled, answer_seconds=0.3)) as task:
+            while task.counts[Metric.NODE_FAULTS] < 2:
+                await asyncio.sleep(0.01)
+            assert not task.sources.connected
 
 
 def test_grpc_is_imported_only_where_xmtp_is_followed() -> None:

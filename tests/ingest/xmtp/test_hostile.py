@@ -4,7 +4,7 @@ import asyncio
 import logging
 import struct
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 type AnyNode = GrpcNode | BareNode
 
 MESSAGE_BYTES = 100_000
+LIBRARYS_OWN_PATIENCE = 60
+"""Seconds that gRPC waits for the answer to a ping by itself."""
 
 
 async def ends_at_once(context: Context) -> None:
@@ -145,6 +147,11 @@ async def speaks_another_protocol(reader: asyncio.StreamReader, writer: asyncio.
 async def says_goodbye(http2: H2Connection, writer: asyncio.StreamWriter) -> None:
     """GOAWAY, with a text: https://www.rfc-editor.org/rfc/rfc9113#section-6.8"""
     http2.close_connection(error_code=11, additional_data=SECRET.encode(), last_stream_id=0)
+    writer.write(http2.data_to_send())
+
+
+async def says_nothing_more(http2: H2Connection, writer: asyncio.StreamWriter) -> None:
+    http2.send_headers(1, [(":status", "200"), ("content-type", "application/grpc")])
     writer.write(http2.data_to_send())
 
 
@@ -328,6 +335,35 @@ async def test_a_node_that_ends_its_connections_in_good_order_is_connected_anew(
         while not received.read():
             node.show(envelope("hello"))
             await asyncio.sleep(0.05)
+
+
+async def says_goodbye_and_nothing_more(http2: H2Connection, writer: asyncio.StreamWriter) -> None:
+    """Answers the subscription, and sends a GOAWAY that lets it go on; pings are answered no more."""
+    http2.send_headers(1, [(":status", "200"), ("content-type", "application/grpc")])
+    http2.close_connection(last_stream_id=1)
+    writer.write(http2.data_to_send())
+
+
+@pytest.mark.parametrize("behave", [says_goodbye_and_nothing_more, says_nothing_more])
+async def test_a_node_that_has_gone_without_a_word_is_noticed_by_its_pings(
+    behave: Callable[[H2Connection, asyncio.StreamWriter], Awaitable[None]],
+    localhost: Localhost,
+    running: "Run",
+    xmtp_settings: MakeXmtpSettings,
+    tables: None,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingest.sources.xmtp.connection._PING_MS", 200)
+    monkeypatch.setattr("ingest.sources.xmtp.connection._PONG_MS", 300)
+    async with (
+        bare(speaking_http2(behave), localhost.server_context()) as gone,
+        running(xmtp_settings(gone)) as task,
+        asyncio.timeout(LIBRARYS_OWN_PATIENCE / 2),
+    ):
+        while not task.counts[Metric.NODE_FAULTS]:
+            await asyncio.sleep(0.01)
+        assert set(faults(caplog, gone)) == {"it ended the subscription, or a bound did: UNAVAILABLE"}
 
 
 async def test_what_a_node_says_reaches_no_log_of_the_library(localhost: Localhost) -> None:

@@ -32,10 +32,11 @@ def answer(event: Event, worker: XmtpWorker) -> Mapping[str, Any]:
     except CallError as error:
         found = protocol.refusal(error)
     except Problem as problem:
-        found = protocol.refusal(of_problem(problem))
+        found = protocol.refusal(of_problem(worker.counted(problem)))
     except UNAVAILABLE as error:
-        found = protocol.refusal(of_problem(not_now(error)))
+        found = protocol.refusal(of_problem(worker.counted(not_now(error))))
     worker.emit_events()
+    worker.count_status(found.status)
     return _built(found)
 
 
@@ -47,6 +48,7 @@ def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
     rpc = RPCS.get(event["rawPath"].rpartition("/")[2])
     if rpc is None:
         raise CallError(CallCode.UNIMPLEMENTED, "no such method")
+    _check_encoding(event)
     call = XmtpCall(worker, client_id, deadline(protocol.seconds(headers)), headers)
     message = protocol.codec.read(protocol.message(headers, body_of(event, limit), limit), rpc.request)
     try:
@@ -55,6 +57,13 @@ def _message(event: Event, protocol: CallProtocol, worker: XmtpWorker) -> bytes:
         if problem.kind is ProblemKind.CONTENDED and time.monotonic() > call.until:
             raise CallError(CallCode.DEADLINE_EXCEEDED, "there was no time left") from None
         raise
+
+
+def _check_encoding(event: Event) -> None:
+    """What API Gateway takes for text, as it does JSON, comes as text: compressed bytes don't survive that."""
+    encoding = event["headers"].get("content-encoding", "").strip().lower()
+    if event.get("body") and not event.get("isBase64Encoded") and encoding not in {"", "identity"}:
+        raise CallError(CallCode.UNIMPLEMENTED, "no compression can pass with this media type: identity is supported")
 
 
 def _built(found: HttpAnswer) -> dict[str, Any]:

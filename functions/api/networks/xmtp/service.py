@@ -147,7 +147,7 @@ def subscribe_with_metadata(call: XmtpCall, message: SubscribeWithMetadataReques
     rules.renew(call, call.caller, subscription_id, named, renewed)
     newest = _newest(named.values(), period)
     if keeps_keys and newest is not None:
-        note_keys(subscription_id, newest)
+        note_keys(subscription_id, message.installation_id, newest)
     return Empty()
 
 

@@ -1,7 +1,7 @@
 """The stream of envelopes from a node, with bounds on what the node can make this process do.
 
 The library does what HTTP/2 can: a node that sends faster than we read waits as soon as `_WINDOW_BYTES` of it are unread,
-and one that answers no ping is lost. Beyond its defaults:
+and one that answers no ping is lost, also after its GOAWAY. Beyond its defaults:
 
 - A message, and the metadata of an answer, have a largest size.
 - Nothing compressed is taken: a small message could become a large one.
@@ -70,14 +70,18 @@ class EnvelopeStream:
 
 @asynccontextmanager
 async def subscribe(address: NodeAddress, *, message_bytes: int, seconds: float) -> AsyncIterator[EnvelopeStream]:
-    """Subscribe to everything, within so many seconds. Raise `SourceFault`, or what is raised inside."""
+    """Subscribe to everything, and be answered, within so many seconds. Raise `SourceFault`, or what is raised inside."""
     async with secure_channel(address.target, address.credentials, options=_options(message_bytes, seconds)) as channel:
         try:
             async with asyncio.timeout(seconds):
                 await _connect(channel)
+                call = _subscribe_to_all(channel)
+                # A node answers with these at once; what it shows from then on, it shows to us.
+                await call.initial_metadata()
         except TimeoutError:
             raise SourceLost("no answer") from None
-        call = _subscribe_to_all(channel)
+        if call.done():
+            raise _ended_with(await call.code())
         try:
             yield EnvelopeStream(call)
         finally:
@@ -123,7 +127,7 @@ def _options(message_bytes: int, connecting_seconds: float) -> list[tuple[str, i
         ("grpc.http2.bdp_probe", 0),
         ("grpc.min_reconnect_backoff_ms", int(connecting_seconds * 1000)),  # what a connection may take
         ("grpc.keepalive_time_ms", _PING_MS),
-        ("grpc.keepalive_timeout_ms", _PONG_MS),
+        ("grpc.http2.ping_timeout_ms", _PONG_MS),  # by default a minute, whatever `keepalive_timeout_ms` says
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.enable_http_proxy", 0),
         ("grpc.enable_retries", 0),

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class NodeBounds:
     """`message_bytes`: of one envelope. `bytes_per_second`: of all, on average over some seconds.
 
-    `answer`: the seconds in which a node has to be connected. `quiet`: the silence, in seconds, after which it is asked
+    `answer`: the seconds in which a node has to answer the subscription. `quiet`: the silence, in seconds, after which it is asked
     anew; twice as long each time that nothing came, up to `longest_quiet`.
     """
 

@@ -5,18 +5,19 @@ import json
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import boto3
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.networks.xmtp.notifications_pb2 import SubscribeRequest
-from api.networks.xmtp.protocols import MEDIA_TYPES, frame
+from api.networks.xmtp.protocols import COMPRESSED, MEDIA_TYPES, TRAILERS, frame
 from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import RPCS, XmtpCall
 from api.requests import ORIGIN_HEADER, UNAVAILABLE, deadline
@@ -24,6 +25,7 @@ from api.worker import ApiWorker
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS
 from clarion.secrets import Secret, SecretError
+from local.gateway import Gateway
 
 SERVICE = "/notifications.v1.Notifications"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
@@ -87,6 +89,46 @@ def test_a_compressed_call_is_answered_and_a_bomb_is_not(registered: Any) -> Non
     reply = registered.send(f"{SERVICE}/Subscribe", bomb, **headers)
     assert (reply.status, reply.code) == (429, "resource_exhausted")
     assert time.process_time() - began < 1
+
+
+@pytest.fixture
+def calls(registered: Any) -> Iterator[Callable[..., httpx.Response]]:
+    """Subscribes by HTTP through the gateway, with an answer that may be compressed."""
+
+    def call(body: bytes, media_type: str, **headers: str) -> httpx.Response:
+        sent = {"content-type": media_type, "authorization": f"Bearer {registered.token}", "accept-encoding": "gzip"}
+        return httpx.post(f"{gateway.url}{SERVICE}/Subscribe", content=body, headers=sent | headers)
+
+    with Gateway(registered.authorizer, lambda event: dict(answer(event, registered.worker))) as gateway:
+        yield call
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+def test_compressed_json_is_refused_for_the_gateway_takes_it_for_text(
+    calls: Callable[..., httpx.Response], encoding: str
+) -> None:
+    raw = gzip.compress(b'{"installationId":"install1"}')
+    reply = calls(raw, "application/json", **{"content-encoding": encoding})
+    assert (reply.status_code, reply.json()["code"]) == (501, "unimplemented")
+    assert reply.json()["message"].endswith("identity is supported")
+
+
+@pytest.mark.parametrize("encoding", ["", "identity"])
+def test_json_that_is_not_compressed_passes_the_gateway(calls: Callable[..., httpx.Response], encoding: str) -> None:
+    reply = calls(b'{"installationId":"install1"}', "application/json", **{"content-encoding": encoding})
+    assert (reply.status_code, reply.json()) == (200, {})
+
+
+def test_compressed_protobuf_passes_the_gateway_and_its_answer_is_not_compressed(
+    calls: Callable[..., httpx.Response],
+) -> None:
+    raw = SubscribeRequest(installation_id="install1", topics=[TOPIC]).SerializeToString()
+    connect = calls(gzip.compress(raw), "application/proto", **{"content-encoding": "gzip"})
+    assert (connect.status_code, connect.content) == (200, b"")
+    framed = frame(COMPRESSED, gzip.compress(raw))
+    web = calls(framed, "application/grpc-web+proto", **{"grpc-encoding": "gzip"})
+    assert (web.status_code, web.content) == (200, frame(0, b"") + frame(TRAILERS, b"grpc-status: 0\r\n"))
+    assert not {"content-encoding", "grpc-encoding"} & {*connect.headers, *web.headers}
 
 
 def test_a_body_has_only_so_many_bytes(registered: Any) -> None:
@@ -209,6 +251,37 @@ def test_trouble_with_aws_is_unavailable(broken: Any, method: str, caplog: pytes
     assert "AWS gives no usable answer" in caplog.text
     assert {vars(record)["error"].partition(" ")[0] for record in caplog.records} == {"ResourceNotFoundException"}
     assert token not in caplog.text + reply.body.decode()
+
+
+def metrics(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What was recorded since the last look."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert all(line["service"] == "xmtp" for line in lines)
+    return {name: line[name] for line in lines for name in ("requests_failed", "answered_5xx") if name in line}
+
+
+def test_a_request_that_fails_by_our_own_fault_is_counted_in_every_protocol(
+    broken: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert broken("Subscribe", {"topics": [TOPIC]}).status == 503
+    assert metrics(capsys) == {"requests_failed": [1], "answered_5xx": [1]}
+    raw = SubscribeRequest(installation_id="install1", topics=[TOPIC]).SerializeToString()
+    assert broken.send(f"{SERVICE}/Subscribe", frame(0, raw), content_type="application/grpc-web").status == 200
+    assert metrics(capsys) == {"requests_failed": [1]}
+
+
+def test_what_the_client_has_brought_about_is_no_failure_whatever_its_status(
+    registered: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert registered("SubscribeAll").status == 501
+    assert metrics(capsys) == {"answered_5xx": [1]}
+    assert registered("Subscribe", {"topics": [TOPIC]}, connect_timeout_ms="0").status == 504
+    assert metrics(capsys) == {"answered_5xx": [1]}
+    assert registered("Subscribe", {"topics": [TOPIC]}).status == 200
+    assert registered("Subscribe", {"topics": "none"}).status == 400
+    assert metrics(capsys) == {}
 
 
 def test_all_that_aws_raises_is_unavailable() -> None:

@@ -18,7 +18,7 @@ from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
 from clarion.networks.settings import OwnMessages
-from clarion.networks.xmtp.installations import Installation, subscription_id_of
+from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
@@ -305,16 +305,22 @@ def test_a_topic_that_is_named_twice_gets_the_keys_of_both_and_the_last_word(reg
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1), now + 1: key(2)})}
 
 
-def test_a_refresh_is_due_in_the_newest_period_with_keys(registered: Any) -> None:
+def test_keys_are_due_when_the_newest_of_the_first_comes_of_age(registered: Any) -> None:
+    def noted() -> tuple[float | None, float | None]:
+        found = Installation.get(sid)
+        return found.newest_keys, found.keys_due
+
     sid, now = sid_of(registered), period_at(registered.worker.now() // 1000)
+    turn = bucket_of(registered.installation) * 3600
     metadata(registered, named(WELCOME, silent=True))
-    assert Installation.get(sid).refresh_in is None
-    metadata(registered, named(GROUP, {now - 1: key(1), now: key(2)}), named(OTHER, {now + 1: key(3), now + 9: key(4)}))
-    assert Installation.get(sid).refresh_in == now + 1
+    assert noted() == (None, None)
+    metadata(registered, named(GROUP, {now - 1: key(1), now: key(2)}))
+    assert noted() == (now, now * PERIOD_S + turn)
+    metadata(registered, named(OTHER, {now + 1: key(3), now + 9: key(4)}))
+    assert noted() == (now + 1, now * PERIOD_S + turn)
     metadata(registered, named(GROUP, {now: key(2)}))
-    assert Installation.get(sid).refresh_in == now + 1
     registered.register()
-    assert Installation.get(sid).refresh_in == now + 1
+    assert noted() == (now + 1, now * PERIOD_S + turn)
 
 
 def test_a_deployment_that_delivers_own_messages_keeps_no_keys(registered: Any) -> None:
@@ -324,7 +330,7 @@ def test_a_deployment_that_delivers_own_messages_keeps_no_keys(registered: Any) 
     registered.worker = replace(registered.worker, settings=settings)
     metadata(registered, named(GROUP, {now + 1: key(2)}, silent=True), named(OTHER, {now + 1: key(2)}))
     assert topics_of(registered) == {GROUP: TopicCondition(silent=True), OTHER: TopicCondition()}
-    assert Installation.get(sid_of(registered)).refresh_in == now
+    assert Installation.get(sid_of(registered)).newest_keys == now
     registered.register(clarion_app="tablet")
     metadata(registered, named(OTHER, {now: key(3)}))
     assert topics_of(registered)[OTHER] == TopicCondition({now: key(3)})

@@ -15,7 +15,7 @@ from tests.api.test_write_units import metered
 PAGE = (Path(__file__).parents[4] / "docs" / "xmtp.md").read_text()
 TABLE = PAGE.partition("## What a call costs")[2].partition("\n## ")[0]
 DOCUMENTED = {what: int(units) for what, units in re.findall(r"^\| (.+?) \| (\d+) \|$", TABLE, re.MULTILINE)}
-SORTED_BY = ("valid_until", "refresh_in")
+SORTED_BY = ("end_due", "keys_due")
 """What the two indexes of `installations` go by: a new value is written there, and the one before erased."""
 
 

@@ -3,12 +3,14 @@
 A client names its installation itself. The subscription's id is made of the client and that name, so that nothing has
 to be looked up, and nobody reaches another's. The row is written in one transaction with its subscription.
 
-                    API                                          worker, every hour
-    valid_until   registered ──▶ 30 days on                over ──▶ subscription ended, row deleted
-    refresh_in    keys handed over ──▶ the newest period   come ──▶ refresh sent, attribute removed
+               API                                 worker, every hour
+    end_due    registered ──▶ a week before its    come ──▶ refresh sent, unless one was since it registered
+               registration is over                over ──▶ subscription ended, row deleted
+    keys_due   keys handed over ──▶ the newest     come ──▶ refresh sent; a week on, keys that serve no more are erased,
+               period begins                                and so in each further period until none is left
 
-Both are sorted by an index, in `BUCKETS` parts. That of `refresh_in` is sparse: it has only those that are still to be
-asked. In the first week of a period one bucket comes of age each hour, so that not all phones are woken at once.
+Both are sorted by an index, in `BUCKETS` parts. That of `keys_due` is sparse: it has only those that have keys. In a
+period one bucket comes of age in each hour of its first week, so that not all phones are woken at once.
 """
 
 import hashlib
@@ -21,46 +23,48 @@ from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
-from clarion.networks.xmtp.needs import BY_END, BY_REFRESH, INSTALLATIONS
-from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.networks.xmtp.needs import BY_END_DUE, BY_KEYS_DUE, INSTALLATIONS
+from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.tables import refused
 
 VALID_S = 30 * 86_400
 """How long a registration is good for."""
 _NAMESPACE = UUID("0c6f3a5e-5d0b-4c3e-9a53-6a1f6f1f2b35")
-BUCKETS = 7 * 24
+GRACE_S = 3600
+"""So long an installation stays after its time, so that no clock that is fast ends one that is just being renewed."""
+WEEK_S = 7 * 86_400
+BUCKETS = WEEK_S // 3600
 """One for each hour of a week."""
 
 
-class ByRefresh(GlobalSecondaryIndex["Installation"]):
-    """Those to be asked for newer keys, by the period in which."""
+class ByKeysDue(GlobalSecondaryIndex["Installation"]):
+    """Those that have keys, by when these are looked at."""
 
     class Meta:
-        index_name = BY_REFRESH
+        index_name = BY_KEYS_DUE
         projection = KeysOnlyProjection()
 
     bucket = NumberAttribute(hash_key=True)
-    refresh_in = NumberAttribute(range_key=True)
+    keys_due = NumberAttribute(range_key=True)
     subscription_id = UnicodeAttribute()
 
 
-class ByEnd(GlobalSecondaryIndex["Installation"]):
-    """All, by when they are over."""
+class ByEndDue(GlobalSecondaryIndex["Installation"]):
+    """All, by when it is looked at whether they are over."""
 
     class Meta:
-        index_name = BY_END
+        index_name = BY_END_DUE
         projection = KeysOnlyProjection()
 
     bucket = NumberAttribute(hash_key=True)
-    valid_until = NumberAttribute(range_key=True)
+    end_due = NumberAttribute(range_key=True)
     subscription_id = UnicodeAttribute()
 
 
 class Installation(Model):
-    """What the subscription's row has no place for. `valid_until` is in UNIX seconds.
+    """What the subscription's row has no place for. Instants are in UNIX seconds.
 
-    `refresh_in` is the newest period of its keys, as long as the app is still to be asked for newer ones then;
-    `refreshed_in` is the period in which it was last asked.
+    `newest_keys` is the newest period of its keys, there with `keys_due`; `asked_at` is when it was last sent a refresh.
     """
 
     class Meta:
@@ -70,11 +74,13 @@ class Installation(Model):
     installation_id = UnicodeAttribute()
     bucket = NumberAttribute()
     valid_until = NumberAttribute()
-    refresh_in = NumberAttribute(null=True)
-    refreshed_in = NumberAttribute(null=True)
+    end_due = NumberAttribute()
+    newest_keys = NumberAttribute(null=True)
+    keys_due = NumberAttribute(null=True)
+    asked_at = NumberAttribute(default=0)
 
-    by_refresh = ByRefresh()
-    by_end = ByEnd()
+    by_keys_due = ByKeysDue()
+    by_end_due = ByEndDue()
 
     def __repr__(self) -> str:
         return f"Installation({self.subscription_id})"
@@ -95,6 +101,7 @@ def registered(installation_id: str, now: int) -> list[Action]:
         Installation.installation_id.set(installation_id),
         Installation.bucket.set(bucket_of(installation_id)),
         Installation.valid_until.set(valid_until(now)),
+        Installation.end_due.set(valid_until(now) - WEEK_S),
     ]
 
 
@@ -102,31 +109,63 @@ def bucket_of(installation_id: str) -> int:
     return int.from_bytes(hashlib.sha256(installation_id.encode()).digest()[:8]) % BUCKETS
 
 
-def due_buckets(now: int) -> range:
-    """Those whose installations may be asked for newer keys. `now` is in UNIX seconds."""
-    return range(min(now % PERIOD_S // 3600 + 1, BUCKETS))
+def are_keys_due(row: Installation, now: int) -> bool:
+    """Whether its keys are to be looked at. They go with the installation if that is over."""
+    return row.keys_due is not None and row.keys_due <= now and not is_over(row, now)
 
 
-def note_keys(subscription_id: str, newest: int) -> None:
-    """Have the app asked for newer keys in the period `newest`, the last for which it has given any.
+def lacks_newer_keys(row: Installation, now: int) -> bool:
+    """Whether its newest keys are of this period or an older one, and it has not been asked for newer ones since."""
+    return row.newest_keys is not None and period_at(int(row.asked_at)) < row.newest_keys <= period_at(now)
+
+
+def is_over(row: Installation, now: int) -> bool:
+    return bool(row.valid_until + GRACE_S <= now)
+
+
+def asked_since_registered(row: Installation) -> bool:
+    return bool(row.asked_at > row.valid_until - VALID_S)
+
+
+def note_keys(subscription_id: str, installation_id: str, newest: int) -> None:
+    """The app has given keys, the newest for the period `newest`: then it is asked for others, if not sooner.
 
     In one period it is asked once, whatever keys it answers with.
     """
-    has_older = Installation.refresh_in.does_not_exist() | (Installation.refresh_in < newest)
-    unasked = Installation.refreshed_in.does_not_exist() | (Installation.refreshed_in < newest)
-    there = Installation.subscription_id.exists()
-    _update(subscription_id, Installation.refresh_in.set(newest), condition=there & has_older & unasked)
+    there, noted = Installation.subscription_id.exists(), Installation.newest_keys
+    actions = (
+        Installation.newest_keys.set(newest),
+        Installation.keys_due.set(Installation.keys_due | _turn(bucket_of(installation_id), newest)),
+    )
+    _update(subscription_id, *actions, condition=there & (noted.does_not_exist() | (noted < newest)))
 
 
-def mark_refreshed(subscription_id: str, period: int) -> None:
-    """The app has been asked in `period`. If it has given newer keys meanwhile, they stay noted."""
-    actions = (Installation.refresh_in.remove(), Installation.refreshed_in.set(period))
-    _update(subscription_id, *actions, condition=Installation.refresh_in <= period)
+def note_asked_for_keys(row: Installation, now: int) -> None:
+    """What the app doesn't answer with newer keys for is erased in a week."""
+    actions = (Installation.asked_at.set(now), Installation.keys_due.set(now + WEEK_S))
+    _update(row.subscription_id, *actions, condition=Installation.keys_due == row.keys_due)
 
 
-def withdraw_refresh(subscription_id: str, period: int) -> None:
-    """The app can't be asked in `period`: its subscription is over, or its channel is deployed no more."""
-    _update(subscription_id, Installation.refresh_in.remove(), condition=Installation.refresh_in <= period)
+def note_pruned(row: Installation, now: int) -> None:
+    """The keys are looked at again in the next period, if any is left."""
+    period = period_at(now)
+    if row.newest_keys is not None and row.newest_keys < period - 1:
+        forget_keys(row)
+    else:
+        again = Installation.keys_due.set(_turn(int(row.bucket), period + 1))
+        _update(row.subscription_id, again, condition=Installation.keys_due == row.keys_due)
+
+
+def forget_keys(row: Installation) -> None:
+    """It has none any more, unless it has given newer ones meanwhile."""
+    actions = (Installation.newest_keys.remove(), Installation.keys_due.remove())
+    _update(row.subscription_id, *actions, condition=Installation.newest_keys == row.newest_keys)
+
+
+def note_ending(row: Installation, *actions: Action) -> None:
+    """Unless it has been registered again meanwhile, it is over next time."""
+    over = Installation.end_due.set(row.valid_until + GRACE_S)
+    _update(row.subscription_id, over, *actions, condition=Installation.valid_until == row.valid_until)
 
 
 def delete_ended(row: Installation) -> None:
@@ -136,6 +175,11 @@ def delete_ended(row: Installation) -> None:
     except DeleteError as error:
         if not refused(error):
             raise
+
+
+def _turn(bucket: int, period: int) -> int:
+    """When in a period an installation of the bucket has its turn, in UNIX seconds."""
+    return period * PERIOD_S + bucket * 3600
 
 
 def _update(subscription_id: str, *actions: Action, condition: Condition) -> None:

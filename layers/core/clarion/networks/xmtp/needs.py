@@ -2,7 +2,7 @@
 
 from clarion.networks.needs import AlarmNeed, Auth, Function, Grant, Index, Needs, Route, Send, Table, Target
 
-INSTALLATIONS, BY_REFRESH, BY_END = "installations", "by_refresh", "by_end"
+INSTALLATIONS, BY_KEYS_DUE, BY_END_DUE = "installations", "by_keys_due", "by_end_due"
 REFRESHES_SENT = "refreshes_sent"
 INSTALLATIONS_ENDED = "installations_ended"
 INSTALLATIONS_FAILED = "installations_failed"
@@ -16,8 +16,8 @@ NEEDS = Needs(
             INSTALLATIONS,
             ("subscription_id", "S"),
             indexes=(
-                Index(BY_REFRESH, ("bucket", "N"), ("refresh_in", "N")),
-                Index(BY_END, ("bucket", "N"), ("valid_until", "N")),
+                Index(BY_KEYS_DUE, ("bucket", "N"), ("keys_due", "N")),
+                Index(BY_END_DUE, ("bucket", "N"), ("end_due", "N")),
             ),
         ),
     ),
@@ -35,17 +35,18 @@ NEEDS = Needs(
         Grant("rules", ("Query", "BatchGetItem", "BatchWriteItem", "PutItem", "DeleteItem"), _ROUTER),
         Grant("quotas", ("UpdateItem",), _ROUTER),
         Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem"), _WORKER),
-        Grant(f"{INSTALLATIONS}/index/{BY_REFRESH}", ("Query",), _WORKER),
-        Grant(f"{INSTALLATIONS}/index/{BY_END}", ("Query",), _WORKER),
+        Grant(f"{INSTALLATIONS}/index/{BY_KEYS_DUE}", ("Query",), _WORKER),
+        Grant(f"{INSTALLATIONS}/index/{BY_END_DUE}", ("Query",), _WORKER),
         Grant("subscriptions", ("BatchGetItem", "UpdateItem"), _WORKER),
         Grant("tokens", ("DeleteItem",), _WORKER),
+        Grant("rules", ("Query", "PutItem", "BatchWriteItem"), _WORKER),
     ),
     sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES, _WORKER)),
     alarms=(
         AlarmNeed(
             INSTALLATIONS_FAILED,
             1,
-            "XMTP's worker could not ask an installation for new keys, or could not end one that has run out.",
+            "XMTP's worker could not do what was due for an installation: ask for new keys, erase old ones, or end it.",
         ),
     ),
     router="api.networks.xmtp.handler.handle",
