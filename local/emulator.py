@@ -114,7 +114,10 @@ class Outputs:
 
 @dataclass(frozen=True)
 class EmulatedDeployment:
-    """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`."""
+    """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`.
+
+    Browsers and curl look up names under `.localhost` by themselves: for them it is at `api_address`.
+    """
 
     emulator: Emulator
     outputs: Outputs
@@ -125,7 +128,11 @@ class EmulatedDeployment:
 
     @property
     def api_host(self) -> str:
-        return f"{self.outputs.api_id}.execute-api.127.0.0.1:{self.emulator.port}"
+        return f"{self.outputs.api_id}.execute-api.localhost:{self.emulator.port}"
+
+    @property
+    def api_address(self) -> str:
+        return f"http://{self.api_host}"
 
 
 @contextmanager
@@ -249,14 +256,19 @@ def _grant_what_the_emulator_asks_for(template: str) -> str:
 
 
 def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:
-    """A clean environment: what this process has set must reach no Lambda."""
+    """A clean environment: what this process has set must reach no Lambda.
+
+    The emulator gives its APIs names under `MINISTACK_HOST`, and Lambdas `AWS_ENDPOINT_URL`: an SDK looks up no bucket
+    under an address.
+    """
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(emulator.port),
-        "MINISTACK_HOST": "127.0.0.1",
+        "MINISTACK_HOST": "localhost",
+        "AWS_ENDPOINT_URL": emulator.endpoint,
         "IOT_MTLS_ENABLED": "0",
         "LAMBDA_EXECUTOR": "local",
         "AUTH": "true",
