@@ -256,18 +256,16 @@ def _grant_what_the_emulator_asks_for(template: str) -> str:
 
 
 def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:
-    """A clean environment: what this process has set must reach no Lambda.
-
-    The emulator gives its APIs names under `MINISTACK_HOST`, and Lambdas `AWS_ENDPOINT_URL`: an SDK looks up no bucket
-    under an address.
-    """
+    """A clean environment: what this process has set must reach no Lambda."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(emulator.port),
+        # Its APIs get names under this one.
         "MINISTACK_HOST": "localhost",
+        # For Lambdas: with an IP address, SDKs put a bucket's name into the path, not into the host's name.
         "AWS_ENDPOINT_URL": emulator.endpoint,
         "IOT_MTLS_ENABLED": "0",
         "LAMBDA_EXECUTOR": "local",

@@ -1,4 +1,4 @@
-"""How long a local program lives: until a signal to stop, or the end of the process that started it. And only one lives."""
+"""How long a local program lives: until a signal to stop, or the end of the process that started it; one at a time."""
 
 import asyncio
 import fcntl
