@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 import sr25519
 
+from local.device import Device, topic_of
 from local.run import guide
 from local.system import System
 from tests.docs_page import DocsPage, ShownAnswer
@@ -39,18 +40,22 @@ def printed_token(system: System) -> str:
     return str(token)
 
 
-async def test_a_newcomer_registers_lists_and_removes(page: DocsPage, system: System) -> None:
+async def test_a_sender_who_is_whitelisted_on_the_page_wakes_the_phone(page: DocsPage, system: System) -> None:
     await page.authorize(printed_token(system))
-    token = uuid4().hex * 2
+    sender, topic = Device("a sender named on the page"), topic_of("the page")
+    rule = {"sender_pubkey": sender.public_key.hex(), "topic": topic.hex()}
 
-    registered = await page.execute("registerSubscription", {"platform": "apns", "token": token})
-    listed = await page.execute("listSubscriptions")
+    registered = await page.execute("registerSubscription", {"platform": "apns", "token": uuid4().hex * 2})
     subscription = registered.body["subscription_id"]
+    replaced = await page.execute("replaceRules", {"subscription_id": subscription, "rules": [rule]})
+    listed = await page.execute("listSubscriptions")
+    hello = sender.statement(topic, data=b"hello")
+    await system.store.inject(hello)
+    await system.push_of(hello)
     removed = await page.execute("removeSubscriptions", {"subscription_ids": [subscription]})
 
-    assert registered.status == 201
-    assert (subscription, token) in {(each["subscription_id"], each["token"]) for each in listed.body}
-    assert removed == ShownAnswer(204, None)
+    assert (registered.status, replaced.status, removed.status) == (201, 204, 204)
+    assert {each["subscription_id"]: each["rules"] for each in listed.body}[subscription] == [rule]
 
 
 async def test_whoever_has_a_key_signs_in_on_the_page(page: DocsPage) -> None:
