@@ -78,7 +78,7 @@ demo: setup ## Deploy into the emulator and play the product's story, step by st
 	@$(PY) -m local.demo
 
 .PHONY: run
-run: setup ## The same system, staying up, with how to use it by curl
+run: setup ## The same system, staying up, with how to use it in a browser and by curl
 	@$(PY) -m local.run
 
 .PHONY: pipeline-demo

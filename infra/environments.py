@@ -6,14 +6,16 @@ commas; `webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
-from typing import Any
-
-from constructs import Node
+from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
 from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
 from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
+
+if TYPE_CHECKING:
+    # Importing it starts a process of Node.js, which reading an environment does not need.
+    from constructs import Node
 
 # Attempts lie a quarter of an hour apart at most, so that a provider may be down for some 21 hours.
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
@@ -110,7 +112,7 @@ EMULATOR = PROD.model_copy(
 ENVIRONMENTS = {"prod": PROD, "dev": DEV, "emulator": EMULATOR}
 
 
-def chosen(node: Node) -> EnvironmentConfig:
+def chosen(node: "Node") -> EnvironmentConfig:
     """The environment that the context names; only the emulator's takes stand-ins for the providers from there."""
     name = node.try_get_context("environment")
     if name not in ENVIRONMENTS:
@@ -134,7 +136,7 @@ def chosen(node: Node) -> EnvironmentConfig:
     return completed
 
 
-def _ingest(environment: EnvironmentConfig, node: Node) -> Mapping[str, Any] | None:
+def _ingest(environment: EnvironmentConfig, node: "Node") -> Mapping[str, Any] | None:
     if environment.ingest is None:
         return None
     options = filter(None, (network(name).needs.nodes for name in NETWORKS))
@@ -149,12 +151,12 @@ def _require_nodes(environment: EnvironmentConfig) -> None:
             raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {option}=…`")
 
 
-def _listed(node: Node, name: str) -> list[str]:
+def _listed(node: "Node", name: str) -> list[str]:
     """What the context lists: on the command line separated by commas, in `cdk.json` as an array."""
     listed = node.try_get_context(name) or []
     return listed.split(",") if isinstance(listed, str) else list(listed)
 
 
-def _given(node: Node, *names: str) -> dict[str, Any]:
+def _given(node: "Node", *names: str) -> dict[str, Any]:
     """What of `names` the context gives."""
     return {name: value for name in names if (value := node.try_get_context(name))}

@@ -114,7 +114,10 @@ class Outputs:
 
 @dataclass(frozen=True)
 class EmulatedDeployment:
-    """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`."""
+    """Clarion in an emulator. The API answers at `api_url` to requests whose `Host` is `api_host`.
+
+    Browsers and curl look up names under `.localhost` by themselves: for them it is at `api_address`.
+    """
 
     emulator: Emulator
     outputs: Outputs
@@ -125,7 +128,11 @@ class EmulatedDeployment:
 
     @property
     def api_host(self) -> str:
-        return f"{self.outputs.api_id}.execute-api.127.0.0.1:{self.emulator.port}"
+        return f"{self.outputs.api_id}.execute-api.localhost:{self.emulator.port}"
+
+    @property
+    def api_address(self) -> str:
+        return f"http://{self.api_host}"
 
 
 @contextmanager
@@ -256,7 +263,10 @@ def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(emulator.port),
-        "MINISTACK_HOST": "127.0.0.1",
+        # Its APIs get names under this one.
+        "MINISTACK_HOST": "localhost",
+        # For Lambdas: with an IP address, SDKs put a bucket's name into the path, not into the host's name.
+        "AWS_ENDPOINT_URL": emulator.endpoint,
         "IOT_MTLS_ENABLED": "0",
         "LAMBDA_EXECUTOR": "local",
         "AUTH": "true",

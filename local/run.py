@@ -8,7 +8,8 @@ from textwrap import dedent
 from rich.console import Console
 
 from local.device import Device
-from local.lifetime import end_of_life
+from local.emulator import EmulatorError
+from local.lifetime import AlreadyRunningError, end_of_life
 from local.provider import Journal, ReceivedPush
 from local.system import API_SECRET, System, running
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp
@@ -16,12 +17,20 @@ from local.xmtp_device import ChatGroup, Inbox, InstalledApp
 APNS_TOKEN = "ab" * 32
 
 
-def _guide(system: System, bob: Device, alice: Device) -> str:
-    host, url = system.deployment.api_host, system.deployment.api_url
+def guide(system: System) -> str:
+    return _statements_guide(system, Device("Bob"), Device("Alice")) + "\n" + _xmtp_guide(system)
+
+
+def _statements_guide(system: System, bob: Device, alice: Device) -> str:
+    url = system.deployment.api_address
     return dedent(f"""\
+        The API as a page, to be tried in a browser; its button Authorize takes the token below:
+
+          {url}/docs
+
         Bob's bearer token (24 hours), and the keys of Bob and Alice:
 
-          export CLARION='{url}' HOST='Host: {host}'
+          export CLARION='{url}'
           export TOKEN='{bob.api_token(API_SECRET)}'
           export AUTH="Authorization: Bearer $TOKEN"
           # Bob   {bob.public_key.hex()}
@@ -29,10 +38,10 @@ def _guide(system: System, bob: Device, alice: Device) -> str:
 
         Register a token, whitelist a sender on a topic, look at what is there:
 
-          curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions" --json '{{"platform": "apns", "token": "{APNS_TOKEN}"}}'
-          curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions/rules" -X PUT --json '{{"subscription_id": "…",
+          curl -sH "$AUTH" "$CLARION/v1/subscriptions" --json '{{"platform": "apns", "token": "{APNS_TOKEN}"}}'
+          curl -sH "$AUTH" "$CLARION/v1/subscriptions/rules" -X PUT --json '{{"subscription_id": "…",
             "rules": [{{"sender_pubkey": "{alice.public_key.hex()}", "topic": "{"00" * 32}"}}]}}'
-          curl -sH "$HOST" -H "$AUTH" "$CLARION/v1/subscriptions"
+          curl -sH "$AUTH" "$CLARION/v1/subscriptions"
 
         Publish as Alice, from another terminal in this folder; the push shows up below:
 
@@ -49,19 +58,19 @@ def _xmtp_guide(system: System) -> str:
     subscription = json.dumps(phone.subscription_to(group).as_json())
     return dedent(f"""\
         XMTP: register an installation of Bob's, and subscribe to the group "lunch" with his keys. The examples of
-        docs/xmtp.md work as well, with -H "$HOST" added:
+        docs/xmtp.md work as well:
 
           export NOTIFICATIONS="$CLARION/notifications.v1.Notifications"
-          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{phone.id}",
+          curl -sH "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{phone.id}",
             "deliveryMechanism": {{"apnsDeviceToken": "{APNS_TOKEN}"}}}}'
-          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/SubscribeWithMetadata" --json '{{"installationId": "{phone.id}",
+          curl -sH "$AUTH" "$NOTIFICATIONS/SubscribeWithMetadata" --json '{{"installationId": "{phone.id}",
             "subscriptions": [{subscription}]}}'
 
         The same by the webhook, without keys, for an installation that the receiver's stand-in knows:
 
-          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{robot}",
+          curl -sH "$AUTH" "$NOTIFICATIONS/RegisterInstallation" --json '{{"installationId": "{robot}",
             "deliveryMechanism": {{"customToken": "{robots_token}"}}}}'
-          curl -sH "$HOST" -H "$AUTH" "$NOTIFICATIONS/Subscribe" --json '{{"installationId": "{robot}",
+          curl -sH "$AUTH" "$NOTIFICATIONS/Subscribe" --json '{{"installationId": "{robot}",
             "topics": ["{group.topic}"]}}'
 
         Send to the group. What Alice says is pushed to both, what Bob says himself to the webhook alone; APNs' pushes
@@ -90,10 +99,9 @@ def _verdict(push: ReceivedPush) -> str:
 
 async def main() -> None:
     console = Console(highlight=False)
-    end = end_of_life()
     async with running("run", console.print) as system, asyncio.TaskGroup() as shows:
-        guide = _guide(system, Device("Bob"), Device("Alice")) + "\n" + _xmtp_guide(system)
-        console.print("\n" + guide, markup=False, soft_wrap=True)
+        end = end_of_life()
+        console.print("\n" + guide(system), markup=False, soft_wrap=True)
         tasks = [
             shows.create_task(_show(console, "APNs", system.apns.received)),
             shows.create_task(_show(console, "FCM", system.fcm.received)),
@@ -101,9 +109,13 @@ async def main() -> None:
             shows.create_task(_show(console, "Webhook", system.webhook.received)),
         ]
         await end.wait()
+        console.print("stopping")
         for task in tasks:
             task.cancel()
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        asyncio.run(main())
+    except (AlreadyRunningError, EmulatorError, KeyboardInterrupt) as error:
+        sys.exit(str(error) or "stopped before all was up")

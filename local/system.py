@@ -35,6 +35,7 @@ from local.emulator import (
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
+from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
 from local.provider import ReceivedPush
 from local.store import StatementStore
@@ -190,8 +191,12 @@ def _count(sqs: Any, queue_url: str) -> int:
 
 @asynccontextmanager
 async def running(name: str, progress: Progress, checkout: Path = ROOT) -> AsyncIterator[System]:
-    """Start everything, in the order in which it needs each other. What it writes lies in `.build/<name>`."""
+    """Start everything, in the order in which it needs each other. What it writes lies in `.build/<name>`.
+
+    Raises `AlreadyRunningError`, and `EmulatorError`.
+    """
     async with AsyncExitStack() as stack:
+        stack.enter_context(only_one(ROOT / ".build" / name))
         progress("keys and certificates")
         credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
         progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")

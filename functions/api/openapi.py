@@ -5,15 +5,14 @@ from collections.abc import Iterable
 from functools import cache
 from http import HTTPStatus
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-import aws_lambda_powertools.event_handler.openapi.swagger_ui as swagger
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server
 from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse, OpenAPIResponseHeader
 from pydantic import BaseModel, ConfigDict, Field
 
+from api import page
 from api.problems import MEDIA_TYPE, Problem, ProblemKind
 from api.worker import current
 
@@ -24,6 +23,7 @@ DESCRIPTION = (
     "and topic, and the statements that these senders sign wake the phone or the browser. Errors are problem "
     "details (RFC 9457)."
 )
+BEARER_DESCRIPTION = "A client's token, of `/v1/auth/tokens` or of another issuer that the deployment trusts."
 VALIDATION_ERROR = "HTTPValidationError"
 PATHS = ("/docs", "/openapi.json")
 KEPT = "public, max-age=3600"
@@ -83,7 +83,7 @@ def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
         version=VERSION,
         description=DESCRIPTION,
         servers=[Server(url="/")],
-        security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
+        security_schemes={"bearer": HTTPBearer(bearerFormat="JWT", description=BEARER_DESCRIPTION)},
     )
     found: dict[str, Any] = json.loads(text)
     for methods in found["paths"].values():
@@ -132,14 +132,8 @@ def serve(app: APIGatewayHttpResolver) -> None:
         return Response(status_code=HTTPStatus.OK, content_type="application/json", body=spec())
 
     @app.get("/docs", include_in_schema=False, compress=True, cache_control=KEPT)
-    def page() -> Response[str]:
+    def interactive() -> Response[str]:
         if not current().worker.settings.serve_docs:
             raise Problem(ProblemKind.NO_ROUTE)
-        return Response(status_code=HTTPStatus.OK, content_type="text/html", body=_page(spec()))
-
-
-def _page(spec: str) -> str:
-    """Everything the page needs is in it: it loads nothing from elsewhere."""
-    folder = Path(swagger.__file__).parent
-    script, style = ((folder / name).read_text() for name in ("swagger-ui-bundle.min.js", "swagger-ui.min.css"))
-    return swagger.generate_swagger_html(spec.replace("</", "<\\/"), script, style, "", None)
+        headers = {"Content-Security-Policy": page.content_security_policy()}
+        return Response(status_code=HTTPStatus.OK, content_type="text/html", headers=headers, body=page.html(TITLE))

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
@@ -168,8 +170,24 @@ def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
     client.headers = {}
     page = client("GET", "/docs")
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html")
-    assert not re.search(r"<(script|link)[^>]+(src|href)=", page.text)
+    assert re.findall(r"<(?:script|link)[^>]+(?:src|href)=([^>]+)>", page.text) == ['"data:,"']
     assert client("GET", "/openapi.json").json == document(resolver((STATEMENTS,)))
+
+
+def test_the_page_runs_its_own_scripts_alone_and_reaches_its_own_api_alone(client: Any) -> None:
+    client.headers = {}
+    page = client("GET", "/docs")
+    policy = dict(each.split(" ", 1) for each in page.headers["Content-Security-Policy"].split("; "))
+    scripts = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    hashes = [f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts]
+    assert len(hashes) == 2
+    assert policy["script-src"] == " ".join(hashes)
+    assert (policy["default-src"], policy["connect-src"]) == ("'none'", "'self'")
+
+
+def test_the_registration_that_the_page_proposes_is_taken(client: Any) -> None:
+    [proposed] = document(resolver((STATEMENTS,)))["components"]["schemas"]["NewSubscription"]["examples"]
+    assert client("POST", "/v1/subscriptions", proposed).status == 201
 
 
 def test_what_is_the_same_for_everybody_may_be_kept_by_whoever_passes_it_on(client: Any) -> None:

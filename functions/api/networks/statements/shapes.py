@@ -89,8 +89,9 @@ def _registration_schema(schema: dict[str, Any]) -> None:
         for name in ("notificationType", "platform")
         for kind, token in kinds
     ]
+    example = {"notificationType": Channel.APNS.value, "token": "0a1b" * 16}
     schema.clear()
-    schema.update(title=title, anyOf=shapes)
+    schema.update(title=title, anyOf=shapes, examples=[example])
 
 
 def _rule_schema(schema: dict[str, Any]) -> None:
