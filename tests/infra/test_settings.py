@@ -26,6 +26,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     "cleanup": CleanupSettings,
+    "deliveries": Settings,
     "ingest": IngestSettings,
 }
 OPTIONS: Mapping[type[Config], type[BaseModel]] = {
