@@ -149,6 +149,7 @@ ALLOWANCE = {
     "body_bytes": 1_000_000,
     "requests_per_ten_seconds": 30,
     "rules_per_minute": 9_000,
+    "looks_per_minute": 7,
 }
 FOLLOWING = {
     "first_replay": "handle",
@@ -478,7 +479,7 @@ class Deployment:
             for logical_id, resource in self._resources
             if resource["Type"] == "AWS::S3::Bucket"
             for rule in resource["Properties"]["LifecycleConfiguration"]["Rules"]
-            if "ExpirationInDays" in rule
+            if "ExpirationInDays" in rule and "Prefix" not in rule
         }
         return {
             "deletion": {
