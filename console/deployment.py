@@ -72,6 +72,7 @@ def _functions() -> dict[str, str]:
         **{str(channel): str(channel) for channel in CHANNELS},
         **{f"{network}-commands": f"{network}-worker" for network in NETWORKS},
         "cleanup": "cleanup",
+        "deliveries": "deliveries",
     }
 
 

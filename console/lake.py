@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from io import BufferedReader
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from clarion.storage import EVENTS_PREFIX
+
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-EVENTS = "events/"
 READERS = 16
 """How many files are fetched at once."""
 HOUR = timedelta(hours=1)
@@ -31,7 +32,7 @@ class Lake:
     def files(self, hour: datetime) -> list[File]:
         """What arrived in the hour, in UTC, that `hour` lies in."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=f"{EVENTS}day={hour:%Y-%m-%d}/hour={hour:%H}/"
+            Bucket=self._bucket, Prefix=f"{EVENTS_PREFIX}day={hour:%Y-%m-%d}/hour={hour:%H}/"
         )
         return [File(one["Key"], one["LastModified"]) for page in pages for one in page.get("Contents", [])]
 

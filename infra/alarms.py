@@ -55,13 +55,19 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         for channel in environment.channels
     }
     commands = {commands_queue(name): limits.command_age_s for name in with_commands(environment)}
-    return {"envelopes": limits.envelope_age_s, **pushes, **commands, "cleanup": limits.cleanup_age_s}
+    return {
+        "envelopes": limits.envelope_age_s,
+        **pushes,
+        **commands,
+        "cleanup": limits.cleanup_age_s,
+        "deliveries": limits.deliveries_age_s,
+    }
 
 
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The names of all, below the deployment's prefix."""
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return ("match", *environment.channels, *of_networks, "cleanup", "api", "authorizer")
+    return ("match", *environment.channels, *of_networks, "cleanup", "deliveries", "api", "authorizer")
 
 
 def with_nodes(environment: EnvironmentConfig) -> list[str]:

@@ -32,6 +32,7 @@ GET, POST, PUT, DELETE = (
 ROUTES = {
     "/v1/subscriptions": [POST, DELETE, GET],
     "/v1/subscriptions/rules": [PUT, POST, DELETE],
+    "/v1/subscriptions/{subscription_id}/deliveries": [GET],
     "/v1/notify": [POST],
 }
 PREFLIGHT = "/{proxy+}"

@@ -3,11 +3,14 @@
 import json
 
 from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
 
 from clarion.channels import PROVIDERS, Provider
+from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, app_names, given
+from infra.lake import DELIVERIES
 from infra.options import ApiConfig, Stubs
-from infra.permissions import allow_index, allow_key
+from infra.permissions import allow, allow_index, allow_key
 from infra.secrets import ProviderSecrets
 from infra.tables import BY_CLIENT
 
@@ -22,6 +25,7 @@ class ApiFunction(ComponentFunction):
             **_login(foundation),
             **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
+            "lake_bucket": foundation.lake.bucket.bucket_name,
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(app_names(foundation)),
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
@@ -37,6 +41,7 @@ class ApiFunction(ComponentFunction):
             reserved=api.reserved,
         )
         self._allow_tables()
+        self._allow_deliveries()
         self.allow_sending(foundation.queues.cleanup.queue)
         self.allow_events()
         direct = [arn for each in _direct_secrets(foundation).values() for arn in each.arns] if direct_push else []
@@ -50,6 +55,19 @@ class ApiFunction(ComponentFunction):
         self.allow_tables("Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules)
         self.allow_tables("UpdateItem", tables.quotas)
         allow_key(self, self.foundation.key, "dynamodb")
+
+    def _allow_deliveries(self) -> None:
+        """What the lake holds beside its index stays out of reach, its names too."""
+        lake = self.foundation.lake.bucket
+        listing = iam.PolicyStatement(
+            actions=["s3:ListBucket"],
+            resources=[lake.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": f"{DELIVERIES}*"}},
+        )
+        self.add_to_role_policy(listing)
+        allow(self, "s3: GetObject", lake.arn_for_objects(f"{DELIVERIES}*"))
+        accept(self.own_role, objects_of(lake, DELIVERIES), "The index is one object for each file of the lake")
+        allow_key(self, self.foundation.key, "s3", "Decrypt")
 
 
 class AuthorizerFunction(ComponentFunction):

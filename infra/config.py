@@ -115,6 +115,7 @@ class Thresholds(Config):
     call_age_s: Annotated[int, Field(ge=1)] = 30
     command_age_s: Annotated[int, Field(ge=1)] = 300
     cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
+    deliveries_age_s: Annotated[int, Field(ge=1)] = 3_600
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
     node_faults: Annotated[int, Field(ge=1)] = 4
@@ -163,6 +164,7 @@ class EnvironmentConfig(Config):
     consumers: Mapping[Channel, Consumer] = {}
     commands: Consumer
     cleanup: Consumer
+    deliveries: Consumer
     api: ApiConfig
     ingest: Ingest | None
     pipeline: Pipeline | None = None

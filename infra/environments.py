@@ -26,6 +26,8 @@ _COMMANDS = _DISPATCH.model_copy(update={"concurrency": 5})
 # A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself. A message
 # that comes back finds less left to erase.
 _CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
+# A file of the lake is some hundred thousand lines, which take seconds to read.
+_DELIVERIES = Consumer(size=Size(memory_mb=1_024, timeout_s=120), concurrency=4, receives=10, batch=1)
 _API = ApiConfig(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
@@ -50,6 +52,7 @@ PROD = EnvironmentConfig(
     consumers={Channel.VOIP: _VOIP},
     commands=_COMMANDS,
     cleanup=_CLEANUP,
+    deliveries=_DELIVERIES,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
@@ -67,7 +70,7 @@ def _few(consumer: Consumer) -> Consumer:
 
 
 _FEW = {
-    **{name: _few(getattr(PROD, name)) for name in ("match", "dispatch", "commands", "cleanup")},
+    **{name: _few(getattr(PROD, name)) for name in ("match", "dispatch", "commands", "cleanup", "deliveries")},
     "consumers": {channel: _few(consumer) for channel, consumer in PROD.consumers.items()},
 }
 

@@ -5,21 +5,27 @@ object expires by its age. What has to last longer is written again in time: by 
 pipeline's daily run, the rules that are in force.
 """
 
-from aws_cdk import Duration, Size
+from typing import cast
+
+from aws_cdk import Duration, Size, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
+from clarion.storage import DELIVERIES_PREFIX, EVENTS_PREFIX, OVERSIZE_PREFIX, SEEN_PREFIX
 from infra.config import EnvironmentConfig
 from infra.findings import accept, objects_of
 from infra.permissions import allow, allow_key
 from infra.retention import log_group, removal
 
-EVENTS, ERRORS = "events/", "errors/"
+EVENTS, ERRORS = EVENTS_PREFIX, "errors/"
 """What Firehose adds, and what it could not; the pipeline sorts the former into folders beside."""
+DELIVERIES = DELIVERIES_PREFIX
+DELIVERIES_DAYS = 2
+"""So long an index is kept of what became of whose pushes."""
 LARGE, SEEN = OVERSIZE_PREFIX, SEEN_PREFIX
 """Of the passing things: envelopes too large for a queue, as ingest names them; and what ingest has seen."""
 OVERSIZE_DAYS = 15
@@ -35,12 +41,36 @@ class LakeStorage(Construct):
         self._key = key
         self._access_logs = self._access_log_bucket()
         self.bucket = self._bucket("Bucket", environment.lake_days)
+        self.bucket.add_lifecycle_rule(prefix=DELIVERIES, expiration=Duration.days(DELIVERIES_DAYS))
         self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
         self._log = log_group(
             self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
         )
         self._writer = self._lake_writer()
         self.events = self._events()
+
+    def send_new_files_to(self, queue: sqs.Queue) -> None:
+        """Have S3 send `queue` a message for each file of events: from this account alone, which all its buckets share.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/grant-destinations-permissions-to-s3.html
+        """
+        own = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
+        service = iam.ServicePrincipal("s3.amazonaws.com", conditions=own)
+        queue.add_to_resource_policy(
+            iam.PolicyStatement(actions=["sqs:SendMessage"], principals=[service], resources=[queue.queue_arn])
+        )
+        rule = s3.CfnBucket.FilterRuleProperty(name="prefix", value=EVENTS)
+        files = s3.CfnBucket.NotificationFilterProperty(s3_key=s3.CfnBucket.S3KeyFilterProperty(rules=[rule]))
+        written = s3.CfnBucket.QueueConfigurationProperty(
+            event="s3:ObjectCreated:*", queue=queue.queue_arn, filter=files
+        )
+        resource = cast("s3.CfnBucket", self.bucket.node.default_child)
+        # CDK's own way is a function that calls S3 while the stack is deployed.
+        resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+            queue_configurations=[written]
+        )
+        # S3 tries whether it may send.
+        self.bucket.node.add_dependency(queue)
 
     def _events(self) -> firehose.DeliveryStream:
         """Events as JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""

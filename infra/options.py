@@ -135,6 +135,7 @@ class Allowance(Config):
     body_bytes: PositiveInt | None = None
     requests_per_ten_seconds: PositiveInt | None = None
     rules_per_minute: PositiveInt | None = None
+    looks_per_minute: PositiveInt | None = None
 
 
 class PerAddress(Config):

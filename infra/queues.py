@@ -43,6 +43,7 @@ class Queues(Construct):
             name: self._pair(commands_queue(name), environment.commands) for name in with_commands(environment)
         }
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
+        self.deliveries = self._pair("deliveries", environment.deliveries)
 
     @property
     def push_urls(self) -> dict[str, str]:
@@ -57,7 +58,13 @@ class Queues(Construct):
     @property
     def urls(self) -> dict[str, str]:
         """By name, without those of dead letters and of what is held."""
-        pairs = {"envelopes": self.envelopes, **self.pushes, **self._named_commands, "cleanup": self.cleanup}
+        pairs = {
+            "envelopes": self.envelopes,
+            **self.pushes,
+            **self._named_commands,
+            "cleanup": self.cleanup,
+            "deliveries": self.deliveries,
+        }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 
     @property

@@ -21,7 +21,7 @@ from infra.queues import Queues
 from infra.retention import removal
 from infra.secrets import Secrets
 from infra.tables import ClarionTables
-from infra.workers import CleanupFunction, DispatchFunction, MatchFunction
+from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, MatchFunction
 
 
 class ClarionStack(Stack):
@@ -74,6 +74,8 @@ class ClarionStack(Stack):
         for channel in self._environment.channels:
             DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
+        DeliveriesFunction(self, foundation=self.foundation)
+        self.foundation.lake.send_new_files_to(self.foundation.queues.deliveries.queue)
 
     def _api(self) -> HttpApi:
         functions = {name: add_functions(self, name, foundation=self.foundation) for name in self._environment.networks}

@@ -1,4 +1,4 @@
-"""The functions that queues feed: match, dispatch for each channel, and cleanup. What each needs, and no more."""
+"""The functions that queues feed: match, dispatch for each channel, cleanup, and deliveries. What each needs, and no more."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from clarion.networks import network
 from infra.config import AppConfig
 from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
-from infra.lake import LARGE
+from infra.lake import DELIVERIES, EVENTS, LARGE
 from infra.permissions import allow, allow_index, allow_key
 from infra.queues import QueuePair
 from infra.secrets import ProviderSecrets
@@ -142,6 +142,26 @@ class CleanupFunction(ComponentFunction):
         self.allow_tables("BatchGetItem", tables.subscriptions)
         self.allow_tables("Query BatchWriteItem", tables.rules)
         allow_key(self, foundation.key, "dynamodb")
+
+
+class DeliveriesFunction(ComponentFunction):
+    """Reads each new file of the lake, and writes its index beside."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        consumer, lake = foundation.environment.deliveries, foundation.lake.bucket
+        super().__init__(
+            scope,
+            "Deliveries",
+            foundation=foundation,
+            handler="deliveries.handler.handler",
+            size=consumer.size,
+            settings={},
+        )
+        self.consume(foundation.queues.deliveries.queue, consumer)
+        for verb, folder in (("GetObject", EVENTS), ("PutObject", DELIVERIES)):
+            allow(self, f"s3: {verb}", lake.arn_for_objects(f"{folder}*"))
+            accept(self.own_role, objects_of(lake, folder), "Firehose names the files, and the index follows")
+        allow_key(self, foundation.key, "s3")
 
 
 def _apps(scope: Stack, apps: Mapping[AppConfig, ProviderSecrets]) -> dict[str, str]:

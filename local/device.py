@@ -114,6 +114,12 @@ class Api:
         answer: list[dict[str, Any]] = (await self._send("GET", "/v1/subscriptions")).json()
         return answer
 
+    async def deliveries(self, subscription: str) -> list[dict[str, Any]]:
+        """What became of its last pushes, the last first."""
+        answer = await self._send("GET", f"/v1/subscriptions/{subscription}/deliveries")
+        found: list[dict[str, Any]] = answer.json()["deliveries"]
+        return found
+
     async def unregister(self, *subscriptions: str) -> None:
         await self._send("DELETE", "/v1/subscriptions", {"subscription_ids": list(subscriptions)})
 

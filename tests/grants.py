@@ -19,7 +19,7 @@ PREFIX = "clarion-prod-"
 IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
 """Where CDK keeps the images of all deployments."""
 NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
-COMPONENTS = ("match", *CHANNELS, "cleanup", "api", "authorizer", "ingest")
+COMPONENTS = ("match", *CHANNELS, "cleanup", "deliveries", "api", "authorizer", "ingest")
 """Whose roles are Clarion's own code's. Each call that it makes, and each grant, is tested in the emulator."""
 
 WRITING = {"PutObject", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"}
@@ -87,13 +87,18 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
         case {"Fn::GetAtt": [logical, "StreamArn"]}:
             return f"{resources[logical]['Properties']['TableName']}/stream"
         case {"Fn::GetAtt": [logical, _]}:
-            if "Condition" in statement:
+            if "Condition" in statement and not _names_a_prefix(statement["Condition"]):
                 service = statement["Condition"]["StringEquals"]["kms:ViaService"]
                 assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
                 return f"key by way of {service.split('.')[0]}"
             properties = resources[logical]["Properties"]
             return next((str(properties[name]) for name in NAMES if name in properties), str(logical)[:-8])
     raise AssertionError(arn)
+
+
+def _names_a_prefix(condition: Mapping[str, Any]) -> bool:
+    """Whether it is about which of a bucket's names may be listed: what is called has no trace of it."""
+    return condition.keys() == {"StringLike"} and condition["StringLike"].keys() == {"s3:prefix"}
 
 
 def allows(grants: Permissions, call: Call) -> bool:

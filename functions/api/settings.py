@@ -83,6 +83,10 @@ class ApiSettings(ClientSettings):
     """
 
     networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
+    lake_bucket: str
+    """Where the index of deliveries lies."""
+    looks_per_minute: int = Field(default=6, gt=0)
+    """Of one client, at the deliveries of a subscription."""
 
     login_secret_id: str | None = None
     login_domain: str | None = None

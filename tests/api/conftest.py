@@ -112,6 +112,7 @@ def worker(aws: None) -> ApiWorker:
     settings = ApiSettings(
         table_prefix="clarion-test-",
         events_stream="lake",
+        lake_bucket="lake",
         cleanup_queue_url=boto3.client("sqs").create_queue(QueueName="cleanup")["QueueUrl"],
         apps=json.dumps(APPS),
         requests_per_ten_seconds=100_000,

@@ -12,6 +12,7 @@ API = {
     "CLARION_TABLE_PREFIX": "clarion-test-",
     "CLARION_EVENTS_STREAM": "lake",
     "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
+    "CLARION_LAKE_BUCKET": "lake",
     "CLARION_APPS": '{"apns": ["first"], "voip": ["first"], "fcm": ["first"], "webpush": ["first"]}',
 }
 DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf.polkadotapp"}

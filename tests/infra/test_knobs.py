@@ -47,6 +47,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "match": MatchSettings,
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "cleanup": CleanupSettings,
+    "deliveries": Settings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     f"{TOY}-worker": WorkerSettings,
@@ -114,7 +115,7 @@ def consumer(field: str, functions: Sequence[str], queues: Sequence[str], **valu
     sources = [f"sources.{queue}" for queue in queues]
     received = [
         *(f"queues.{queue}.RedrivePolicy.maxReceiveCount" for queue in queues),
-        *(f"settings.{function}.max_receives" for function in functions if function != "cleanup"),
+        *(f"settings.{function}.max_receives" for function in functions if function not in {"cleanup", "deliveries"}),
     ]
     counted = ("settings.match.concurrency",) if field == "match" else ()
     return {
@@ -148,6 +149,7 @@ ALLOWANCE = {
     "body_bytes": 1_000_000,
     "requests_per_ten_seconds": 30,
     "rules_per_minute": 9_000,
+    "looks_per_minute": 7,
 }
 FOLLOWING = {
     "first_replay": "handle",
@@ -173,13 +175,15 @@ THRESHOLDS = {
     "call_age_s": alarms(31, "queue-old-voip", "queue-old-fcm"),
     "command_age_s": alarms(302, f"queue-old-{TOY}-commands"),
     "cleanup_age_s": alarms(3_601, "queue-old-cleanup"),
+    "deliveries_age_s": alarms(3_602, "queue-old-deliveries"),
     "delivery_p99_ms": alarms(10_001, "deliveries-slow"),
     "bad_signatures": alarms(101, "signatures-failing"),
     "node_faults": alarms(5, "node-faults-statements", "node-faults-xmtp"),
     "failed_envelopes": alarms(11, "envelopes-failing"),
     "delayed_pushes": alarms(12, "pushes-delayed"),
     "in_flight": alarms(
-        60_001, *(f"queue-in-flight-{each}" for each in ("envelopes", *CHANNELS, f"{TOY}-commands", "cleanup"))
+        60_001,
+        *(f"queue-in-flight-{each}" for each in ("envelopes", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries")),
     ),
     "stale_pushes": alarms(6, "pushes-stale"),
     "refused_pushes": alarms(13, "pushes-refused"),
@@ -280,6 +284,10 @@ CHANGES: Mapping[str, Change] = {
     **consumer(
         "cleanup", ["cleanup"], ["cleanup"],
         memory_mb=604, timeout_s=35, concurrency=22, receives=101, batch=104, window_s=5,
+    ),
+    **consumer(
+        "deliveries", ["deliveries"], ["deliveries"],
+        memory_mb=605, timeout_s=36, concurrency=23, receives=102, batch=105, window_s=6,
     ),
     **{f"matching.limits.statements.{name}": same(value, f"settings.match.limits.statements.{name}")
        for name, value in LIMIT.items()},
@@ -477,7 +485,7 @@ class Deployment:
             for logical_id, resource in self._resources
             if resource["Type"] == "AWS::S3::Bucket"
             for rule in resource["Properties"]["LifecycleConfiguration"]["Rules"]
-            if "ExpirationInDays" in rule
+            if "ExpirationInDays" in rule and "Prefix" not in rule
         }
         return {
             "deletion": {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from infra.lake import ACCESS_LOG_DAYS, OVERSIZE_DAYS
+from infra.lake import ACCESS_LOG_DAYS, DELIVERIES, DELIVERIES_DAYS, OVERSIZE_DAYS
 
 type Resource = Mapping[str, Any]
 KEPT_DAYS = {"LakeBucket": 400, "LakeOversize": OVERSIZE_DAYS, "LakeAccessLogs": ACCESS_LOG_DAYS, "EdgeAccessLogs": 30}
@@ -61,7 +61,10 @@ def test_whatever_anything_may_write_to_a_bucket_expires(prod: Template, pipelin
         "replays/",
     }
     kept = {f"{bucket}/{folder}": expiry(buckets[bucket], folder) for bucket, folder in places}
-    wanted = {f"{bucket}/{folder}": KEPT_DAYS[bucket[:-8]] for bucket, folder in places}
+    wanted = {
+        f"{bucket}/{folder}": DELIVERIES_DAYS if folder == DELIVERIES else KEPT_DAYS[bucket[:-8]]
+        for bucket, folder in places
+    }
     assert kept == wanted
 
 

@@ -26,6 +26,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     "cleanup": CleanupSettings,
+    "deliveries": Settings,
     "ingest": IngestSettings,
 }
 OPTIONS: Mapping[type[Config], type[BaseModel]] = {
@@ -64,6 +65,7 @@ ALLOWANCE = {
     "body_bytes": 1_000_000,
     "requests_per_ten_seconds": 30,
     "rules_per_minute": 9_000,
+    "looks_per_minute": 7,
 }
 
 

@@ -16,7 +16,7 @@ from infra.environments import PROD
 from tests.infra.templates import properties
 
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
-QUEUES = ["envelopes", *PROD.channels, *(f"{channel}-held" for channel in HOLDING), "cleanup"]
+QUEUES = ["envelopes", *PROD.channels, *(f"{channel}-held" for channel in HOLDING), "cleanup", "deliveries"]
 
 
 def functions(template: Template) -> dict[str, dict[str, Any]]:
@@ -310,7 +310,10 @@ def test_what_firehose_writes_is_encrypted_and_expires(prod: Template) -> None:
     destination = stream["ExtendedS3DestinationConfiguration"]
     bucket = prod.find_resources("AWS::S3::Bucket")[destination["BucketARN"]["Fn::GetAtt"][0]]["Properties"]
     rules = bucket["LifecycleConfiguration"]["Rules"]
-    assert [rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule] == [400]
+    assert [(rule.get("Prefix"), rule["ExpirationInDays"]) for rule in rules if "ExpirationInDays" in rule] == [
+        (None, 400),
+        ("deliveries/", 2),
+    ]
     assert [destination[name].partition("/")[0] for name in ("Prefix", "ErrorOutputPrefix")] == ["events", "errors"]
     assert stream["DeliveryStreamEncryptionConfigurationInput"] == {"KeyType": "AWS_OWNED_CMK"}
     assert "AWSKMSKeyARN" in destination["EncryptionConfiguration"]["KMSEncryptionConfig"]

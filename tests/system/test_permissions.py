@@ -75,7 +75,10 @@ UNUSED: Mapping[tuple[str, str], str] = {
         if name != "ingest"
         for action, why in BY_LAMBDA.items()
     },
-    ("xmtp-worker", "sqs:ChangeMessageVisibility"): "CDK grants it to whatever a queue feeds",
+    **{
+        (name, "sqs:ChangeMessageVisibility"): "CDK grants it to whatever a queue feeds"
+        for name in ("xmtp-worker", "deliveries")
+    },
     ("xmtp-worker", "dynamodb:BatchWriteItem"): "old keys of more than 99 topics, which `make crash` has it erase",
 }
 """Grants that no call is seen to need, by component and action, and why they stand."""
@@ -158,6 +161,7 @@ async def calls(system: System) -> set[Call]:
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
     await use_cleanup(system, crowd)
+    await use_deliveries(system)
     seen = asked(system)
     return {*seen, *key_uses(seen)}
 
@@ -269,6 +273,17 @@ async def use_cleanup(system: System, subscriptions: Sequence[str]) -> None:
     send = system.client("sqs").send_message
     await asyncio.to_thread(send, QueueUrl=url, MessageBody=message.to_json(), DelaySeconds=0)
     await until_asked(system, Call("cleanup", "dynamodb:BatchWriteItem", f"{PROD.prefix}rules"), CLEANUP_WAIT_S)
+
+
+async def use_deliveries(system: System) -> None:
+    """With a push, and a look at what became of it."""
+    alice, bob = Device("Alice, whose push is looked up"), Device("Bob, who looks it up")
+    subscription = await system.register(bob, "apns", "9b" * 32, (alice.public_key, TOPIC))
+    await system.store.inject(alice.statement(TOPIC, data=b"delivered?"))
+    async with asyncio.timeout(WAIT_S), system.api_of(bob) as api:
+        while not await api.deliveries(subscription):
+            # A client may look six times a minute.
+            await asyncio.sleep(11)
 
 
 def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, topic: bytes) -> None:

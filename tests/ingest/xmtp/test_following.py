@@ -10,7 +10,9 @@ from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks import XMTP
 from clarion.networks.statements.codec import digest
+from local.tls import Localhost
 from local.xmtp_node import DevelopmentNode
+from tests.ingest.conftest import MakeStatement, node_faults
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
 from tests.ingest.xmtp.nodes import GrpcNode, envelope
 

@@ -1,0 +1,144 @@
+"""`/v1/subscriptions/{id}/deliveries`: what became of a subscription's last envelopes and pushes, from the lake's index.
+
+The lake is minutes late. An answer takes as many reads of S3 as there were files in the time that it looks back, up to
+`MOST_FILES`: half a day of a deployment whose lake gets a file a minute.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from http import HTTPStatus
+from itertools import batched
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+import boto3
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from botocore.config import Config
+from pydantic import AwareDatetime, BaseModel
+
+from api import quotas
+from api.openapi import BEARER, WITHOUT_BODY, answers
+from api.problems import Problem, ProblemKind
+from api.quotas import Rate
+from api.worker import ApiRequest, current
+from clarion import deliveries
+from clarion.decisions import NotificationDecision, PushDecision
+from clarion.deliveries import KEPT_HOURS, Delivery
+from clarion.storage import DELIVERIES_PREFIX
+from clarion.tables import Subscription
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+MOST_DELIVERIES = 50
+MOST_FILES = 720
+READERS = 32
+
+router = APIGatewayHttpRouter()
+
+
+class DeliveryShape(BaseModel):
+    """`latency_ms` counts from when the envelope was observed; `attempt`, from 1, is absent if there was to be no push."""
+
+    at: AwareDatetime
+    network: str
+    decision: NotificationDecision | PushDecision
+    latency_ms: int | None = None
+    attempt: int | None = None
+
+
+class Deliveries(BaseModel):
+    """The last comes first. `since` is how far back the answer goes: not as far as usual where pushes are many."""
+
+    since: AwareDatetime
+    deliveries: list[DeliveryShape]
+
+
+class IndexFile(NamedTuple):
+    key: str
+    size: int
+    written_at: datetime
+
+
+@router.get(
+    "/v1/subscriptions/<subscription_id>/deliveries",
+    summary="See what became of a subscription's last envelopes and pushes",
+    operation_id="listDeliveries",
+    tags=["subscriptions"],
+    security=BEARER,
+    responses=answers(
+        HTTPStatus.OK, Deliveries, [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
+    ),
+)
+def listing(subscription_id: UUID) -> Deliveries:
+    """Some minutes late, and of the last day. A push that was delivered is one that Apple, Google or a browser's service took."""
+    request = current()
+    row = _own(request, subscription_id)
+    now = request.worker.now()
+    _check_rate(request, now)
+    return look_back(_s3(), request.worker.settings.lake_bucket, row, datetime.fromtimestamp(now / 1000, UTC))
+
+
+def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> Deliveries:
+    """Read the youngest files first, until there are enough deliveries or files."""
+    since, read, found = now - timedelta(hours=KEPT_HOURS), 0, list[Delivery]()
+    with ThreadPoolExecutor(READERS) as pool:
+        for files in batched(_files(s3, bucket, since, now), READERS, strict=False):
+            for of_file in pool.map(lambda file: _read(s3, bucket, file, UUID(row.subscription_id)), files):
+                found += of_file
+            read += len(files)
+            if len(found) >= MOST_DELIVERIES or read >= MOST_FILES:
+                # What is older was written before.
+                since = files[-1].written_at
+                break
+    last = sorted(found, key=lambda one: one.at, reverse=True)[:MOST_DELIVERIES]
+    return Deliveries(since=since, deliveries=[_shape(one, row.network) for one in last])
+
+
+def _own(request: ApiRequest, subscription_id: UUID) -> Subscription:
+    """Whatever its network is."""
+    row = next(iter(Subscription.batch_get([str(subscription_id)], consistent_read=True)), None)
+    if row is None or row.client_id != request.client_id:
+        raise Problem(ProblemKind.NO_SUBSCRIPTION)
+    return row
+
+
+def _check_rate(request: ApiRequest, now: int) -> None:
+    rate = Rate(request.worker.settings.looks_per_minute, 60)
+    client = (request.client_id or b"").hex()
+    quotas.require(f"deliveries:{client}", rate, now, f"at most {rate.limit} a minute")
+
+
+def _files(s3: "S3Client", bucket: str, since: datetime, now: datetime) -> Iterator[IndexFile]:
+    """From the youngest hour, and within it from the last name, which Firehose gives by the time."""
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    while hour + timedelta(hours=1) > since:
+        prefix = f"{DELIVERIES_PREFIX}day={hour:%Y-%m-%d}/hour={hour:%H}/"
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        of_hour = [
+            IndexFile(one["Key"], one["Size"], one["LastModified"])
+            for page in pages
+            for one in page.get("Contents", [])
+        ]
+        yield from reversed(of_hour)
+        hour -= timedelta(hours=1)
+
+
+def _read(s3: "S3Client", bucket: str, file: IndexFile, subscription_id: UUID) -> Sequence[Delivery]:
+    def read(begin: int, end: int) -> bytes:
+        return s3.get_object(Bucket=bucket, Key=file.key, Range=f"bytes={begin}-{end - 1}")["Body"].read()
+
+    return deliveries.find(file.size, subscription_id, MOST_DELIVERIES, read)
+
+
+def _shape(one: Delivery, network: str) -> DeliveryShape:
+    at = datetime.fromtimestamp(one.at / 1000, UTC)
+    return DeliveryShape(at=at, network=network, decision=one.decision, latency_ms=one.latency_ms, attempt=one.attempt)
+
+
+@cache
+def _s3() -> "S3Client":
+    in_time = Config(connect_timeout=3, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
+    return boto3.client("s3", config=in_time.merge(Config(max_pool_connections=READERS)))

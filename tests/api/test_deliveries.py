@@ -1,0 +1,65 @@
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import boto3
+
+from api.worker import ApiWorker
+from clarion.decisions import PushDecision
+from clarion.deliveries import Delivery, pack
+from tests.api.conftest import Client
+
+SUBSCRIPTIONS = "/v1/subscriptions"
+
+
+def registered(client: Client) -> str:
+    body = {"notificationType": "fcm", "token": f"fcm:{uuid4()}"}
+    return str(client("POST", SUBSCRIPTIONS, body).json["subscription_id"])
+
+
+def deliveries(subscription_id: str) -> str:
+    return f"{SUBSCRIPTIONS}/{subscription_id}/deliveries"
+
+
+def indexed(subscription_id: str) -> datetime:
+    now = datetime.now(UTC).replace(microsecond=0)
+    content = pack([Delivery(UUID(subscription_id), int(now.timestamp() * 1000), PushDecision.DELIVERED, 119, 1)])
+    key = f"deliveries/day={now:%Y-%m-%d}/hour={now:%H}/{uuid4()}.jsonl.gz"
+    boto3.client("s3").put_object(Bucket="lake", Key=key, Body=content)
+    return now
+
+
+def test_a_client_learns_what_became_of_its_pushes_and_nothing_of_anothers(new_client: Callable[[], Client]) -> None:
+    client, stranger = new_client(), new_client()
+    subscription_id = registered(client)
+    at = indexed(subscription_id)
+    answer = client("GET", deliveries(subscription_id))
+    assert answer.status == 200
+    assert answer.json["deliveries"] == [
+        {
+            "at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            "network": "statements",
+            "decision": "delivered",
+            "latency_ms": 119,
+            "attempt": 1,
+        }
+    ]
+    for asked in (stranger("GET", deliveries(subscription_id)), client("GET", deliveries(str(uuid4())))):
+        assert asked.status == 404
+        assert asked.json["type"] == "urn:clarion:problem:no-subscription"
+
+
+def test_a_client_may_look_a_few_times_a_minute(new_client: Callable[[], Client], worker: ApiWorker) -> None:
+    client = new_client()
+    settings = worker.settings.model_copy(update={"looks_per_minute": 2})
+    at = worker.now()
+    client.worker = replace(worker, settings=settings, now=lambda: at)
+    subscription_id = registered(client)
+    statuses = [client("GET", deliveries(subscription_id)).status for _ in range(3)]
+    assert statuses == [200, 200, 429]
+
+
+def test_an_id_that_is_none_breaks_a_rule(new_client: Callable[[], Client]) -> None:
+    answer = new_client()("GET", deliveries("no-uuid"))
+    assert answer.status == 422
