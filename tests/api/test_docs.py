@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 import sr25519
@@ -20,11 +20,7 @@ from api.openapi import document
 from api.problems import ProblemKind
 from api.settings import ApiSettings
 from api.worker import ApiWorker
-from clarion.channels import Channel
-from clarion.messages import PushMessage
-from clarion.networks import NETWORKS, STATEMENTS, Receiver
-from clarion.networks.statements.payload import CHANNELS, StatementBody, compose
-from clarion.settings import TITLE
+from clarion.networks import NETWORKS, STATEMENTS
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -32,12 +28,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
-ARRIVES = re.compile(r"\n## What arrives\n(.*?)\n## ", re.DOTALL)
-OF_CHANNEL = re.compile(r"\n### `(\w+)`[^\n]*\n(.*?)(?=\n### |\Z)", re.DOTALL)
-JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
 ALL = tuple(NETWORKS)
-FITTING_BYTES = 1_800
-"""Of data: what the page says fits every channel."""
 UNIX_SECONDS = 1_000_000_000
 SEPARATOR = "\n---- next example ----\n"
 
@@ -80,41 +71,6 @@ def test_the_documented_limits_are_the_defaults() -> None:
     fields = ApiSettings.model_fields
     assert len(rows) == 7
     assert {name: int(value) for name, value in rows} == {name: fields[name.lower()].default for name, _ in rows}
-
-
-def arriving(channel: Channel, data: bytes) -> Any:
-    """What the app gets of a statement with `data`."""
-    push = PushMessage(
-        network=STATEMENTS,
-        receipt=UUID(int=0),
-        observed_at=0,
-        envelope_id=b"\x7e" * 32,
-        subscription_id=UUID(int=0),
-        client_id=bytes(32),
-        channel=channel,
-        expires_at=0,
-        body=StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data),
-    )
-    body = compose(channel, push, Receiver(TITLE)).body
-    return json.loads(body) if isinstance(body, bytes) else body["data"]
-
-
-def test_the_page_shows_what_arrives_by_each_channel_whole_and_truncated() -> None:
-    [section] = ARRIVES.findall((DOCS / "api.md").read_text())
-    shown = {
-        channel: [json.loads(one) for one in JSON_BLOCK.findall(text)] for channel, text in OF_CHANNEL.findall(section)
-    }
-    assert shown == {
-        channel.value: [arriving(channel, bytes.fromhex("c0ffee")), arriving(channel, bytes(4096))]
-        for channel in CHANNELS
-    }
-
-
-@pytest.mark.parametrize("channel", CHANNELS)
-def test_the_data_that_the_page_says_fits_every_channel_does(channel: Channel) -> None:
-    text = " ".join((DOCS / "api.md").read_text().split())
-    assert f"Data of {FITTING_BYTES:,} bytes fits every channel" in text
-    assert "hash" not in json.dumps(arriving(channel, bytes(FITTING_BYTES)))
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")

@@ -138,7 +138,7 @@ class WebhookApp:
     def push(self, order: Order[bytes]) -> "WebhookPush":
         """Raises `ValueError` for a token that is no address, and a body that is no JSON object or grows too large."""
         address = WebhookAddress.parse(order.token)
-        return WebhookPush(app=self, push_id=order.push_id, body=_addressed(order.body, address))
+        return WebhookPush(app=self, push_id=order.push_id, body=addressed(order.body, address))
 
 
 def webhook_apps(
@@ -203,7 +203,7 @@ def refusal(answer: Answer) -> FirstAnswer:
     return Refused(status=status, reason=reason)
 
 
-def _addressed(body: bytes, address: WebhookAddress) -> bytes:
+def addressed(body: bytes, address: WebhookAddress) -> bytes:
     """The network's JSON object with `installation` added: whom the push is for."""
     content = json.loads(body)
     if not isinstance(content, dict):

@@ -1,0 +1,210 @@
+"""docs/receiving.md and the schemas of openapi.json, against the payloads that are made."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import jsonschema_rs
+import pytest
+
+from clarion import own_pushes
+from clarion.addresses import WebhookAddress
+from clarion.channels import Channel
+from clarion.decisions import Purpose, Wanted
+from clarion.messages import PushMessage
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, Receiver, network
+from clarion.networks.statements.payload import CHANNELS, StatementBody
+from clarion.networks.xmtp.envelope import TopicMessage
+from clarion.networks.xmtp.payload import body_of, refresh_body
+from clarion.own_pushes import VerificationBody, WakeUpBody
+from clarion.providers.webhook import addressed
+from clarion.settings import TITLE
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "receiving.md").read_text()
+OPENAPI = json.loads((DOCS / "openapi.json").read_text())
+SHOWN = re.compile(r"\n#+ ([^\n]*)\n((?:(?!\n#+ ).)*)", re.DOTALL)
+JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
+FITTING = re.compile(r"^\| `(\w+)` \| ([\d,]+) \|$", re.MULTILINE)
+FITTING_EVERYWHERE = 1_800
+"""Bytes of data: what the page says fits every channel."""
+TOO_LARGE = bytes(4096)
+CODE = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+TOPIC = "/xmtp/mls/1/g-00ff/proto"
+
+
+push_of = partial(
+    PushMessage,
+    receipt=UUID(int=0),
+    observed_at=0,
+    envelope_id=b"\x7e" * 32,
+    subscription_id=UUID("3b0f5a52-7c1e-4b8e-9d2a-6f4c1e8b7a90"),
+    client_id=bytes(32),
+    expires_at=0,
+)
+
+
+def received(push: PushMessage) -> Any:
+    """What the app gets of it: for FCM its data."""
+    own = push.purpose in own_pushes.BODIES
+    made = own_pushes.compose(push.channel, push) if own else _of_network(push)
+    body: Any = made.body
+    if push.channel is Channel.WEBHOOK:
+        body = addressed(body, WebhookAddress(client="c1" * 32, installation_id="mine", token="known"))
+    return json.loads(body) if isinstance(body, bytes) else body["data"]
+
+
+def _of_network(push: PushMessage) -> Any:
+    return network(push.network).payload(push.channel, push, Receiver(TITLE))
+
+
+def statement(channel: Channel, data: bytes | None, wanted: Wanted = Wanted.ALERT) -> Any:
+    body = StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data)
+    return received(push_of(network=STATEMENTS, channel=channel, body=body, wanted=wanted))
+
+
+def statements(channel: Channel) -> Iterator[Any]:
+    for data in (b"\xc0\xff\xee", b"", None, TOO_LARGE):
+        for wanted in (Wanted.ALERT, Wanted.CALL):
+            yield statement(channel, data, wanted)
+
+
+def messages(channel: Channel) -> Iterator[Any]:
+    for message in (b"\x0a\x02\x30\x01", bytes(60_000)):
+        body = body_of(TopicMessage(TOPIC, 1763812800000000000, message), channel)
+        for should_push in (None, True):
+            for wanted in (Wanted.ALERT, Wanted.BACKGROUND):
+                changed = body.model_copy(update={"should_push": should_push})
+                yield received(push_of(network=XMTP, channel=channel, body=changed, wanted=wanted))
+    asking = {"purpose": Purpose.REFRESH, "body": refresh_body(), "wanted": Wanted.BACKGROUND}
+    yield received(push_of(network=XMTP, channel=channel, **asking))
+
+
+def verification(channel: Channel) -> Any:
+    purpose, body = Purpose.VERIFICATION, VerificationBody(code=CODE)
+    return received(push_of(network=STATEMENTS, channel=channel, purpose=purpose, body=body))
+
+
+def wake_up(channel: Channel) -> Any:
+    return received(push_of(network=STATEMENTS, channel=channel, purpose=Purpose.WAKE_UP, body=WakeUpBody()))
+
+
+def clarions_own(channel: Channel) -> Iterator[Any]:
+    yield verification(channel)
+    if channel in {Channel.APNS, Channel.FCM}:
+        yield wake_up(channel)
+
+
+MADE = {"clarion": clarions_own, STATEMENTS: statements, XMTP: messages}
+SERVED = [
+    *(("clarion", channel) for channel in own_pushes.CHANNELS),
+    *((name, channel) for name in NETWORKS for channel in network(name).channels),
+]
+
+
+def exact(schema: Any) -> Any:
+    """The same schema, which takes no member that it doesn't name."""
+    if isinstance(schema, list):
+        return [exact(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: exact(value) for name, value in schema.items()}
+    return inner | {"additionalProperties": False} if schema.get("type") == "object" else inner
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    schemas = {name: exact(one) for name, one in OPENAPI["components"]["schemas"].items()}
+    return jsonschema_rs.validator_for({**schema, "components": {"schemas": schemas}}, validate_formats=True)
+
+
+def schema_of(name: str, channel: Channel) -> dict[str, Any]:
+    content = OPENAPI["webhooks"][f"{name}.{channel}"]["post"]["requestBody"]["content"]
+    found: dict[str, Any] = content["application/json"]["schema"]
+    return found
+
+
+def test_what_an_app_receives_is_described_for_each_network_and_channel() -> None:
+    assert list(OPENAPI["webhooks"]) == [f"{name}.{channel}" for name, channel in SERVED]
+
+
+@pytest.mark.parametrize(("name", "channel"), SERVED)
+def test_each_payload_is_what_its_schema_says_and_has_no_other_member(name: str, channel: Channel) -> None:
+    validates = validator(schema_of(name, channel))
+    made = list(MADE[name](channel))
+    assert made
+    for payload in made:
+        validates.validate(payload)
+
+
+@pytest.mark.parametrize(("name", "channel"), SERVED)
+def test_a_payload_without_one_of_its_members_is_not_what_its_schema_says(name: str, channel: Channel) -> None:
+    validates = validator(schema_of(name, channel))
+    for payload in MADE[name](channel):
+        for member in payload.keys() - {"truncated"}:
+            assert not validates.is_valid({key: value for key, value in payload.items() if key != member})
+
+
+def test_clarions_own_content_is_text_at_fcm_and_is_described_as_well() -> None:
+    text = OPENAPI["components"]["schemas"]["ClarionFcmPush"]["properties"]["clarion"]
+    for push in (verification(Channel.FCM), wake_up(Channel.FCM)):
+        validator(text["contentSchema"]).validate(json.loads(push["clarion"]))
+
+
+def blocks(heading: str) -> list[Any]:
+    """The JSON that the page shows under the heading that begins so."""
+    [section] = [text for title, text in SHOWN.findall(PAGE) if title.startswith(heading)]
+    return [json.loads(one) for one in JSON_BLOCK.findall(section)]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_the_page_shows_a_statement_whole_and_truncated(channel: Channel) -> None:
+    assert blocks(f"`{channel}`") == [statement(channel, b"\xc0\xff\xee"), statement(channel, TOO_LARGE)]
+
+
+def test_the_page_shows_clarions_own_pushes() -> None:
+    assert blocks("Clarion's own") == [verification(Channel.APNS), wake_up(Channel.APNS)]
+    content = verification(Channel.APNS)["clarion"]
+    assert verification(Channel.VOIP) == {"aps": {}, "clarion": content}
+    assert verification(Channel.WEBPUSH) == {"clarion": content}
+    assert json.loads(verification(Channel.FCM)["clarion"]) == content
+
+
+def fits(channel: Channel, size: int) -> bool:
+    return "hash" not in json.dumps(statement(channel, bytes(size)))
+
+
+def test_the_page_says_how_much_fits_each_channel() -> None:
+    sizes = {channel: int(size.replace(",", "")) for channel, size in FITTING.findall(PAGE)}
+    assert sizes.keys() == set(CHANNELS)
+    for channel in CHANNELS:
+        assert fits(channel, sizes[channel])
+        assert not fits(channel, sizes[channel] + 1)
+    assert f"{FITTING_EVERYWHERE:,} bytes fits every channel" in " ".join(PAGE.split())
+    assert min(sizes.values()) >= FITTING_EVERYWHERE
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_repeat_has_the_digest_that_the_page_knows_it_by_and_others_have_another(channel: Channel) -> None:
+    assert digest(statement(channel, b"a")) == digest(statement(channel, b"a"))
+    assert len({digest(statement(channel, data)) for data in (b"a", b"b", b"", TOO_LARGE)}) == 4
+
+
+def digest(payload: dict[str, Any]) -> bytes:
+    content = payload.get("statement", payload)
+    topic = content.get("topic") or content["statement_topic"]
+    data = content.get("data", content.get("statement_data"))
+    return sha256((topic + (content["hash"] if data is None else data)).encode()).digest()
+
+
+def examples(*endings: str) -> Sequence[Path]:
+    return [file for file in sorted((DOCS / "examples").iterdir()) if file.suffix in endings]
+
+
+@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py"), ids=lambda file: file.name)
+def test_each_example_is_referred_to(file: Path) -> None:
+    assert f"examples/{file.name}" in "".join(page.read_text() for page in DOCS.glob("*.md"))
