@@ -1,7 +1,8 @@
 """What apps receive, as JSON Schema: the webhooks of the API's description.
 
-`pushes.json` beside each network's routes names a definition for each of its channels; the one beside this module is about
-what Clarion pushes itself. No URL is called, but by the channel `webhook`: a provider hands the payload to the app.
+`pushes.json` beside each network's routes names a definition for each of its channels; the files beside this module are
+about what Clarion pushes itself, and how any push looks that is sealed. No URL is called, but by the channel `webhook`: a
+provider hands the payload to the app.
 """
 
 import json
@@ -34,6 +35,7 @@ def webhooks(networks: Iterable[str]) -> Webhooks:
 def _files(networks: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """A network that pushes nothing to apps has no such file."""
     yield "clarion", API / PUSHES
+    yield "sealed", API / f"sealed_{PUSHES}"
     for name in networks:
         file = API / "networks" / name / PUSHES
         if file.exists():

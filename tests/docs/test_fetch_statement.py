@@ -38,7 +38,11 @@ async def fetched(store: StatementStore, statement: bytes) -> str:
 async def test_the_data_that_a_push_had_no_space_for_are_fetched_by_the_hash(store: StatementStore, size: int) -> None:
     sender = Device("sender")
     statement = sender.statement(TOPIC, topic_of("another"), data=bytes(size), channel=bytes(32))
-    for one in (sender.statement(TOPIC, data=b"an earlier one"), statement, sender.statement(TOPIC, data=b"a later one")):
+    for one in (
+        sender.statement(TOPIC, data=b"an earlier one"),
+        statement,
+        sender.statement(TOPIC, data=b"a later one"),
+    ):
         await store.submit(one)
     assert await fetched(store, statement) == bytes(size).hex()
 

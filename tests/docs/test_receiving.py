@@ -11,9 +11,11 @@ from uuid import UUID
 
 import jsonschema_rs
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from clarion import own_pushes
+from clarion import own_pushes, sealing
 from clarion.addresses import WebhookAddress
+from clarion.channels import CHANNELS as CHANNEL_SPECS
 from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
@@ -49,23 +51,23 @@ push_of = partial(
 )
 
 
-def received(push: PushMessage) -> Any:
+def received(push: PushMessage, device_key: bytes | None = None) -> Any:
     """What the app gets of it: for FCM its data."""
     own = push.purpose in own_pushes.BODIES
     made = own_pushes.compose(push.channel, push) if own else _of_network(push)
-    body: Any = made.body
+    body: Any = (sealing.seal(made, device_key, push.subscription_id) if device_key else made).body
     if push.channel is Channel.WEBHOOK:
         body = addressed(body, WebhookAddress(client="c1" * 32, installation_id="mine", token="known"))
     return json.loads(body) if isinstance(body, bytes) else body["data"]
 
 
 def _of_network(push: PushMessage) -> Any:
-    return network(push.network).payload(push.channel, push, Receiver(TITLE))
+    return network(push.network).payload(push.channel, push, Receiver(TITLE, CHANNEL_SPECS[push.channel].payload_bytes))
 
 
-def statement(channel: Channel, data: bytes | None, wanted: Wanted = Wanted.ALERT) -> Any:
+def statement(channel: Channel, data: bytes | None, wanted: Wanted = Wanted.ALERT, key: bytes | None = None) -> Any:
     body = StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data)
-    return received(push_of(network=STATEMENTS, channel=channel, body=body, wanted=wanted))
+    return received(push_of(network=STATEMENTS, channel=channel, body=body, wanted=wanted), key)
 
 
 def statements(channel: Channel) -> Iterator[Any]:
@@ -85,9 +87,9 @@ def messages(channel: Channel) -> Iterator[Any]:
     yield received(push_of(network=XMTP, channel=channel, **asking))
 
 
-def verification(channel: Channel) -> Any:
+def verification(channel: Channel, key: bytes | None = None) -> Any:
     purpose, body = Purpose.VERIFICATION, VerificationBody(code=CODE)
-    return received(push_of(network=STATEMENTS, channel=channel, purpose=purpose, body=body))
+    return received(push_of(network=STATEMENTS, channel=channel, purpose=purpose, body=body), key)
 
 
 def wake_up(channel: Channel) -> Any:
@@ -100,9 +102,18 @@ def clarions_own(channel: Channel) -> Iterator[Any]:
         yield wake_up(channel)
 
 
-MADE = {"clarion": clarions_own, STATEMENTS: statements, XMTP: messages}
+def sealed(channel: Channel) -> Iterator[Any]:
+    key = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    yield from (
+        statement(channel, b"data", key=key),
+        statement(channel, TOO_LARGE, key=key),
+        verification(channel, key),
+    )
+
+
+MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages}
 SERVED = [
-    *(("clarion", channel) for channel in own_pushes.CHANNELS),
+    *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),
     *((name, channel) for name in NETWORKS for channel in network(name).channels),
 ]
 
@@ -141,7 +152,7 @@ def test_each_payload_is_what_its_schema_says_and_has_no_other_member(name: str,
         validates.validate(payload)
 
 
-@pytest.mark.parametrize(("name", "channel"), SERVED)
+@pytest.mark.parametrize(("name", "channel"), [one for one in SERVED if one != ("sealed", Channel.WEBPUSH)])
 def test_a_payload_without_one_of_its_members_is_not_what_its_schema_says(name: str, channel: Channel) -> None:
     validates = validator(schema_of(name, channel))
     for payload in MADE[name](channel):
@@ -149,10 +160,11 @@ def test_a_payload_without_one_of_its_members_is_not_what_its_schema_says(name: 
             assert not validates.is_valid({key: value for key, value in payload.items() if key != member})
 
 
-def test_clarions_own_content_is_text_at_fcm_and_is_described_as_well() -> None:
-    text = OPENAPI["components"]["schemas"]["ClarionFcmPush"]["properties"]["clarion"]
-    for push in (verification(Channel.FCM), wake_up(Channel.FCM)):
-        validator(text["contentSchema"]).validate(json.loads(push["clarion"]))
+def test_what_is_text_at_fcm_is_described_as_well() -> None:
+    for name in ("clarion", "sealed"):
+        schema = OPENAPI["components"]["schemas"][f"{name.title()}FcmPush"]["properties"]["clarion"]["contentSchema"]
+        for push in MADE[name](Channel.FCM):
+            validator(schema).validate(json.loads(push["clarion"]))
 
 
 def blocks(heading: str) -> list[Any]:
