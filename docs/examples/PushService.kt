@@ -1,5 +1,6 @@
 // Receives Clarion's pushes on Android. In the manifest: this service with the action
-// com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT.
+// com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT. The app makes
+// the notification channels "messages" and "calls". A sealed push is opened first: see DeviceKey.kt.
 
 package com.example.push
 
@@ -11,6 +12,7 @@ import androidx.core.app.NotificationManagerCompat
 import androidx.core.app.Person
 import androidx.work.CoroutineWorker
 import androidx.work.ExistingWorkPolicy
+import androidx.work.ForegroundInfo
 import androidx.work.OneTimeWorkRequestBuilder
 import androidx.work.OutOfQuotaPolicy
 import androidx.work.WorkManager
@@ -18,12 +20,14 @@ import androidx.work.WorkerParameters
 import androidx.work.workDataOf
 import com.google.firebase.messaging.FirebaseMessagingService
 import com.google.firebase.messaging.RemoteMessage
+import java.io.IOException
 import java.security.MessageDigest
 import org.json.JSONObject
 
 private const val CALL_MILLISECONDS = 30_000L
 private const val MESSAGES = "messages"
 private const val CALLS = "calls"
+private const val WORKING = 1
 
 class PushService : FirebaseMessagingService() {
     private val app get() = application as PushApplication
@@ -148,9 +152,13 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
             else -> app.messages.synchronise()
         }
         Result.success()
-    } catch (_: java.io.IOException) {
+    } catch (_: IOException) {
         Result.retry()
     }
+
+    /** What Android 11 and older show while the work goes on. */
+    override suspend fun getForegroundInfo() =
+        ForegroundInfo(WORKING, notification(applicationContext, "Looking for messages", ""))
 
     private suspend fun showFetched() {
         val data = app.messages.fetch(text("hash"), text("topic"))
@@ -174,12 +182,13 @@ private fun showMessage(
     context: Context, messages: Messages, sender: String, topic: String, data: String, number: Int,
 ) = showText(context, messages.nameOf(sender), messages.read(data, sender, topic) ?: "You have a new message.", number)
 
-private fun showText(context: Context, title: String, text: String, number: Int) {
-    val notification = NotificationCompat.Builder(context, MESSAGES)
+private fun showText(context: Context, title: String, text: String, number: Int) =
+    NotificationManagerCompat.from(context).notify(number, notification(context, title, text))
+
+private fun notification(context: Context, title: String, text: String) =
+    NotificationCompat.Builder(context, MESSAGES)
         .setSmallIcon(R.drawable.ic_message)
         .setContentTitle(title)
         .setContentText(text)
         .setPriority(NotificationCompat.PRIORITY_HIGH)
         .build()
-    NotificationManagerCompat.from(context).notify(number, notification)
-}

@@ -11,7 +11,7 @@ struct ReceivedStatement {
     /// BLAKE2b-256 of the whole statement, if `data` is nil.
     let hash: String?
 
-    /// Nil for a push that is about no statement. A sealed push is opened first.
+    /// Nil for a push that is about no statement. A sealed one is opened first: see DeviceKey.swift.
     init?(_ payload: [AnyHashable: Any]) {
         guard let statement = payload["statement"] as? [String: Any],
               let topic = statement["topic"] as? String,
