@@ -31,7 +31,7 @@ def app(tmp_path: Path) -> Callable[..., str]:
     """What the example prints."""
 
     def app(*arguments: str, payload: object = None) -> str:
-        command = [sys.executable, EXAMPLE, tmp_path / "key", *arguments]
+        command = [sys.executable, str(EXAMPLE), str(tmp_path / "key"), *arguments]
         return subprocess.run(
             command, input=json.dumps(payload), capture_output=True, text=True, check=True
         ).stdout.strip()

@@ -13,12 +13,15 @@ from clarion.sealing import payload_bytes
 from clarion.settings import TITLE
 from tests.core.test_sealing import STATEMENT_CHANNELS, XMTP_CHANNELS, message, statement
 
+type Make = Callable[[Channel, int], PushMessage]
+
 PAGE = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
 ROW = re.compile(r"^\| (statement|XMTP's message)(, sealed)? \| (.+) \|$", re.MULTILINE)
 COLUMNS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-NETWORKS = {"statement": (statement, STATEMENT_CHANNELS), "XMTP's message": (message, XMTP_CHANNELS)}
-
-type Make = Callable[[Channel, int], PushMessage]
+NETWORKS: dict[str, tuple[Make, list[Channel]]] = {
+    "statement": (statement, STATEMENT_CHANNELS),
+    "XMTP's message": (message, XMTP_CHANNELS),
+}
 
 
 def is_whole(push: PushMessage, *, sealed: bool) -> bool:

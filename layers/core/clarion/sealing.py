@@ -69,8 +69,9 @@ def seal(
         sealed = _sealed(content, device_key, subscription_id)
         return Payload(_encoded(clear | {MEMBER: sealed}), payload.truncated)
     # The values of FCM's data are text.
-    data = {MEMBER: _encoded(_sealed(body["data"], device_key, subscription_id)).decode()}
-    return Payload({**body, "data": data}, payload.truncated)
+    text = _encoded(_sealed(body["data"], device_key, subscription_id)).decode()
+    message: FcmMessage = {**body, "data": {MEMBER: text}}
+    return Payload(message, payload.truncated)
 
 
 def info(subscription_id: UUID) -> bytes:
