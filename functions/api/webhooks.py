@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 PUSHES = "pushes.json"
 API = Path(__file__).parent
-TAG = "what an app receives"
 
 
 class Webhooks(NamedTuple):
@@ -28,21 +27,21 @@ def webhooks(networks: Iterable[str]) -> Webhooks:
         described = json.loads(file.read_text().replace('"#/$defs/', '"#/components/schemas/'))
         found.schemas.update(described["$defs"])
         for channel, schema in described["properties"].items():
-            found.paths[f"{name}.{channel}"] = _path_item(f"{described['title']}: {channel}", schema)
+            found.paths[f"{name}.{channel}"] = _path_item(f"{described['title']}, by {channel}", schema)
     return found
 
 
 def _files(networks: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """A network that pushes nothing to apps has no such file."""
-    yield "clarion", API / PUSHES
-    yield "sealed", API / f"sealed_{PUSHES}"
     for name in networks:
         file = API / "networks" / name / PUSHES
         if file.exists():
             yield name, file
+    yield "clarion", API / PUSHES
+    yield "sealed", API / f"sealed_{PUSHES}"
 
 
 def _path_item(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     answer = {"default": {"description": "An app answers nothing; docs/webhook.md says what a webhook answers."}}
-    return {"post": {"summary": summary, "tags": [TAG], "requestBody": body, "responses": answer}}
+    return {"post": {"summary": summary, "requestBody": body, "responses": answer}}

@@ -113,8 +113,8 @@ def sealed(channel: Channel) -> Iterator[Any]:
 
 MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages}
 SERVED = [
-    *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),
     *((name, channel) for name in NETWORKS for channel in network(name).channels),
+    *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),
 ]
 
 
