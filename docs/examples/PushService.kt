@@ -47,7 +47,7 @@ class PushService : FirebaseMessagingService() {
         }
     }
 
-    private fun onClarion(own: JSONObject) = when (own.getString("purpose")) {
+    private fun onClarion(own: JSONObject) = when (own.optString("purpose")) {
         "verification" ->
             runOnce(this, "prove", "id" to own.getString("subscription_id"), "code" to own.getString("code"))
         else -> runOnce(this, "synchronise")
@@ -133,7 +133,10 @@ interface Messages {
 
 /** The calls of Clarion's API that the app needs: see docs/api.md. */
 interface Clarion {
-    /** PUT of the subscription's token; without a subscription, POST, and PUT of all rules. */
+    /**
+     * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
+     * names a subscription of one's own is a success. Then PUT of all rules. At each start, too.
+     */
     suspend fun register(token: String)
 
     /** POST /v1/subscriptions/{id}/proof */
