@@ -32,9 +32,6 @@ PAGE = (DOCS / "receiving.md").read_text()
 OPENAPI = json.loads((DOCS / "openapi.json").read_text())
 SHOWN = re.compile(r"\n#+ ([^\n]*)\n((?:(?!\n#+ ).)*)", re.DOTALL)
 JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
-FITTING = re.compile(r"^\| `(\w+)` \| ([\d,]+) \|$", re.MULTILINE)
-FITTING_EVERYWHERE = 1_800
-"""Bytes of data: what the page says fits every channel."""
 TOO_LARGE = bytes(4096)
 CODE = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
@@ -184,20 +181,6 @@ def test_the_page_shows_clarions_own_pushes() -> None:
     assert verification(Channel.VOIP) == {"aps": {}, "clarion": content}
     assert verification(Channel.WEBPUSH) == {"clarion": content}
     assert json.loads(verification(Channel.FCM)["clarion"]) == content
-
-
-def fits(channel: Channel, size: int) -> bool:
-    return "hash" not in json.dumps(statement(channel, bytes(size)))
-
-
-def test_the_page_says_how_much_fits_each_channel() -> None:
-    sizes = {channel: int(size.replace(",", "")) for channel, size in FITTING.findall(PAGE)}
-    assert sizes.keys() == set(CHANNELS)
-    for channel in CHANNELS:
-        assert fits(channel, sizes[channel])
-        assert not fits(channel, sizes[channel] + 1)
-    assert f"{FITTING_EVERYWHERE:,} bytes fits every channel" in " ".join(PAGE.split())
-    assert min(sizes.values()) >= FITTING_EVERYWHERE
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
