@@ -1,7 +1,7 @@
 """How much fits, as docs/receiving.md says, against the payloads that are made."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| (statement|XMTP's message)(, sealed)? \| (.+) \|$", re.MU
 FITTING, FITTING_SEALED = 1_800, 1_100
 """Bytes of a statement's data, for which the page promises a place on every channel."""
 COLUMNS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-NETWORKS: dict[str, tuple[Make, list[Channel]]] = {
+NETWORKS: dict[str, tuple[Make, Sequence[Channel]]] = {
     "statement": (statement, STATEMENT_CHANNELS),
     "XMTP's message": (message, XMTP_CHANNELS),
 }
