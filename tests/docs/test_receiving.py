@@ -17,13 +17,14 @@ from clarion import own_pushes, sealing
 from clarion.addresses import WebhookAddress
 from clarion.channels import CHANNELS as CHANNEL_SPECS
 from clarion.channels import Channel
-from clarion.decisions import Purpose, Wanted
+from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import NETWORKS, STATEMENTS, XMTP, Receiver, network
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
 from clarion.own_pushes import VerificationBody, WakeUpBody
+from clarion.providers import apns, fcm
 from clarion.providers.webhook import addressed
 from clarion.settings import TITLE
 
@@ -181,6 +182,14 @@ def test_the_page_shows_clarions_own_pushes() -> None:
     assert verification(Channel.VOIP) == {"aps": {}, "clarion": content}
     assert verification(Channel.WEBPUSH) == {"clarion": content}
     assert json.loads(verification(Channel.FCM)["clarion"]) == content
+
+
+def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ?(.*?) ?\| .+ \|$", PAGE.partition("| status |")[2], re.MULTILINE)
+    assert {status for status, _ in rows} == set(SubscriptionStatus)
+    of_apple = {reason for _, reason in apns.TOKEN_GONE | apns.TOKEN_OR_APP}
+    named = {reason for _, reasons in rows for reason in re.findall(r"`([\w]+)`", reasons)}
+    assert named == of_apple | {"UNREGISTERED", fcm.FOREIGN, fcm.INVALID, "replaced", "webpush"}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
