@@ -1,4 +1,4 @@
-"""A stand-in for the receiver that a deployment's operator runs behind the webhook, as docs/receiving.md asks for one.
+"""A stand-in for the receiver that a deployment's operator runs behind the webhook, as docs/webhook.md asks for one.
 
     python -m local.webhook --keys FOLDER
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from api.app import resolver
 from api.openapi import document
-from clarion.networks import STATEMENTS
+from clarion.networks import NETWORKS
 
 if __name__ == "__main__":
     Path("docs/openapi.json").write_text(
-        json.dumps(document(resolver((STATEMENTS,))), indent=2, ensure_ascii=False) + "\n"
+        json.dumps(document(resolver(tuple(NETWORKS)), NETWORKS), indent=2, ensure_ascii=False) + "\n"
     )

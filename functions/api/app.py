@@ -66,7 +66,7 @@ def resolver(networks: tuple[str, ...]) -> APIGatewayHttpResolver:
     enabled = [routes_of(name) for name in networks]
     for router in (sign_in.router, deliveries.router, *(router for routes in enabled for router in routes.routers)):
         app.include_router(router)
-    openapi.serve(app)
+    openapi.serve(app, networks)
     _answer_refusals(app, {path: kind for routes in enabled for path, kind in routes.invalid.items()})
     return app
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api import page
 from api.problems import MEDIA_TYPE, Problem, ProblemKind
+from api.webhooks import webhooks
 from api.worker import current
 
 TITLE = "Clarion"
@@ -77,7 +78,8 @@ def answers(
     return found
 
 
-def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
+def document(app: APIGatewayHttpResolver, networks: Iterable[str] = ()) -> dict[str, Any]:
+    """The routes of `app`, and as webhooks what apps receive of `networks`."""
     text = app.get_openapi_json_schema(
         title=TITLE,
         version=VERSION,
@@ -90,6 +92,8 @@ def document(app: APIGatewayHttpResolver) -> dict[str, Any]:
         for operation in methods.values():
             _drop_resolvers_own(operation["responses"])
     _drop_unused(found)
+    found["webhooks"], received = webhooks(networks)
+    found["components"]["schemas"] |= received
     return _named_by_title(found)
 
 
@@ -120,12 +124,12 @@ def _named_by_title(found: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def serve(app: APIGatewayHttpResolver) -> None:
+def serve(app: APIGatewayHttpResolver, networks: Iterable[str]) -> None:
     """Add the page and the description to the app itself."""
 
     @cache
     def spec() -> str:
-        return json.dumps(document(app))
+        return json.dumps(document(app, networks))
 
     @app.get("/openapi.json", include_in_schema=False, compress=True, cache_control=KEPT)
     def described() -> Response[str]:

@@ -1,7 +1,8 @@
 // Shows each push of Clarion as a notification, and opens the page when it is clicked.
 //
 // The payload is JSON: `title`, and `statement` with its bytes in lower-case hex: `topic`, `sender_pubkey`, and `data`,
-// which is null if the statement was too large for a push; then `hash` says which statement to fetch.
+// which is null if the statement was too large for a push; then `hash` says which statement to fetch. A verification has
+// `clarion` instead, whose code the page hands back to the API.
 "use strict";
 
 // Browsers revoke the permission of a site that shows nothing for a push.
@@ -25,11 +26,19 @@ self.addEventListener("notificationclick", (event) => {
 // Null for what is no payload of Clarion's.
 function notificationOf(message) {
   const payload = parseJson(message);
+  if (isVerification(payload?.clarion)) {
+    return { title: "Confirm this browser", body: "Click to receive messages here.", data: payload.clarion };
+  }
   if (!isPayload(payload)) {
     return null;
   }
   const { title, statement } = payload;
-  return { title, body: bodyOf(statement.data), data: statement };
+  return { title, body: bodyOf(statement.data), data: statement, tag: tagOf(statement) };
+}
+
+// The same for a push that comes twice, so that the second replaces what the first shows.
+function tagOf({ topic, data, hash }) {
+  return `${topic} ${data ?? hash}`;
 }
 
 function parseJson(message) {
@@ -48,6 +57,10 @@ function isPayload(payload) {
     payload.title !== "" &&
     isStatement(payload.statement)
   );
+}
+
+function isVerification(own) {
+  return own?.purpose === "verification" && typeof own.subscription_id === "string" && typeof own.code === "string";
 }
 
 function isStatement(statement) {
@@ -82,11 +95,11 @@ function readable(bytes) {
   }
 }
 
-async function open(statement) {
+async function open(content) {
   const pages = await self.clients.matchAll({ type: "window" });
   if (pages.length === 0) {
     return self.clients.openWindow(self.registration.scope);
   }
-  pages[0].postMessage(statement);
+  pages[0].postMessage(content);
   return pages[0].focus();
 }

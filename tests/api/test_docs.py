@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 import sr25519
@@ -22,12 +22,7 @@ from api.openapi import document
 from api.problems import ProblemKind
 from api.settings import ApiSettings
 from api.worker import ApiWorker
-from clarion.channels import CHANNELS, Channel
-from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS, Receiver
-from clarion.networks.statements import payload
-from clarion.networks.statements.payload import StatementBody, compose
-from clarion.settings import TITLE
+from clarion.networks import NETWORKS, STATEMENTS
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -35,11 +30,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
-ARRIVES = re.compile(r"\n## What arrives\n(.*?)\n## ", re.DOTALL)
-OF_CHANNEL = re.compile(r"\n### `(\w+)`[^\n]*\n(.*?)(?=\n### |\Z)", re.DOTALL)
-JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
-FITTING_BYTES = 1_800
-"""Of data: what the page says fits every channel."""
+ALL = tuple(NETWORKS)
 UNIX_SECONDS = 1_000_000_000
 SEPARATOR = "\n---- next example ----\n"
 
@@ -53,7 +44,7 @@ def gateway(authorizer: Authorizer, pushing: Callable[..., ApiWorker]) -> Iterat
 
 
 def test_the_committed_description_is_that_of_the_code() -> None:
-    assert json.loads((DOCS / "openapi.json").read_text()) == document(resolver((STATEMENTS,))), "run `make openapi`"
+    assert json.loads((DOCS / "openapi.json").read_text()) == document(resolver(ALL), ALL), "run `make openapi`"
 
 
 def test_the_description_has_no_answer_of_the_resolvers_own_and_no_schema_in_vain() -> None:
@@ -82,41 +73,6 @@ def test_the_documented_limits_are_the_defaults() -> None:
     fields = ApiSettings.model_fields
     assert len(rows) == 8
     assert {name: int(value) for name, value in rows} == {name: fields[name.lower()].default for name, _ in rows}
-
-
-def arriving(channel: Channel, data: bytes) -> Any:
-    """What the app gets of a statement with `data`."""
-    push = PushMessage(
-        network=STATEMENTS,
-        receipt=UUID(int=0),
-        observed_at=0,
-        envelope_id=b"\x7e" * 32,
-        subscription_id=UUID(int=0),
-        client_id=bytes(32),
-        channel=channel,
-        expires_at=0,
-        body=StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data),
-    )
-    body = compose(channel, push, Receiver(TITLE, CHANNELS[channel].payload_bytes)).body
-    return json.loads(body) if isinstance(body, bytes) else body["data"]
-
-
-def test_the_page_shows_what_arrives_by_each_channel_whole_and_truncated() -> None:
-    [section] = ARRIVES.findall((DOCS / "api.md").read_text())
-    shown = {
-        channel: [json.loads(one) for one in JSON_BLOCK.findall(text)] for channel, text in OF_CHANNEL.findall(section)
-    }
-    assert shown == {
-        channel.value: [arriving(channel, bytes.fromhex("c0ffee")), arriving(channel, bytes(4096))]
-        for channel in payload.CHANNELS
-    }
-
-
-@pytest.mark.parametrize("channel", payload.CHANNELS)
-def test_the_data_that_the_page_says_fits_every_channel_does(channel: Channel) -> None:
-    text = " ".join((DOCS / "api.md").read_text().split())
-    assert f"Data of {FITTING_BYTES:,} bytes fits every channel" in text
-    assert "hash" not in json.dumps(arriving(channel, bytes(FITTING_BYTES)))
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
@@ -171,7 +127,7 @@ def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
     page = client("GET", "/docs")
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html")
     assert re.findall(r"<(?:script|link)[^>]+(?:src|href)=([^>]+)>", page.text) == ['"data:,"']
-    assert client("GET", "/openapi.json").json == document(resolver((STATEMENTS,)))
+    assert client("GET", "/openapi.json").json == document(resolver((STATEMENTS,)), (STATEMENTS,))
 
 
 def test_the_page_runs_its_own_scripts_alone_and_reaches_its_own_api_alone(client: Any) -> None:
@@ -186,7 +142,7 @@ def test_the_page_runs_its_own_scripts_alone_and_reaches_its_own_api_alone(clien
 
 
 def test_the_registration_that_the_page_proposes_is_taken(client: Any) -> None:
-    [proposed] = document(resolver((STATEMENTS,)))["components"]["schemas"]["NewSubscription"]["examples"]
+    [proposed] = document(resolver((STATEMENTS,)), (STATEMENTS,))["components"]["schemas"]["NewSubscription"]["examples"]
     assert client("POST", "/v1/subscriptions", proposed).status == 201
 
 

@@ -169,11 +169,30 @@ async def test_a_truncated_push_is_shown_with_the_statement_to_fetch(app: WebApp
         json.dumps(payload(data="0")),
         json.dumps(payload(data=None)),
         json.dumps(payload(sender_pubkey="BB")),
+        json.dumps({"clarion": {"purpose": "wake_up", "subscription_id": "an-id"}}),
     ],
 )
 async def test_what_is_no_payload_is_shown_as_well(app: WebApp, payload: str) -> None:
     await app.open()
     assert await app.push(payload) == UNREADABLE
+
+
+async def test_a_push_that_comes_twice_is_shown_once(app: WebApp) -> None:
+    await app.open()
+    assert await app.push(json.dumps(FULL)) == await app.push(json.dumps(FULL))
+
+
+async def test_a_verification_is_shown_and_its_code_opened_in_the_page(app: WebApp) -> None:
+    await app.open()
+    verification = {"purpose": "verification", "subscription_id": "an-id", "code": "a-code"}
+    shown = await app.push(json.dumps({"clarion": verification}))
+    assert shown == {
+        "title": "Confirm this browser",
+        "body": "Click to receive messages here.",
+        "data": verification,
+    }
+    await app.click_notification()
+    assert json.loads(await app.page.until("document.querySelector('#opened').textContent")) == verification
 
 
 async def test_a_clicked_notification_is_closed_and_opened_in_the_page(app: WebApp) -> None:

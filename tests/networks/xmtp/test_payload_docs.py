@@ -1,4 +1,4 @@
-"""The payloads as docs/xmtp.md and docs/receiving.md show them, against those that are made."""
+"""The payloads as docs/receiving.md and docs/webhook.md show them, against those that are made."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def shape(found: Any) -> Any:
 
 def table(name: str) -> dict[str, str]:
     """By what is pushed, the payload as the page has it."""
-    page = (DOCS / "xmtp.md").read_text().partition(f"| to {name} |")[2].partition("\n\n")[0]
+    page = (DOCS / "receiving.md").read_text().partition(f"| to {name} |")[2].partition("\n\n")[0]
     return dict(re.findall(r"^\| (.+?) \| `(\{.+\})` \|$", page, re.MULTILINE))
 
 
@@ -67,7 +67,7 @@ def test_the_page_shows_what_goes_to_fcm() -> None:
 
 @pytest.fixture
 def bodies() -> list[Any]:
-    return [json.loads(one) for one in re.findall(r"```json\n(.*?)```", (DOCS / "receiving.md").read_text(), re.DOTALL)]
+    return [json.loads(one) for one in re.findall(r"```json\n(.*?)```", (DOCS / "webhook.md").read_text(), re.DOTALL)]
 
 
 def test_the_page_shows_the_webhooks_three_bodies(bodies: list[Any]) -> None:

@@ -1,7 +1,7 @@
 """The webhook: one URL of the deployment's operator, which takes pushes that no phone's provider is to have.
 
 Requests are signed as Standard Webhooks has it, so that any of its libraries checks them, and carry the Authorization
-header that the operator configured. What the receiver does with them: docs/receiving.md, "A webhook".
+header that the operator configured. What the receiver does with them: docs/webhook.md.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -138,7 +138,7 @@ class WebhookApp:
     def push(self, order: Order[bytes]) -> "WebhookPush":
         """Raises `ValueError` for a token that is no address, and a body that is no JSON object or grows too large."""
         address = WebhookAddress.parse(order.token)
-        return WebhookPush(app=self, push_id=order.push_id, body=_addressed(order.body, address))
+        return WebhookPush(app=self, push_id=order.push_id, body=addressed(order.body, address))
 
 
 def webhook_apps(
@@ -203,7 +203,7 @@ def refusal(answer: Answer) -> FirstAnswer:
     return Refused(status=status, reason=reason)
 
 
-def _addressed(body: bytes, address: WebhookAddress) -> bytes:
+def addressed(body: bytes, address: WebhookAddress) -> bytes:
     """The network's JSON object with `installation` added: whom the push is for."""
     content = json.loads(body)
     if not isinstance(content, dict):

@@ -1,7 +1,7 @@
-"""The figures of docs/privacy.md, against the payloads that are made."""
+"""How much fits, as docs/receiving.md says, against the payloads that are made."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ from tests.core.test_sealing import STATEMENT_CHANNELS, XMTP_CHANNELS, message, 
 
 type Make = Callable[[Channel, int], PushMessage]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "receiving.md").read_text()
 ROW = re.compile(r"^\| (statement|XMTP's message)(, sealed)? \| (.+) \|$", re.MULTILINE)
+FITTING, FITTING_SEALED = 1_800, 1_100
+"""Bytes of a statement's data, for which the page promises a place on every channel."""
 COLUMNS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-NETWORKS: dict[str, tuple[Make, list[Channel]]] = {
+NETWORKS: dict[str, tuple[Make, Sequence[Channel]]] = {
     "statement": (statement, STATEMENT_CHANNELS),
     "XMTP's message": (message, XMTP_CHANNELS),
 }
@@ -46,3 +48,11 @@ def test_what_the_page_says_fits_does_and_no_byte_more(kind: str, sealed: str, f
 
 def test_the_page_has_all_four_rows() -> None:
     assert len(ROW.findall(PAGE)) == 4
+
+
+@pytest.mark.parametrize("channel", STATEMENT_CHANNELS)
+def test_the_data_that_the_page_says_fits_every_channel_does(channel: Channel) -> None:
+    assert f"{FITTING:,} bytes fits every channel" in PAGE
+    assert f"sealed {FITTING_SEALED:,}." in PAGE
+    assert is_whole(statement(channel, FITTING), sealed=False)
+    assert is_whole(statement(channel, FITTING_SEALED), sealed=True)

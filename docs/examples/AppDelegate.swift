@@ -1,0 +1,73 @@
+// The app's own part: its token at each start, and pushes that show nothing. Capabilities: Push Notifications, and
+// of the background modes Remote notifications and Voice over IP.
+
+import UIKit
+
+/// The calls of Clarion's API that the app needs, each one request: see docs/api.md.
+protocol Clarion {
+    /// PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
+    /// names a subscription of one's own is a success. Then PUT of all rules.
+    func register(channel: String, token: String, environment: String) async throws
+    /// POST /v1/subscriptions/{id}/proof
+    func prove(subscription: String, code: String) async throws
+}
+
+@main
+final class AppDelegate: UIResponder, UIApplicationDelegate {
+    private let clarion: Clarion = ClarionApi()
+    private let messages: Messages = SharedMessages()
+    private lazy var calls = Calls(clarion: clarion, messages: messages)
+
+    func application(
+        _ application: UIApplication,
+        didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]?
+    ) -> Bool {
+        calls.start()
+        application.registerForRemoteNotifications()
+        return true
+    }
+
+    /// At each start, and whenever the token has changed.
+    func application(_: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken token: Data) {
+        Task { try await clarion.register(channel: "apns", token: token.hex, environment: environment) }
+    }
+
+    /// A push with `content-available`: Clarion's own, or an alert whose statement is to be fetched.
+    func application(
+        _: UIApplication,
+        didReceiveRemoteNotification payload: [AnyHashable: Any],
+        fetchCompletionHandler completion: @escaping (UIBackgroundFetchResult) -> Void
+    ) {
+        Task {
+            do {
+                if !(try await handBack(payload, to: clarion)) {
+                    try await messages.synchronise()
+                }
+                completion(.newData)
+            } catch {
+                completion(.failed)
+            }
+        }
+    }
+}
+
+/// Hands back the code of a verification. False for any other push.
+func handBack(_ payload: [AnyHashable: Any], to clarion: Clarion) async throws -> Bool {
+    guard let own = payload["clarion"] as? [String: String],
+          own["purpose"] == "verification",
+          let subscription = own["subscription_id"],
+          let code = own["code"]
+    else { return false }
+    try await clarion.prove(subscription: subscription, code: code)
+    return true
+}
+
+#if DEBUG
+let environment = "sandbox"
+#else
+let environment = "production"
+#endif
+
+extension Data {
+    var hex: String { map { String(format: "%02x", $0) }.joined() }
+}

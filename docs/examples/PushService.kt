@@ -1,0 +1,197 @@
+// Receives Clarion's pushes on Android. In the manifest: this service with the action
+// com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT. The app makes
+// the notification channels "messages" and "calls". A sealed push is opened first: see DeviceKey.kt.
+
+package com.example.push
+
+import android.app.PendingIntent
+import android.content.Context
+import android.content.Intent
+import androidx.core.app.NotificationCompat
+import androidx.core.app.NotificationManagerCompat
+import androidx.core.app.Person
+import androidx.work.CoroutineWorker
+import androidx.work.ExistingWorkPolicy
+import androidx.work.ForegroundInfo
+import androidx.work.OneTimeWorkRequestBuilder
+import androidx.work.OutOfQuotaPolicy
+import androidx.work.WorkManager
+import androidx.work.WorkerParameters
+import androidx.work.workDataOf
+import com.google.firebase.messaging.FirebaseMessagingService
+import com.google.firebase.messaging.RemoteMessage
+import java.io.IOException
+import java.security.MessageDigest
+import org.json.JSONObject
+
+private const val CALL_MILLISECONDS = 30_000L
+private const val MESSAGES = "messages"
+private const val CALLS = "calls"
+private const val WORKING = 1
+
+class PushService : FirebaseMessagingService() {
+    private val app get() = application as PushApplication
+
+    override fun onNewToken(token: String) = runOnce(this, "register", "token" to token)
+
+    /** FCM had more than 100 messages for this phone, and has dropped them all. */
+    override fun onDeletedMessages() = runOnce(this, "synchronise")
+
+    override fun onMessageReceived(message: RemoteMessage) {
+        val data = message.data
+        val own = data["clarion"]
+        when {
+            own != null -> onClarion(JSONObject(own))
+            "statement_topic" in data -> onStatement(message, ReceivedStatement(data))
+            else -> runOnce(this, "synchronise")
+        }
+    }
+
+    private fun onClarion(own: JSONObject) = when (own.optString("purpose")) {
+        "verification" ->
+            runOnce(this, "prove", "id" to own.getString("subscription_id"), "code" to own.getString("code"))
+        else -> runOnce(this, "synchronise")
+    }
+
+    private fun onStatement(message: RemoteMessage, statement: ReceivedStatement) {
+        if (!app.messages.isNew(statement.id)) return
+        val left = message.sentTime + CALL_MILLISECONDS - System.currentTimeMillis()
+        when {
+            statement.isCall && left > 0 -> showCall(statement, left)
+            statement.data == null -> fetch(statement)
+            else -> showMessage(this, app.messages, statement.sender, statement.topic, statement.data, statement.number)
+        }
+    }
+
+    /** A worker has minutes where this service has seconds. */
+    private fun fetch(statement: ReceivedStatement) {
+        showText(this, app.messages.nameOf(statement.sender), "You have a new message.", statement.number)
+        runOnce(
+            this, "fetch", "hash" to statement.hash, "topic" to statement.topic,
+            "sender" to statement.sender, "number" to statement.number.toString(),
+        )
+    }
+
+    /** The screen of the call decrypts the offer, or fetches it, while the phone rings. */
+    private fun showCall(statement: ReceivedStatement, left: Long) {
+        val answer = screen(statement, "answer")
+        val caller = Person.Builder().setName(app.messages.nameOf(statement.sender)).setImportant(true).build()
+        val notification = NotificationCompat.Builder(this, CALLS)
+            .setSmallIcon(R.drawable.ic_call)
+            .setStyle(NotificationCompat.CallStyle.forIncomingCall(caller, screen(statement, "decline"), answer))
+            .setCategory(NotificationCompat.CATEGORY_CALL)
+            .setPriority(NotificationCompat.PRIORITY_MAX)
+            .setFullScreenIntent(screen(statement, "ring"), true)
+            .setTimeoutAfter(left)
+            .build()
+        NotificationManagerCompat.from(this).notify(statement.number, notification)
+    }
+
+    private fun screen(statement: ReceivedStatement, action: String): PendingIntent {
+        val intent = Intent(this, CallActivity::class.java)
+            .setAction(action)
+            .putExtra("sender", statement.sender)
+            .putExtra("topic", statement.topic)
+            .putExtra("data", statement.data)
+            .putExtra("hash", statement.hash)
+        val flags = PendingIntent.FLAG_UPDATE_CURRENT or PendingIntent.FLAG_IMMUTABLE
+        return PendingIntent.getActivity(this, statement.number, intent, flags)
+    }
+}
+
+/** What a push says of a statement. `data` is null if it didn't fit, and `hash` says then which statement to fetch. */
+class ReceivedStatement(content: Map<String, String>) {
+    val topic = content.getValue("statement_topic")
+    val sender = content.getValue("sender_pubkey")
+    val data = content["statement_data"]
+    val hash = content["hash"]
+    val isCall = content["notify_type"] == "voip"
+
+    /** The same whenever this push is repeated. */
+    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((topic + (data ?: hash)).toByteArray())
+
+    /** Of its notification, which a repeat replaces. */
+    val number = id.contentHashCode()
+}
+
+/** What your app has already: its keys, its contacts, its own database. */
+interface Messages {
+    fun nameOf(sender: String): String
+
+    /** The text; null if the data can't be decrypted. */
+    fun read(data: String, sender: String, topic: String): String?
+
+    /** The data, in hex, of the statement with this hash, from a node: see fetch_statement.py. */
+    suspend fun fetch(hash: String, topic: String): String
+
+    /** Whether it has not been handled yet, and from now on it has. */
+    fun isNew(id: ByteArray): Boolean
+
+    /** Reads from the store all that came since it was last read. */
+    suspend fun synchronise()
+}
+
+/** The calls of Clarion's API that the app needs: see docs/api.md. */
+interface Clarion {
+    /**
+     * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
+     * names a subscription of one's own is a success. Then PUT of all rules. At each start, too.
+     */
+    suspend fun register(token: String)
+
+    /** POST /v1/subscriptions/{id}/proof */
+    suspend fun prove(subscription: String, code: String)
+}
+
+/** What takes longer than a push may. */
+class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWorker(context, parameters) {
+    private val app = context.applicationContext as PushApplication
+
+    override suspend fun doWork(): Result = try {
+        when (text("task")) {
+            "register" -> app.clarion.register(text("token"))
+            "prove" -> app.clarion.prove(text("id"), text("code"))
+            "fetch" -> showFetched()
+            else -> app.messages.synchronise()
+        }
+        Result.success()
+    } catch (_: IOException) {
+        Result.retry()
+    }
+
+    /** What Android 11 and older show while the work goes on. */
+    override suspend fun getForegroundInfo() =
+        ForegroundInfo(WORKING, notification(applicationContext, "Looking for messages", ""))
+
+    private suspend fun showFetched() {
+        val data = app.messages.fetch(text("hash"), text("topic"))
+        showMessage(applicationContext, app.messages, text("sender"), text("topic"), data, text("number").toInt())
+    }
+
+    private fun text(name: String) = inputData.getString(name).orEmpty()
+}
+
+private fun runOnce(context: Context, task: String, vararg arguments: Pair<String, String?>) {
+    val work = OneTimeWorkRequestBuilder<PushWorker>()
+        .setInputData(workDataOf("task" to task, *arguments))
+        .setExpedited(OutOfQuotaPolicy.RUN_AS_NON_EXPEDITED_WORK_REQUEST)
+        .build()
+    // Not by the arguments themselves: there are a token and a code among them, and names are logged.
+    val name = "$task ${arguments.toList().hashCode()}"
+    WorkManager.getInstance(context).enqueueUniqueWork(name, ExistingWorkPolicy.KEEP, work)
+}
+
+private fun showMessage(
+    context: Context, messages: Messages, sender: String, topic: String, data: String, number: Int,
+) = showText(context, messages.nameOf(sender), messages.read(data, sender, topic) ?: "You have a new message.", number)
+
+private fun showText(context: Context, title: String, text: String, number: Int) =
+    NotificationManagerCompat.from(context).notify(number, notification(context, title, text))
+
+private fun notification(context: Context, title: String, text: String) =
+    NotificationCompat.Builder(context, MESSAGES)
+        .setSmallIcon(R.drawable.ic_message)
+        .setContentTitle(title)
+        .setContentText(text)
+        .setPriority(NotificationCompat.PRIORITY_HIGH)
+        .build()

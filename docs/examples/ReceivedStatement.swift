@@ -1,0 +1,56 @@
+// What a push says of a statement, for the app and its notification service extension alike.
+
+import CryptoKit
+import Foundation
+
+struct ReceivedStatement {
+    let topic: String
+    let sender: String
+    /// Encrypted by the sender. Nil if it didn't fit the push, empty if the statement has none.
+    let data: Data?
+    /// BLAKE2b-256 of the whole statement, if `data` is nil.
+    let hash: String?
+
+    /// Nil for a push that is about no statement. A sealed one is opened first: see DeviceKey.swift.
+    init?(_ payload: [AnyHashable: Any]) {
+        guard let statement = payload["statement"] as? [String: Any],
+              let topic = statement["topic"] as? String,
+              let sender = statement["sender_pubkey"] as? String
+        else { return nil }
+        self.topic = topic
+        self.sender = sender
+        data = (statement["data"] as? String).flatMap(Data.init(hex:))
+        hash = statement["hash"] as? String
+        if data == nil && hash == nil { return nil }
+    }
+
+    /// The same whenever this push is repeated.
+    var id: Data {
+        var digest = SHA256()
+        digest.update(data: Data(topic.utf8))
+        digest.update(data: data ?? Data((hash ?? "").utf8))
+        return Data(digest.finalize())
+    }
+}
+
+extension Data {
+    /// Nil if `hex` is no pairs of hex digits.
+    init?(hex: String) {
+        let digits = Array(hex.utf8).compactMap { Character(UnicodeScalar($0)).hexDigitValue }
+        guard digits.count == hex.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
+        self.init(stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) })
+    }
+}
+
+/// What your app has already: its keys, its contacts, its own database. App and extension share it by an app group.
+protocol Messages {
+    /// Who the sender is, and what the data says; nil if the sender is no contact, or the data can't be decrypted.
+    func read(_ data: Data, from sender: String, topic: String) -> (name: String, text: String)?
+    /// The data of the statement with this hash, from a node: see fetch_statement.py.
+    func fetch(hash: String, topic: String) async throws -> Data
+    func name(of sender: String) -> String?
+    /// Whether it has not been handled yet, and from now on it has.
+    func isNew(_ id: Data) -> Bool
+    /// Reads from the store all that came since it was last read.
+    func synchronise() async throws
+}

@@ -1,0 +1,214 @@
+"""docs/receiving.md and the schemas of openapi.json, against the payloads that are made."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import jsonschema_rs
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from clarion import own_pushes, sealing
+from clarion.addresses import WebhookAddress
+from clarion.channels import CHANNELS as CHANNEL_SPECS
+from clarion.channels import Channel
+from clarion.decisions import Purpose, SubscriptionStatus, Wanted
+from clarion.messages import PushMessage
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, Receiver, network
+from clarion.networks.statements.payload import CHANNELS, StatementBody
+from clarion.networks.xmtp.envelope import TopicMessage
+from clarion.networks.xmtp.payload import body_of, refresh_body
+from clarion.own_pushes import VerificationBody, WakeUpBody
+from clarion.providers import apns, fcm
+from clarion.providers.webhook import addressed
+from clarion.settings import TITLE
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "receiving.md").read_text()
+OPENAPI = json.loads((DOCS / "openapi.json").read_text())
+SHOWN = re.compile(r"\n#+ ([^\n]*)\n((?:(?!\n#+ ).)*)", re.DOTALL)
+JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
+TOO_LARGE = bytes(4096)
+CODE = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+TOPIC = "/xmtp/mls/1/g-00ff/proto"
+
+
+push_of = partial(
+    PushMessage,
+    receipt=UUID(int=0),
+    observed_at=0,
+    envelope_id=b"\x7e" * 32,
+    subscription_id=UUID("3b0f5a52-7c1e-4b8e-9d2a-6f4c1e8b7a90"),
+    client_id=bytes(32),
+    expires_at=0,
+)
+
+
+def received(push: PushMessage, device_key: bytes | None = None) -> Any:
+    """What the app gets of it: for FCM its data."""
+    own = push.purpose in own_pushes.BODIES
+    made = own_pushes.compose(push.channel, push) if own else _of_network(push)
+    body: Any = (sealing.seal(made, device_key, push.subscription_id) if device_key else made).body
+    if push.channel is Channel.WEBHOOK:
+        body = addressed(body, WebhookAddress(client="c1" * 32, installation_id="mine", token="known"))
+    return json.loads(body) if isinstance(body, bytes) else body["data"]
+
+
+def _of_network(push: PushMessage) -> Any:
+    return network(push.network).payload(push.channel, push, Receiver(TITLE, CHANNEL_SPECS[push.channel].payload_bytes))
+
+
+def statement(channel: Channel, data: bytes | None, wanted: Wanted = Wanted.ALERT, key: bytes | None = None) -> Any:
+    body = StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data)
+    return received(push_of(network=STATEMENTS, channel=channel, body=body, wanted=wanted), key)
+
+
+def statements(channel: Channel) -> Iterator[Any]:
+    for data in (b"\xc0\xff\xee", b"", None, TOO_LARGE):
+        for wanted in (Wanted.ALERT, Wanted.CALL):
+            yield statement(channel, data, wanted)
+
+
+def messages(channel: Channel) -> Iterator[Any]:
+    for message in (b"\x0a\x02\x30\x01", bytes(60_000)):
+        body = body_of(TopicMessage(TOPIC, 1763812800000000000, message), channel)
+        for should_push in (None, True):
+            for wanted in (Wanted.ALERT, Wanted.BACKGROUND):
+                changed = body.model_copy(update={"should_push": should_push})
+                yield received(push_of(network=XMTP, channel=channel, body=changed, wanted=wanted))
+    asking = {"purpose": Purpose.REFRESH, "body": refresh_body(), "wanted": Wanted.BACKGROUND}
+    yield received(push_of(network=XMTP, channel=channel, **asking))
+
+
+def verification(channel: Channel, key: bytes | None = None) -> Any:
+    purpose, body = Purpose.VERIFICATION, VerificationBody(code=CODE)
+    return received(push_of(network=STATEMENTS, channel=channel, purpose=purpose, body=body), key)
+
+
+def wake_up(channel: Channel) -> Any:
+    return received(push_of(network=STATEMENTS, channel=channel, purpose=Purpose.WAKE_UP, body=WakeUpBody()))
+
+
+def clarions_own(channel: Channel) -> Iterator[Any]:
+    yield verification(channel)
+    if channel in {Channel.APNS, Channel.FCM}:
+        yield wake_up(channel)
+
+
+def sealed(channel: Channel) -> Iterator[Any]:
+    key = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    yield from (
+        statement(channel, b"data", key=key),
+        statement(channel, TOO_LARGE, key=key),
+        verification(channel, key),
+    )
+
+
+MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages}
+SERVED = [
+    *((name, channel) for name in NETWORKS for channel in network(name).channels),
+    *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),
+]
+
+
+def exact(schema: Any) -> Any:
+    """The same schema, which takes no member that it doesn't name."""
+    if isinstance(schema, list):
+        return [exact(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: exact(value) for name, value in schema.items()}
+    return inner | {"additionalProperties": False} if schema.get("type") == "object" else inner
+
+
+def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    schemas = {name: exact(one) for name, one in OPENAPI["components"]["schemas"].items()}
+    return jsonschema_rs.validator_for({**schema, "components": {"schemas": schemas}}, validate_formats=True)
+
+
+def schema_of(name: str, channel: Channel) -> dict[str, Any]:
+    content = OPENAPI["webhooks"][f"{name}.{channel}"]["post"]["requestBody"]["content"]
+    found: dict[str, Any] = content["application/json"]["schema"]
+    return found
+
+
+def test_what_an_app_receives_is_described_for_each_network_and_channel() -> None:
+    assert list(OPENAPI["webhooks"]) == [f"{name}.{channel}" for name, channel in SERVED]
+
+
+@pytest.mark.parametrize(("name", "channel"), SERVED)
+def test_each_payload_is_what_its_schema_says_and_has_no_other_member(name: str, channel: Channel) -> None:
+    validates = validator(schema_of(name, channel))
+    made = list(MADE[name](channel))
+    assert made
+    for payload in made:
+        validates.validate(payload)
+
+
+@pytest.mark.parametrize(("name", "channel"), [one for one in SERVED if one != ("sealed", Channel.WEBPUSH)])
+def test_a_payload_without_one_of_its_members_is_not_what_its_schema_says(name: str, channel: Channel) -> None:
+    validates = validator(schema_of(name, channel))
+    for payload in MADE[name](channel):
+        for member in payload.keys() - {"truncated"}:
+            assert not validates.is_valid({key: value for key, value in payload.items() if key != member})
+
+
+def test_what_is_text_at_fcm_is_described_as_well() -> None:
+    for name in ("clarion", "sealed"):
+        schema = OPENAPI["components"]["schemas"][f"{name.title()}FcmPush"]["properties"]["clarion"]["contentSchema"]
+        for push in MADE[name](Channel.FCM):
+            validator(schema).validate(json.loads(push["clarion"]))
+
+
+def blocks(heading: str) -> list[Any]:
+    """The JSON that the page shows under the heading that begins so."""
+    [section] = [text for title, text in SHOWN.findall(PAGE) if title.startswith(heading)]
+    return [json.loads(one) for one in JSON_BLOCK.findall(section)]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_the_page_shows_a_statement_whole_and_truncated(channel: Channel) -> None:
+    assert blocks(f"`{channel}`") == [statement(channel, b"\xc0\xff\xee"), statement(channel, TOO_LARGE)]
+
+
+def test_the_page_shows_clarions_own_pushes() -> None:
+    assert blocks("Clarion's own") == [verification(Channel.APNS), wake_up(Channel.APNS)]
+    content = verification(Channel.APNS)["clarion"]
+    assert verification(Channel.VOIP) == {"aps": {}, "clarion": content}
+    assert verification(Channel.WEBPUSH) == {"clarion": content}
+    assert json.loads(verification(Channel.FCM)["clarion"]) == content
+
+
+def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ?(.*?) ?\| .+ \|$", PAGE.partition("| status |")[2], re.MULTILINE)
+    assert {status for status, _ in rows} == set(SubscriptionStatus)
+    of_apple = {reason for _, reason in apns.TOKEN_GONE | apns.TOKEN_OR_APP}
+    named = {reason for _, reasons in rows for reason in re.findall(r"`([\w]+)`", reasons)}
+    assert named == of_apple | {"UNREGISTERED", fcm.FOREIGN, fcm.INVALID, "replaced", "webpush"}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_repeat_has_the_digest_that_the_page_knows_it_by_and_others_have_another(channel: Channel) -> None:
+    assert digest(statement(channel, b"a")) == digest(statement(channel, b"a"))
+    assert len({digest(statement(channel, data)) for data in (b"a", b"b", b"", TOO_LARGE)}) == 4
+
+
+def digest(payload: dict[str, Any]) -> bytes:
+    content = payload.get("statement", payload)
+    topic = content.get("topic") or content["statement_topic"]
+    data = content.get("data", content.get("statement_data"))
+    return sha256((topic + (content["hash"] if data is None else data)).encode()).digest()
+
+
+def examples(*endings: str) -> Sequence[Path]:
+    return [file for file in sorted((DOCS / "examples").iterdir()) if file.suffix in endings]
+
+
+@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py"), ids=lambda file: file.name)
+def test_each_example_is_referred_to(file: Path) -> None:
+    assert f"examples/{file.name}" in "".join(page.read_text() for page in DOCS.glob("*.md"))
