@@ -142,7 +142,8 @@ def test_the_page_runs_its_own_scripts_alone_and_reaches_its_own_api_alone(clien
 
 
 def test_the_registration_that_the_page_proposes_is_taken(client: Any) -> None:
-    [proposed] = document(resolver((STATEMENTS,)), (STATEMENTS,))["components"]["schemas"]["NewSubscription"]["examples"]
+    schemas = document(resolver((STATEMENTS,)), (STATEMENTS,))["components"]["schemas"]
+    [proposed] = schemas["NewSubscription"]["examples"]
     assert client("POST", "/v1/subscriptions", proposed).status == 201
 
 
