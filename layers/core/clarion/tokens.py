@@ -13,6 +13,7 @@ from pynamodb.transactions import TransactWrite
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
+from clarion.wake_ups import remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
@@ -140,11 +141,12 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
             & (Subscription.status == row.status),
         )
         free_token(write, row)
+        remove_wake_up(write, row)
     return ended
 
 
 def _is_anothers(error: TransactWriteError) -> bool:
     """Whether the transaction failed because the token belongs to another subscription."""
-    # pynamodb puts deletions before updates, in whatever order they were added.
-    of_token, of_row = error.cancellation_reasons or (None, None)
+    # pynamodb puts deletions, in the order they were added, before updates.
+    of_token, *_, of_row = error.cancellation_reasons or (None, None)
     return of_row is None and of_token is not None and of_token.code == "ConditionalCheckFailed"
