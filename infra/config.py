@@ -165,6 +165,7 @@ class EnvironmentConfig(Config):
     commands: Consumer
     cleanup: Consumer
     deliveries: Consumer
+    schedule: Size
     api: ApiConfig
     ingest: Ingest | None
     pipeline: Pipeline | None = None

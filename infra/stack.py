@@ -19,6 +19,7 @@ from infra.monitoring import Alarms, Dashboard
 from infra.networks import add_functions
 from infra.queues import Queues
 from infra.retention import removal
+from infra.schedule import ScheduleFunction
 from infra.secrets import Secrets
 from infra.tables import ClarionTables
 from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, MatchFunction
@@ -76,6 +77,7 @@ class ClarionStack(Stack):
         CleanupFunction(self, foundation=self.foundation)
         DeliveriesFunction(self, foundation=self.foundation)
         self.foundation.lake.send_new_files_to(self.foundation.queues.deliveries.queue)
+        ScheduleFunction(self, foundation=self.foundation)
 
     def _api(self) -> HttpApi:
         functions = {name: add_functions(self, name, foundation=self.foundation) for name in self._environment.networks}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aws_cdk import Stack
 
+from clarion import wake_ups
 from clarion.channels import CHANNELS, PROVIDERS, Channel
 from clarion.networks import network
 from infra.config import AppConfig
@@ -95,6 +96,8 @@ class DispatchFunction(ComponentFunction):
             self.consume(pair.held, consumer.of_held)
         self._allow_reading(channel)
         self._allow_writing(pair)
+        if channel in wake_ups.CHANNELS:
+            self.allow_tables("DeleteItem", foundation.tables.wake_ups)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
         else:

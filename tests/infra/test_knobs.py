@@ -38,6 +38,7 @@ from infra.stack import ClarionStack
 from ingest.settings import IngestSettings
 from match.report import DecisionLog
 from match.settings import MatchSettings
+from schedule.handler import ScheduleSettings
 from tests.infra.templates import resolved
 from tests.toy import TOY
 from xmtp.worker import XmtpWorkerSettings
@@ -48,6 +49,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "cleanup": CleanupSettings,
     "deliveries": Settings,
+    "schedule": ScheduleSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     f"{TOY}-worker": WorkerSettings,
@@ -289,6 +291,7 @@ CHANGES: Mapping[str, Change] = {
         "deliveries", ["deliveries"], ["deliveries"],
         memory_mb=605, timeout_s=36, concurrency=23, receives=102, batch=105, window_s=6,
     ),
+    **size("schedule", ["schedule"], memory_mb=1_800, timeout_s=240),
     **{f"matching.limits.statements.{name}": same(value, f"settings.match.limits.statements.{name}")
        for name, value in LIMIT.items()},
     "matching.subscription_cap": same(200, "settings.match.subscription_cap"),

@@ -18,9 +18,10 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, lost_race
 from clarion.tokens import free_token, token_hash
+from clarion.wake_ups import change_wake_up, remove_expiry, remove_wake_up
 
-TRANSACTION_SUBSCRIPTIONS = 50
-"""A transaction takes 100 items; a subscription and its token are two."""
+TRANSACTION_SUBSCRIPTIONS = 33
+"""A transaction takes 100 items; a subscription, its token and its wake-up are three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ def move(
         transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
         if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
             free_token(transaction, row)
+        change_wake_up(transaction, row, moved)
         extra_writes(transaction)
 
     return _written(connection, registration, write, moved, attempts=1)
@@ -229,6 +231,8 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_wri
                 write.delete(row, condition=Subscription.status == row.status)
                 if row.status == SubscriptionStatus.ACTIVE:
                     free_token(write, row)
+                remove_wake_up(write, row)
+                remove_expiry(write, row)
             extra_writes(write)
     except TransactWriteError as error:
         if lost_race(error):

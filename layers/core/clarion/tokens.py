@@ -7,16 +7,19 @@ from typing import NamedTuple
 from uuid import UUID
 
 from pynamodb.connection import Connection
-from pynamodb.exceptions import TransactWriteError
+from pynamodb.exceptions import TransactWriteError, UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.tables import Subscription, Token, lost_race
+from clarion.tables import Subscription, Token, lost_race, refused
+from clarion.wake_ups import remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
-"""How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
+"""How long an invalid or expired subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
 
 def token_hash(channel: Channel, token: str) -> bytes:
@@ -74,6 +77,24 @@ def declare_dead(
     return [row for row in ended if row]
 
 
+def expire(
+    pending: Subscription, now: int, *, request_cleanup: Callable[[list[str]], None] = lambda _: None
+) -> Subscription | None:
+    """Make a subscription expired whose proof did not come; None, with nothing changed, if it is another by now.
+
+    As when it dies, an empty generation comes into force, and `request_cleanup` is called before. It holds no token.
+    """
+    request_cleanup([pending.subscription_id])
+    ended = _ended(pending, SubscriptionStatus.EXPIRED, None, now)
+    try:
+        Subscription(pending.subscription_id).update(_end_actions(ended), condition=_unchanged(pending))
+    except UpdateError as error:
+        if refused(error):
+            return None
+        raise
+    return ended
+
+
 def _of_other_holders(tried: Subscription) -> list[Subscription]:
     """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
     holders = list(Token.query(token_hash(Channel(tried.channel), tried.token)))
@@ -119,32 +140,45 @@ def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> 
 
 def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Subscription:
     """Returns what the row becomes; fails if the row or the token's owner is no longer what it was."""
+    ended = _ended(row, SubscriptionStatus.INVALID, reason, now)
+    with TransactWrite(connection=connection) as write:
+        write.update(row, actions=_end_actions(ended), condition=_unchanged(row))
+        free_token(write, row)
+        remove_wake_up(write, row)
+    return ended
+
+
+def _ended(row: Subscription, status: SubscriptionStatus, reason: str | None, now: int) -> Subscription:
+    """What the row becomes: none of its rules is in force any more."""
     ended = Subscription(**row.attribute_values)
-    ended.status, ended.status_reason = SubscriptionStatus.INVALID.value, reason
+    ended.status, ended.status_reason = status.value, reason
     ended.revision = ended.generation = row.revision + 1
     ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
-    with TransactWrite(connection=connection) as write:
-        write.update(
-            row,
-            actions=[
-                Subscription.status.set(ended.status),
-                Subscription.status_reason.set(reason),
-                Subscription.revision.set(ended.revision),
-                Subscription.generation.set(ended.generation),
-                Subscription.rule_count.set(0),
-                Subscription.updated_at.set(now),
-                Subscription.ttl.set(ended.ttl),
-            ],
-            condition=(Subscription.revision == row.revision)
-            & (Subscription.token == row.token)
-            & (Subscription.status == row.status),
-        )
-        free_token(write, row)
     return ended
+
+
+def _end_actions(ended: Subscription) -> list[Action]:
+    """What makes the row so."""
+    reason = ended.status_reason
+    return [
+        Subscription.status.set(ended.status),
+        Subscription.status_reason.remove() if reason is None else Subscription.status_reason.set(reason),
+        Subscription.revision.set(ended.revision),
+        Subscription.generation.set(ended.generation),
+        Subscription.rule_count.set(0),
+        Subscription.updated_at.set(ended.updated_at),
+        Subscription.ttl.set(ended.ttl),
+    ]
+
+
+def _unchanged(row: Subscription) -> Condition:
+    same = (Subscription.revision == row.revision) & (Subscription.token == row.token)
+    condition: Condition = same & (Subscription.status == row.status)
+    return condition
 
 
 def _is_anothers(error: TransactWriteError) -> bool:
     """Whether the transaction failed because the token belongs to another subscription."""
-    # pynamodb puts deletions before updates, in whatever order they were added.
-    of_token, of_row = error.cancellation_reasons or (None, None)
+    # pynamodb puts deletions, in the order they were added, before updates.
+    of_token, *_, of_row = error.cancellation_reasons or (None, None)
     return of_row is None and of_token is not None and of_token.code == "ConditionalCheckFailed"

@@ -34,7 +34,7 @@ from clarion.tables import Subscription
 APP = "^[A-Za-z0-9._-]{1,64}$"
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
-MOST_SUBSCRIPTIONS = 50
+MOST_SUBSCRIPTIONS = 33
 """In one request."""
 
 

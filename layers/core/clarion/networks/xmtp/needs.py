@@ -32,6 +32,7 @@ NEEDS = Needs(
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions/index/by_client", ("Query",), _ROUTER),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem"), _ROUTER),
+        Grant("wake_ups", ("PutItem", "DeleteItem"), _ROUTER),
         Grant("rules", ("Query", "BatchGetItem", "BatchWriteItem", "PutItem", "DeleteItem"), _ROUTER),
         Grant("quotas", ("UpdateItem",), _ROUTER),
         Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem"), _WORKER),
@@ -40,6 +41,7 @@ NEEDS = Needs(
         Grant("subscriptions", ("BatchGetItem", "UpdateItem"), _WORKER),
         Grant("tokens", ("DeleteItem",), _WORKER),
         Grant("rules", ("Query", "PutItem", "BatchWriteItem"), _WORKER),
+        Grant("wake_ups", ("DeleteItem",), _WORKER),
     ),
     sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES, _WORKER)),
     alarms=(
