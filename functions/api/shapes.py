@@ -1,0 +1,101 @@
+"""The bodies of requests and answers about subscriptions, whatever their network."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from api.bodies import RequestBody
+from clarion import base64url, proofs
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushDecision, SubscriptionStatus
+from clarion.sealing import parse_device_key
+from clarion.tables import Subscription
+
+APP = "^[A-Za-z0-9._-]{1,64}$"
+CODE = "^[A-Za-z0-9_-]{43}$"
+WAKING = {Channel.APNS, Channel.FCM}
+LEAST_MINUTES, MOST_MINUTES = 20, 1440
+
+
+def _device_key(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")  # noqa: TRY004 - pydantic makes no error of a TypeError
+    return parse_device_key(value)
+
+
+DeviceKey = Annotated[
+    bytes,
+    BeforeValidator(_device_key),
+    PlainSerializer(base64url.encode, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": CODE}),
+]
+"""An X25519 public key in base64url without padding."""
+AppName = Annotated[str, Field(pattern=APP)]
+WakeEveryMinutes = Annotated[int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES)]
+
+
+class Registered(BaseModel):
+    subscription_id: UUID
+    status: SubscriptionStatus
+
+    @classmethod
+    def of(cls, row: Subscription) -> Self:
+        return cls(subscription_id=UUID(row.subscription_id), status=SubscriptionStatus(row.status))
+
+
+class HandedBackCode(RequestBody):
+    code: Annotated[str, Field(pattern=CODE, repr=False, description="as it was pushed to the token")]
+
+    @property
+    def secret(self) -> bytes:
+        return base64url.decode(self.code)
+
+
+class NewToken(RequestBody):
+    token: str = Field(repr=False, description="as for the registration")
+    notify_type: Channel | None = Field(
+        default=None, validation_alias="notificationType", description="the subscription's own, if it is given"
+    )
+
+
+class SubscriptionChange(RequestBody):
+    """What is absent stays, and null removes: then the first app, or production, is meant."""
+
+    app: AppName | None = None
+    environment: Environment | None = None
+    device_key: DeviceKey | None = Field(default=None, description="by which its pushes are sealed")
+    wake_every_minutes: WakeEveryMinutes | None = Field(default=None, description="only for apns and fcm")
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """The attributes to change, by their names."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class ProofState(BaseModel):
+    """`push` is what became of the code's push, as soon as it was tried; the code is good until `expires_at`."""
+
+    push: PushDecision | None = None
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, row: Subscription) -> Self:
+        push = PushDecision(row.proof_push) if row.proof_push else None
+        return cls(push=push, expires_at=datetime.fromtimestamp(int(row.proof_until) // 1000, UTC))
+
+
+class SubscriptionState(BaseModel):
+    """`statusReason` says why it is invalid: the provider's word for a dead token, or `replaced`."""
+
+    subscription_id: UUID
+    notify_type: Channel = Field(serialization_alias="notificationType")
+    token: str = Field(repr=False)
+    app: str | None = None
+    environment: Environment | None = None
+    device_key: DeviceKey | None = None
+    wake_every_minutes: int | None = None
+    status: SubscriptionStatus
+    status_reason: str | None = Field(default=None, serialization_alias="statusReason")
+    proof: ProofState | None = None
