@@ -128,7 +128,7 @@ def stub_names() -> tuple[str, ...]:
 class Allowance(Config):
     """How much a client, or one request, is allowed, as `ApiSettings` has it."""
 
-    subscriptions_per_client: Annotated[int, Field(ge=1, le=50)] | None = None
+    subscriptions_per_client: Annotated[int, Field(ge=1, le=33)] | None = None
     rules_per_subscription: PositiveInt | None = None
     rules_per_request: PositiveInt | None = None
     rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None

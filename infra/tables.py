@@ -13,7 +13,7 @@ type Key = tuple[str, dynamodb.AttributeType]
 TEXT, BYTES = dynamodb.AttributeType.STRING, dynamodb.AttributeType.BINARY
 BY_CLIENT, BY_KEY = "by_client", "by_key"
 INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_KEY}
-TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases")
+TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases", "wake_ups")
 _TYPES = {"S": TEXT, "B": BYTES, "N": dynamodb.AttributeType.NUMBER}
 
 
@@ -34,6 +34,7 @@ class ClarionTables(Construct):
         self.rate_limits = self._table("rate_limits", ("scope", BYTES), ("part", BYTES), ttl="ttl")
         self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
         self.leases = self._table("leases", ("name", TEXT))
+        self.wake_ups = self._table("wake_ups", ("slot", TEXT), ("subscription_id", TEXT))
         self._add_indexes()
 
     @property

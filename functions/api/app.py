@@ -15,7 +15,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from api import openapi, sign_in
+from api import openapi, routes, sign_in
 from api.networks import routes_of
 from api.problems import Problem, ProblemKind
 from api.requests import UNAVAILABLE, Event, body_of, caller, check_origin, deadline, not_now, within_allowance
@@ -26,7 +26,7 @@ OPEN = ("/v1/auth/", *openapi.PATHS)
 PREFLIGHT = "OPTIONS /{proxy+}"
 """The route, as `infra.api` has it, of what browsers ask before a page's request: API Gateway adds the words to it."""
 JSON = "application/json"
-WITH_BODY = {"POST", "PUT", "DELETE"}
+WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 MOST_ERRORS = 20
 """In one answer."""
 TOO_DEEP = "too deep, or a number of too many digits"
@@ -58,10 +58,10 @@ def resolver(networks: tuple[str, ...]) -> APIGatewayHttpResolver:
     """Serves the common routes and those of `networks`, which are imported now."""
     app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
     enabled = [routes_of(name) for name in networks]
-    for router in (sign_in.router, *(router for routes in enabled for router in routes.routers)):
+    for router in (sign_in.router, routes.router, *(router for each in enabled for router in each.routers)):
         app.include_router(router)
     openapi.serve(app)
-    _answer_refusals(app, {path: kind for routes in enabled for path, kind in routes.invalid.items()})
+    _answer_refusals(app, {path: kind for each in enabled for path, kind in each.invalid.items()})
     return app
 
 

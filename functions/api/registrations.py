@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from api import proofs
 from api.problems import Problem, ProblemKind
-from api.subscriptions import broken, check_app, removed
+from api.subscriptions import broken, check_options, removed
 from api.worker import ClientRequest
 from clarion import subscriptions
 from clarion.addresses import may_be_pushed_to
@@ -195,6 +195,7 @@ def _check_reachable(request: ClientRequest, registration: Registration) -> None
     if channel not in apps:
         there = [name for name in network(registration.network).channels if name in apps]
         raise broken("notificationType", f"must be one that this deployment has: {', '.join(there)}")
-    check_app(request, channel, registration.app)
+    options = ("app", "device_key", "wake_every_minutes")
+    check_options(request, channel, {name: getattr(registration, name) for name in options})
     if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):
         raise broken("token", "must have an endpoint at a push service that this deployment sends to")

@@ -57,7 +57,7 @@ class ClientSettings(Settings):
     origin_secret_id: str | None = None
     """What CloudFront sends with each request; what comes around it is then refused."""
 
-    subscriptions_per_client: int = Field(default=20, gt=0, le=50)
+    subscriptions_per_client: int = Field(default=20, gt=0, le=33)
     rules_per_subscription: int = Field(default=10_000, gt=0)
     rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)

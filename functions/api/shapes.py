@@ -1,22 +1,22 @@
 """The bodies of requests and answers about subscriptions, whatever their network."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from api.bodies import RequestBody
-from clarion import base64url, proofs
+from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus
+from clarion.proofs import status_at
 from clarion.sealing import parse_device_key
 from clarion.tables import Subscription
+from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES
 
 APP = "^[A-Za-z0-9._-]{1,64}$"
 CODE = "^[A-Za-z0-9_-]{43}$"
-WAKING = {Channel.APNS, Channel.FCM}
-LEAST_MINUTES, MOST_MINUTES = 20, 1440
 
 
 def _device_key(value: object) -> bytes:
@@ -29,11 +29,16 @@ DeviceKey = Annotated[
     bytes,
     BeforeValidator(_device_key),
     PlainSerializer(base64url.encode, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": CODE}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": CODE,
+            "description": "an X25519 public key in base64url, which pushes are sealed for",
+        }
+    ),
 ]
-"""An X25519 public key in base64url without padding."""
 AppName = Annotated[str, Field(pattern=APP)]
-WakeEveryMinutes = Annotated[int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES)]
+WakeEveryMinutes = Annotated[int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm")]
 
 
 class Registered(BaseModel):
@@ -65,11 +70,11 @@ class SubscriptionChange(RequestBody):
 
     app: AppName | None = None
     environment: Environment | None = None
-    device_key: DeviceKey | None = Field(default=None, description="by which its pushes are sealed")
-    wake_every_minutes: WakeEveryMinutes | None = Field(default=None, description="only for apns and fcm")
+    device_key: DeviceKey | None = None
+    wake_every_minutes: WakeEveryMinutes | None = None
 
     @property
-    def changes(self) -> dict[str, object]:
+    def changes(self) -> dict[str, Any]:
         """The attributes to change, by their names."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
@@ -99,3 +104,24 @@ class SubscriptionState(BaseModel):
     status: SubscriptionStatus
     status_reason: str | None = Field(default=None, serialization_alias="statusReason")
     proof: ProofState | None = None
+
+    @classmethod
+    def of(cls, row: Subscription, now: int) -> Self:
+        """As it is at `now`, in UNIX milliseconds."""
+        return cls(**cls.values_of(row, now))
+
+    @staticmethod
+    def values_of(row: Subscription, now: int) -> dict[str, Any]:
+        status = status_at(row, now)
+        return {
+            "subscription_id": UUID(row.subscription_id),
+            "notify_type": Channel(row.channel),
+            "token": row.token,
+            "app": row.app,
+            "environment": row.environment,
+            "device_key": row.device_key and base64url.encode(row.device_key),
+            "wake_every_minutes": row.wake_every_minutes,
+            "status": status,
+            "status_reason": row.status_reason,
+            "proof": ProofState.of(row) if status is SubscriptionStatus.PENDING else None,
+        }

@@ -10,6 +10,7 @@ from api.problems import Problem, ProblemKind
 from api.proofs import own
 from api.worker import ClientRequest
 from clarion import base64url, proofs, subscriptions
+from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.events import SubscriptionChanged
 from clarion.generations import WRITE_ATTEMPTS, back_off
@@ -17,6 +18,7 @@ from clarion.networks import network
 from clarion.rulesets import Owner, RuleSet, Unchanged
 from clarion.subscriptions import ExtraWrites, no_extra_writes
 from clarion.tables import Subscription
+from clarion.wake_ups import CHANNELS as WAKING
 
 UUID_BYTES, REVISION_BYTES = 16, 8
 
@@ -61,16 +63,34 @@ def change(request: ClientRequest, subscription_id: UUID, changes: Mapping[str, 
         row, now = own(request, subscription_id), request.worker.now()
         if not proofs.status_at(row, now).has_rules:
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
-        check_app(request, Channel(row.channel), changes.get("app"))
+        check_options(request, Channel(row.channel), changes)
         if changed := subscriptions.change(request.worker.connection, row, changes, now=now):
             return changed
         time.sleep(back_off(attempt))
     raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
 
 
-def check_app(request: ClientRequest, channel: Channel, app: str | None) -> None:
+def check_options(request: ClientRequest, channel: Channel, options: Mapping[str, Any]) -> None:
+    """Raises `Problem` for what a subscription of this channel can't have; `options` are attributes by their names."""
+    app = options.get("app")
     if app is not None and app not in request.worker.settings.apps[channel]:
         raise broken("app", f"must be an app that this deployment reaches by {channel}")
+    if options.get("wake_every_minutes") is not None and channel not in WAKING:
+        raise broken("wake_every_minutes", f"is for {' and '.join(WAKING)} alone")
+    if options.get("device_key") is not None and channel is Channel.WEBHOOK:
+        raise broken("device_key", "is for no webhook")
+
+
+def canonical_token(row: Subscription, channel: Channel | None, token: str) -> str:
+    """As it is stored. An address of the webhook names its client, so none may be given to it."""
+    if channel not in {None, row.channel}:
+        raise broken("notificationType", f"must be that of the subscription: {row.channel}")
+    if row.channel == Channel.WEBHOOK:
+        raise broken("token", "can't be replaced by this request")
+    try:
+        return canonical(Channel(row.channel), token)
+    except ValueError as error:
+        raise broken("token", str(error)) from None
 
 
 def broken(field: str, rule: str) -> Problem:

@@ -25,12 +25,12 @@ from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenPr
 from clarion.messages import PushMessage
 from clarion.own_pushes import VerificationBody
 from clarion.tables import Subscription, update_subscription
+from clarion.wake_ups import expires_at
 
 CODE_BYTES = 32
 CODE_SECONDS = 4 * 3600
 ATTEMPTS = 5
 """At handing a code back."""
-PENDING_SECONDS = 86_400
 REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
 _SILENT = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
@@ -91,14 +91,9 @@ ATTRIBUTES = tuple(Code(b"", UUID(int=0), 0).attributes)
 def status_at(row: Subscription, now: int) -> SubscriptionStatus:
     """What a subscription is at `now` (UNIX milliseconds): a pending one may have expired without a write."""
     status = SubscriptionStatus(row.status)
-    if status is SubscriptionStatus.PENDING and now >= pending_until(row):
+    if status is SubscriptionStatus.PENDING and now >= expires_at(row):
         return SubscriptionStatus.EXPIRED
     return status
-
-
-def pending_until(row: Subscription) -> int:
-    """UNIX milliseconds."""
-    return int(row.created_at) + PENDING_SECONDS * 1000
 
 
 def is_right(row: Subscription, secret: bytes) -> bool:

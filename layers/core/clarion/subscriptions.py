@@ -16,9 +16,10 @@ from clarion.proofs import ATTRIBUTES, Code
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
-TRANSACTION_SUBSCRIPTIONS = 50
-"""A transaction takes 100 items; a subscription and its token are two."""
+TRANSACTION_SUBSCRIPTIONS = 33
+"""A transaction takes 100 items; a subscription, its token and its wake-up are three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ def register(
         transaction.save(row, condition=Subscription.subscription_id.does_not_exist())
         if registration.code is None:
             transaction.save(token_of(row), condition=Token.token_hash.does_not_exist())
+        add_wake_up(transaction, row)
+        add_expiry(transaction, row)
         extra_writes(transaction)
 
     # Whose id is given is written once: another that is there by now is its caller's to see to.
@@ -105,6 +108,8 @@ def move(
             transaction.save(token_of(moved), condition=(free | still_its) if keeps_token else free)
         if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
             free_token(transaction, row)
+        change_wake_up(transaction, row, moved)
+        _change_expiry(transaction, row, moved)
         extra_writes(transaction)
 
     return _written(connection, registration, write, moved, attempts=1)
@@ -136,11 +141,13 @@ def holder(registration: Registration) -> TokenTaken | None:
 def change(connection: Connection, row: Subscription, changes: Mapping[str, Any], *, now: int) -> Subscription | None:
     """Change attributes by their names, or remove those that are None; None if `row` is no longer what it was."""
     changes = {**changes, "revision": row.revision + 1, "updated_at": now}
+    changed = Subscription(**(row.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
         transaction.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
+        change_wake_up(transaction, row, changed)
 
-    return Subscription(**(row.attribute_values | changes)) if transact(connection, write) else None
+    return changed if transact(connection, write) else None
 
 
 def of_owner(owner: Owner) -> list[Subscription]:
@@ -220,6 +227,14 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
     }
 
 
+def _change_expiry(write: TransactWrite, before: Subscription, after: Subscription) -> None:
+    """A transaction takes one write of an entry, and both may have the same."""
+    if after.status == SubscriptionStatus.PENDING:
+        add_expiry(write, after)
+    else:
+        remove_expiry(write, before)
+
+
 def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
     """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
 
@@ -228,6 +243,8 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_wri
             transaction.delete(row, condition=Subscription.status == row.status)
             if row.status == SubscriptionStatus.ACTIVE:
                 free_token(transaction, row)
+            remove_wake_up(transaction, row)
+            remove_expiry(transaction, row)
         extra_writes(transaction)
 
     return transact(connection, write)

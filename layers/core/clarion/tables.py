@@ -201,7 +201,25 @@ class Quota(Model):
     ttl = NumberAttribute()
 
 
-MODELS: tuple[type[Model], ...] = (Subscription, Token, RuleRow, PushRecord, RateLimit, Quota, Lease)
+class WakeUp(Model):
+    """An entry of `clarion.wake_ups`, which says what lies in which slot.
+
+    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` is of the schedule's
+    own row alone.
+    """
+
+    class Meta:
+        table_name = "wake_ups"
+
+    slot = UnicodeAttribute(hash_key=True)
+    subscription_id = UnicodeAttribute(range_key=True)
+    network = UnicodeAttribute(null=True)
+    channel = UnicodeAttribute(null=True)
+    client_id = BinaryAttribute(null=True, legacy_encoding=False)
+    minute = NumberAttribute(null=True)
+
+
+MODELS: tuple[type[Model], ...] = (Subscription, Token, RuleRow, PushRecord, RateLimit, Quota, Lease, WakeUp)
 """One for each table."""
 _BARE_NAMES = {model: model.Meta.table_name for model in MODELS}
 """Once bound, a model has another."""

@@ -1,6 +1,7 @@
 """A token's way from one subscription to another: one transaction, so that it has one owner at every moment."""
 
 from collections.abc import Callable
+from typing import Any
 
 from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
@@ -9,6 +10,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.proofs import ATTRIBUTES, REPLACED
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import end, hash_of, held_token, token_of, unchanged
+from clarion.wake_ups import add_wake_up, remove_expiry
 
 
 def take_over(
@@ -21,21 +23,28 @@ def take_over(
     """
     held = held_token(row.network, hash_of(row))
     holder = _holding(held, row) if held else None
-    changes = {"status": SubscriptionStatus.ACTIVE.value, "revision": row.revision + 1, "created_at": now}
+    changes: dict[str, Any] = {
+        "status": SubscriptionStatus.ACTIVE.value,
+        "revision": row.revision + 1,
+        "created_at": now,
+    }
     changes |= {"updated_at": now, **dict.fromkeys(ATTRIBUTES), "proof_hash": row.proof_hash}
+    active = Subscription(**(row.attribute_values | changes))
     ended = list[Subscription]()
 
     def write(transaction: TransactWrite) -> None:
         same_code = Subscription.proof_hash == row.proof_hash
         transaction.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row) & same_code)
         as_read = Token.subscription_id == held.subscription_id if held else Token.token_hash.does_not_exist()
-        transaction.save(token_of(row), condition=as_read)
+        transaction.save(token_of(active), condition=as_read)
+        add_wake_up(transaction, active)
+        remove_expiry(transaction, row)
         if holder:
             ended.append(end(transaction, holder, SubscriptionStatus.INVALID, REPLACED, now))
 
     if holder:
         request_cleanup(holder.subscription_id)
-    return [*ended, Subscription(**(row.attribute_values | changes))] if transact(connection, write) else None
+    return [*ended, active] if transact(connection, write) else None
 
 
 def _holding(held: Token, row: Subscription) -> Subscription | None:

@@ -14,6 +14,7 @@ from pynamodb.transactions import TransactWrite
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.tables import Subscription, Token, lost_race
+from clarion.wake_ups import remove_expiry, remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
@@ -147,6 +148,8 @@ def end(write: TransactWrite, row: Subscription, status: SubscriptionStatus, rea
         "ttl": now // 1000 + DEAD_SECONDS,
     }
     write.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
+    remove_wake_up(write, row)
+    remove_expiry(write, row)
     return Subscription(**(row.attribute_values | changes))
 
 
@@ -159,14 +162,13 @@ def unchanged(row: Subscription) -> Condition:
 def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Subscription:
     """A pending subscription has no token to free."""
     with TransactWrite(connection=connection) as write:
-        ended = end(write, row, SubscriptionStatus.INVALID, reason, now)
         if row.status == SubscriptionStatus.ACTIVE:
             free_token(write, row)
-    return ended
+        return end(write, row, SubscriptionStatus.INVALID, reason, now)
 
 
 def _is_anothers(error: TransactWriteError) -> bool:
     """Whether the transaction failed because the token belongs to another subscription."""
-    # pynamodb puts deletions before updates, in whatever order they were added.
-    of_token, of_row = error.cancellation_reasons or (None, None)
+    # pynamodb puts deletions, in the order they were added, before updates.
+    of_token, *_, of_row = error.cancellation_reasons or (None, None)
     return of_row is None and of_token is not None and of_token.code == "ConditionalCheckFailed"

@@ -1,0 +1,116 @@
+"""Periodic wake-ups: which subscription is due in which minute, and the writes that keep it so.
+
+They lie on a wheel that never turns. A subscription's slot follows from its id and its period, and a minute of the
+clock names the slots that are due in it. So nothing is rewritten when it is woken.
+
+    slot              entries
+    20:7              who is woken every 20 minutes, in those whose number since the epoch leaves 7 when divided by 20
+    minutes           each period that is or was in use, as text
+    pending:<hour>    who is pending and due to expire in this hour since the epoch
+    ticks             one row: the minute that the schedule began last
+
+An active subscription with a period has one entry, a pending one that of its expiry; no other has any. Callers add the
+writes to the transaction that changes the subscription.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import NamedTuple
+
+from pynamodb.transactions import TransactWrite
+
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
+from clarion.tables import Subscription, WakeUp
+
+CHANNELS = (Channel.APNS, Channel.FCM)
+"""Which can wake an app without showing anything."""
+LEAST_MINUTES, MOST_MINUTES = 20, 1440
+PENDING_MS = 86_400_000
+"""How long a subscription waits for its proof."""
+PERIODS = "minutes"
+_HOUR_MS = 3_600_000
+
+
+class DueSlot(NamedTuple):
+    """`next_minute` is when the slot is due again, counted from the epoch."""
+
+    slot: str
+    next_minute: int
+
+
+def slot_of(subscription_id: str, minutes: int) -> str:
+    """The one slot, of a period of so many minutes, in which the subscription is due."""
+    phase = int.from_bytes(sha256(subscription_id.encode()).digest()[:8]) % minutes
+    return f"{minutes}:{phase}"
+
+
+def due_slots(periods: Iterable[int], after: int, at: int) -> Iterator[DueSlot]:
+    """Those of the minutes from `after`, exclusively, to `at`. A slot that was due several times is there once."""
+    for period in periods:
+        for minute in range(max(after, at - period) + 1, at + 1):
+            yield DueSlot(f"{period}:{minute % period}", minute + period)
+
+
+def pending_slot(hour: int) -> str:
+    return f"pending:{hour}"
+
+
+def over_slots(after: int, at: int) -> list[str]:
+    """Whose subscriptions have expired by the minute `at`: of the last day, and of whatever passed since `after`."""
+    return [pending_slot(hour) for hour in range(after // 60 - 24, at // 60)]
+
+
+def expires_at(pending: Subscription) -> int:
+    """UNIX milliseconds."""
+    return int(pending.created_at) + PENDING_MS
+
+
+def add_wake_up(write: TransactWrite, row: Subscription) -> None:
+    """For a subscription that has become what `row` says."""
+    if entry := _wake_up_of(row):
+        _put(write, entry)
+
+
+def remove_wake_up(write: TransactWrite, row: Subscription) -> None:
+    """For a subscription that has been what `row` says."""
+    if entry := _wake_up_of(row):
+        write.delete(entry)
+
+
+def change_wake_up(write: TransactWrite, before: Subscription, after: Subscription) -> None:
+    """Both at once: a transaction takes one write of an entry."""
+    old, new = _wake_up_of(before), _wake_up_of(after)
+    if old and not (new and new.slot == old.slot):
+        write.delete(old)
+    if new and not (old and old.attribute_values == new.attribute_values):
+        _put(write, new)
+
+
+def add_expiry(write: TransactWrite, row: Subscription) -> None:
+    if entry := _expiry_of(row):
+        write.save(entry)
+
+
+def remove_expiry(write: TransactWrite, row: Subscription) -> None:
+    if entry := _expiry_of(row):
+        write.delete(entry)
+
+
+def _put(write: TransactWrite, entry: WakeUp) -> None:
+    """The period is noted first, by a request of its own: in transactions, all that ask for the same would conflict."""
+    WakeUp(PERIODS, entry.slot.partition(":")[0]).save()
+    write.save(entry)
+
+
+def _wake_up_of(row: Subscription) -> WakeUp | None:
+    if row.status != SubscriptionStatus.ACTIVE or row.wake_every_minutes is None or row.channel not in CHANNELS:
+        return None
+    slot = slot_of(row.subscription_id, int(row.wake_every_minutes))
+    return WakeUp(slot, row.subscription_id, network=row.network, channel=row.channel, client_id=row.client_id)
+
+
+def _expiry_of(row: Subscription) -> WakeUp | None:
+    if row.status != SubscriptionStatus.PENDING:
+        return None
+    return WakeUp(pending_slot(expires_at(row) // _HOUR_MS), row.subscription_id)
