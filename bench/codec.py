@@ -10,19 +10,22 @@ from functools import partial
 from statistics import median
 
 import sr25519
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, Receiver
 from clarion.networks.statements import payload
 from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.payload import StatementBody
 from clarion.networks.statements.signature import sign, verify
+from clarion.sealing import seal
 from clarion.settings import TITLE
 
 TURNS = 400
 CALLS = 40
 TARGET = 1.15
+DEVICE_KEY = X25519PrivateKey.generate().public_key().public_bytes_raw()
 
 
 def main() -> None:
@@ -31,12 +34,21 @@ def main() -> None:
         compare(name, sign(statement, sr25519.pair_from_seed(b"a made-up sender".ljust(32))))
     push = PushMessage.model_validate(EXAMPLE_PUSH)
     builders: dict[str, Callable[[PushMessage], object]] = {
-        "apns": partial(payload.apns, title=TITLE),
-        "voip": payload.voip,
-        "fcm": payload.fcm,
+        "apns": partial(payload.apns, receiver=receiver(Channel.APNS)),
+        "voip": partial(payload.voip, receiver=receiver(Channel.VOIP)),
+        "fcm": partial(payload.fcm, receiver=receiver(Channel.FCM)),
+        "sealed apns": sealed,
     }
     taken = microseconds(*(partial(build, push) for build in builders.values()))
     print("payloads: " + ", ".join(f"{name} {min(times):.2f} µs" for name, times in zip(builders, taken, strict=True)))
+
+
+def receiver(channel: Channel) -> Receiver:
+    return Receiver(TITLE, CHANNELS[channel].payload_bytes)
+
+
+def sealed(push: PushMessage) -> object:
+    return seal(payload.apns(push, receiver(Channel.APNS)), DEVICE_KEY, push.subscription_id)
 
 
 def compare(name: str, signed: Statement) -> None:

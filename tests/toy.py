@@ -129,12 +129,13 @@ class Toy:
         body = push.body
         if not isinstance(body, ToyBody):
             raise TypeError("no push of the toy network")
-        sealed = blake2b(body.text.encode(), key=receiver.device_key or b"").hexdigest()
+        whole = {"room": body.room, "text": body.text}
+        truncated = len(json.dumps(whole)) > receiver.payload_bytes
+        data = {"room": body.room} if truncated else whole
         if channel is Channel.FCM:
-            message: FcmMessage = {"data": {"room": body.room, "sealed": sealed}, "android": {}}
-            return Payload(message, truncated=False)
-        content = {"aps": {"alert": {"title": receiver.title}}, "room": body.room, "sealed": sealed}
-        return Payload(json.dumps(content).encode(), truncated=False)
+            return Payload(FcmMessage(data=data, android={}), truncated)
+        content = {"aps": {"alert": {"title": receiver.title}}, **data}
+        return Payload(json.dumps(content).encode(), truncated)
 
     def on_outcome(self, push: PushMessage, outcome: PushDecision) -> Command | None:
         if outcome is PushDecision.TOKEN_GONE:

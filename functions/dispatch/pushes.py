@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar
 
-from clarion import own_pushes
-from clarion.channels import CALL_SECONDS, is_call
+from clarion import own_pushes, sealing
+from clarion.channels import CALL_SECONDS, CHANNELS, is_call
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import FcmMessage, Payload, Receiver, network
@@ -52,17 +52,18 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
     return None
 
 
-def build(message: PushMessage, token: str, app: App, *, now: float) -> Push:
-    """The same message makes the same push every time, whoever builds it and however often.
+def build(message: PushMessage, token: str, app: App, *, now: float, device_key: bytes | None = None) -> Push:
+    """The same message makes the same push every time, whoever builds it and however often; a sealed one, all but the body.
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
-    payload = _payload(message, Receiver(app.title))
+    payload = _payload(message, app.title, device_key)
     order = Order(
         token=token,
         body=payload.body,
         push_id=push_id(message),
-        collapse_id=message.envelope_id.hex(),
+        # An envelope's id is known to whoever follows its network, and would say there what is sealed here.
+        collapse_id=message.envelope_id.hex() if device_key is None else push_id(message),
         useful_until=useful_until(message),
         now=now,
         call=is_call(message.channel, message.wanted),
@@ -76,7 +77,14 @@ def _may_reach(purpose: Purpose, status: str) -> bool:
     return pending or status == SubscriptionStatus.ACTIVE
 
 
-def _payload(message: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+def _payload(message: PushMessage, title: str, device_key: bytes | None) -> Payload[bytes] | Payload[FcmMessage]:
+    if device_key is None:
+        return _composed(message, Receiver(title, CHANNELS[message.channel].payload_bytes))
+    composed = _composed(message, Receiver(title, sealing.payload_bytes(message.channel, title)))
+    return sealing.seal(composed, device_key, message.subscription_id)
+
+
+def _composed(message: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
     if message.purpose in own_pushes.BODIES:
         return own_pushes.compose(message.channel, message)
     of_network = network(message.network)

@@ -20,10 +20,11 @@ from api.openapi import document
 from api.problems import ProblemKind
 from api.settings import ApiSettings
 from api.worker import ApiWorker
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS, Receiver
-from clarion.networks.statements.payload import CHANNELS, StatementBody, compose
+from clarion.networks.statements import payload
+from clarion.networks.statements.payload import StatementBody, compose
 from clarion.settings import TITLE
 from local.gateway import Gateway
 
@@ -94,7 +95,7 @@ def arriving(channel: Channel, data: bytes) -> Any:
         expires_at=0,
         body=StatementBody(sender=b"\xab" * 32, topic=b"\x01" * 32, data=data),
     )
-    body = compose(channel, push, Receiver(TITLE)).body
+    body = compose(channel, push, Receiver(TITLE, CHANNELS[channel].payload_bytes)).body
     return json.loads(body) if isinstance(body, bytes) else body["data"]
 
 
@@ -105,11 +106,11 @@ def test_the_page_shows_what_arrives_by_each_channel_whole_and_truncated() -> No
     }
     assert shown == {
         channel.value: [arriving(channel, bytes.fromhex("c0ffee")), arriving(channel, bytes(4096))]
-        for channel in CHANNELS
+        for channel in payload.CHANNELS
     }
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("channel", payload.CHANNELS)
 def test_the_data_that_the_page_says_fits_every_channel_does(channel: Channel) -> None:
     text = " ".join((DOCS / "api.md").read_text().split())
     assert f"Data of {FITTING_BYTES:,} bytes fits every channel" in text

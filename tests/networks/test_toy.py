@@ -77,11 +77,11 @@ def test_a_push_carries_the_networks_own_body(registered: Network) -> None:
 
 
 @pytest.mark.parametrize("channel", Channel)
-def test_a_payload_is_sealed_for_its_device(registered: Network, channel: Channel) -> None:
+def test_a_payload_is_truncated_for_who_receives_few_bytes(registered: Network, channel: Channel) -> None:
     push = push_of(registered)
-    one, other = (registered.payload(channel, push, Receiver("Toys", key)) for key in (b"one", b"other"))
-    assert one.body != other.body
-    assert "hello" not in str(one.body)
+    whole, truncated = (registered.payload(channel, push, Receiver("Toys", most)) for most in (4096, 30))
+    assert ("hello" in str(whole.body), whole.truncated) == (True, False)
+    assert ("hello" in str(truncated.body), truncated.truncated) == (False, True)
 
 
 def test_a_dead_token_gives_an_order_to_the_networks_own_function(registered: Network) -> None:

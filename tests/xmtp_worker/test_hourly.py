@@ -50,7 +50,7 @@ def test_whose_newest_keys_are_of_this_period_is_asked_once(account: Account, ho
     assert (push.network, push.purpose, push.wanted) == (XMTP, Purpose.REFRESH, Wanted.BACKGROUND)
     assert (str(push.subscription_id), push.client_id, push.channel) == (row.subscription_id, CLIENT, channel)
     assert push.expires_at == (PERIOD + 1) * PERIOD_S
-    assert "refresh-keys" in str(network(XMTP).payload(channel, push, Receiver("")).body)
+    assert "refresh-keys" in str(network(XMTP).payload(channel, push, Receiver("", 4096)).body)
     assert run(hourly).refreshed == 0
     assert not account.pushes()
 

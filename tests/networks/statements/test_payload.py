@@ -8,21 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Wanted
 from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS, FcmMessage, Payload
+from clarion.networks import STATEMENTS, FcmMessage, Payload, Receiver
 from clarion.networks.statements import payload
-from clarion.networks.statements.payload import (
-    APNS_LIMIT,
-    FCM_LIMIT,
-    MAX_DATA_SIZE,
-    VOIP_LIMIT,
-    WEBPUSH_LIMIT,
-    StatementBody,
-    fcm,
-    voip,
-)
+from clarion.networks.statements.payload import MAX_DATA_SIZE, StatementBody
 from clarion.settings import TITLE
 
 SENDER, TOPIC = bytes.fromhex("ab12cd34" * 8), bytes.fromhex("e5f6a7b8" * 8)
@@ -45,12 +36,24 @@ def push(data: bytes | None = None, *, truncated: bool = False, wanted: Wanted =
     )
 
 
+def receiver(channel: Channel, title: str = TITLE) -> Receiver:
+    return Receiver(title, CHANNELS[channel].payload_bytes)
+
+
 def apns(message: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
-    return payload.apns(message, title=title)
+    return payload.apns(message, receiver(Channel.APNS, title))
+
+
+def voip(message: PushMessage) -> Payload[bytes]:
+    return payload.voip(message, receiver(Channel.VOIP))
+
+
+def fcm(message: PushMessage) -> Payload[FcmMessage]:
+    return payload.fcm(message, receiver(Channel.FCM))
 
 
 def webpush(message: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
-    return payload.webpush(message, title=title)
+    return payload.webpush(message, receiver(Channel.WEBPUSH, title))
 
 
 def test_an_alert_is_as_the_product_document_shows() -> None:
@@ -188,18 +191,19 @@ def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
 def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: bytes, title: str) -> None:
     message, statement = push(data=data), {"data": data.hex(), "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
     alert = {"aps": {"alert": {"title": title}, "mutable-content": 1}, "statement": statement}
-    for (body, truncated), whole, limit in (
-        (apns(message, title=title), alert, APNS_LIMIT),
-        (voip(message), {"aps": {}, "statement": statement}, VOIP_LIMIT),
-        (webpush(message, title=title), {"title": title, "statement": statement}, WEBPUSH_LIMIT),
+    for (body, truncated), whole, channel in (
+        (apns(message, title=title), alert, Channel.APNS),
+        (voip(message), {"aps": {}, "statement": statement}, Channel.VOIP),
+        (webpush(message, title=title), {"title": title, "statement": statement}, Channel.WEBPUSH),
     ):
+        limit = CHANNELS[channel].payload_bytes
         expected = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
         assert truncated == (len(expected) > limit)
         assert len(body) <= limit
         assert truncated or body == expected
     message_body, truncated = fcm(message)
-    assert fcm_size(message_body) <= FCM_LIMIT
-    assert truncated == (fcm_size(fcm(push(data=b"")).body) + 2 * len(data) > FCM_LIMIT)
+    assert fcm_size(message_body) <= CHANNELS[Channel.FCM].payload_bytes
+    assert truncated == (fcm_size(fcm(push(data=b"")).body) + 2 * len(data) > CHANNELS[Channel.FCM].payload_bytes)
 
 
 def test_data_beyond_the_largest_size_fits_no_channel() -> None:

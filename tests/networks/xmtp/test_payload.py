@@ -11,25 +11,24 @@ from hypothesis import strategies as st
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import Receiver
+from clarion.networks import FcmMessage, Payload, Receiver
 from clarion.networks.xmtp import decode, payload
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.network import NETWORK
-from clarion.networks.xmtp.payload import WEBHOOK_LIMIT, TopicBody, fcm, refresh_body, webhook
+from clarion.networks.xmtp.payload import TopicBody, refresh_body
 from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE
 from tests.xmtp import TOPIC, WELCOMES, Inbox
 
 type Vector = Any
 
 AT = 1_795_186_611
-RECEIVER = Receiver("A title")
 JSON_CHANNELS = (Channel.APNS, Channel.WEBHOOK)
 any_topic = st.text(min_size=1).filter(lambda topic: len(topic.encode()) <= MAX_TOPIC_SIZE)
 
 
 body_of = partial(payload.body_of, channel=Channel.WEBHOOK)
 """With all that any channel has space for."""
-SIZES = st.integers(0, 3_100) | st.integers(45_000, WEBHOOK_LIMIT * 3 // 4 + 10)
+SIZES = st.integers(0, 3_100) | st.integers(45_000, CHANNELS[Channel.WEBHOOK].payload_bytes * 3 // 4 + 10)
 
 
 def push_of(
@@ -54,9 +53,21 @@ def refresh(channel: Channel = Channel.APNS) -> PushMessage:
     return push_of(refresh_body(), Wanted.BACKGROUND, channel, purpose=Purpose.REFRESH)
 
 
+def made(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
+    return NETWORK.payload(channel, push, Receiver("A title", CHANNELS[channel].payload_bytes))
+
+
+def fcm(push: PushMessage) -> Payload[FcmMessage]:
+    return payload.fcm(push, Receiver("A title", CHANNELS[Channel.FCM].payload_bytes))
+
+
+def webhook(push: PushMessage) -> Payload[bytes]:
+    return payload.webhook(push, Receiver("A title", CHANNELS[Channel.WEBHOOK].payload_bytes))
+
+
 def sent(channel: Channel, push: PushMessage) -> Any:
     """What the provider reads."""
-    body: Any = NETWORK.payload(channel, push, RECEIVER).body
+    body: Any = made(channel, push).body
     return body if channel is Channel.FCM else json.loads(body)
 
 
@@ -134,14 +145,14 @@ def test_a_webhook_knows_a_message_that_does_not_fit_by_the_envelope() -> None:
 def test_every_payload_fits_its_channel_and_is_whole_if_it_can_be(topic: str, size: int, wanted: Wanted) -> None:
     body = body_of(TopicMessage(topic, 2**64 - 1, bytes(size)))
     for channel in JSON_CHANNELS:
-        payload = NETWORK.payload(channel, push_of(body, wanted, channel), RECEIVER)
+        payload = made(channel, push_of(body, wanted, channel))
         assert len(payload.body) <= CHANNELS[channel].payload_bytes
         text = payload.body.decode() if isinstance(payload.body, bytes) else ""
         assert ('"truncated":true' in text) is payload.truncated
         assert json.dumps(topic, ensure_ascii=False) in text
         smaller = body_of(TopicMessage(topic, 0, bytes(max(size - 1, 0))))
         if not payload.truncated:
-            assert not NETWORK.payload(channel, push_of(smaller, wanted, channel), RECEIVER).truncated
+            assert not made(channel, push_of(smaller, wanted, channel)).truncated
 
 
 @given(topic=any_topic, size=st.integers(2_600, 3_100))
@@ -158,7 +169,7 @@ def test_fcm_counts_the_bytes_of_keys_and_values_and_what_an_iphone_gets_of_them
 @pytest.mark.parametrize("channel", [channel for channel in Channel if channel not in NETWORK.channels])
 def test_it_serves_no_other_channel(channel: Channel) -> None:
     with pytest.raises(LookupError):
-        NETWORK.payload(channel, refresh(), RECEIVER)
+        made(channel, refresh())
 
 
 def test_a_refresh_is_a_background_push_that_names_no_topic() -> None:

@@ -68,10 +68,10 @@ class Command(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """What dispatch alone knows of a subscription, without its address. `title` is the app's for its alerts."""
+    """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received."""
 
     title: str
-    device_key: bytes | None = None
+    payload_bytes: int
 
 
 class FcmMessage(TypedDict):
@@ -126,10 +126,7 @@ class Network(Protocol):
     def payload(
         self, channel: Channel, push: "PushMessage", receiver: Receiver
     ) -> Payload[bytes] | Payload[FcmMessage]:
-        """What the provider gets: at most as many bytes as the channel takes, sealed if the network seals.
-
-        `channel` is one of `channels`.
-        """
+        """What the provider gets by one of `channels`, if it isn't sealed: at most the receiver's `payload_bytes`."""
 
     def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
         """What a final outcome changes in the network's own state, as an order to its own function."""

@@ -18,10 +18,7 @@ from clarion.networks import FcmMessage, Payload, Receiver
 from clarion.networks.statements.codec import Statement
 
 CHANNELS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-LIMITS = APNS_LIMIT, VOIP_LIMIT, FCM_LIMIT, WEBPUSH_LIMIT = [
-    channels.CHANNELS[channel].payload_bytes for channel in CHANNELS
-]
-MAX_DATA_SIZE = max(LIMITS) // 2
+MAX_DATA_SIZE = max(channels.CHANNELS[channel].payload_bytes for channel in CHANNELS) // 2
 """Statement data of more bytes than this fits no channel, and need not travel to one."""
 
 
@@ -46,37 +43,37 @@ def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[
     """What `channel` sends for a push of this network. Raises `LookupError` for a channel that it does not serve."""
     match channel:
         case Channel.APNS:
-            return apns(push, title=receiver.title)
+            return apns(push, receiver)
         case Channel.VOIP:
-            return voip(push)
+            return voip(push, receiver)
         case Channel.FCM:
-            return fcm(push)
+            return fcm(push, receiver)
         case Channel.WEBPUSH:
-            return webpush(push, title=receiver.title)
+            return webpush(push, receiver)
     raise LookupError(channel)
 
 
-def apns(push: PushMessage, *, title: str) -> Payload[bytes]:
+def apns(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """An alert that the app's notification service extension rewrites; a truncated one also wakes the app to fetch."""
     data = _data_hex(push)
     if data is not None:
-        body = _apple_body(_alert(title), push, data)
-        if len(body) <= APNS_LIMIT:
+        body = _apple_body(_alert(receiver.title), push, data)
+        if len(body) <= receiver.payload_bytes:
             return Payload(body, truncated=False)
-    return Payload(_apple_body(_alert(title, wake=True), push, None), truncated=True)
+    return Payload(_apple_body(_alert(receiver.title, wake=True), push, None), truncated=True)
 
 
-def voip(push: PushMessage) -> Payload[bytes]:
+def voip(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """A call. `aps` is empty, since the app has CallKit show it."""
     data = _data_hex(push)
     if data is not None:
         body = _apple_body("{}", push, data)
-        if len(body) <= VOIP_LIMIT:
+        if len(body) <= receiver.payload_bytes:
             return Payload(body, truncated=False)
     return Payload(_apple_body("{}", push, None), truncated=True)
 
 
-def fcm(push: PushMessage) -> Payload[FcmMessage]:
+def fcm(push: PushMessage, receiver: Receiver) -> Payload[FcmMessage]:
     """A data message: the Android app presents it by itself, as `notify_type` (alert or voip) says."""
     body = _body(push)
     found = {
@@ -87,18 +84,18 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
     data = _data_hex(push)
     if data is not None:
         full = {"statement_data": data, **found}
-        if _fcm_size(full) <= FCM_LIMIT:
+        if _fcm_size(full) <= receiver.payload_bytes:
             return Payload(_fcm_message(full), truncated=False)
     return Payload(_fcm_message({**found, "hash": push.envelope_id.hex()}), truncated=True)
 
 
-def webpush(push: PushMessage, *, title: str) -> Payload[bytes]:
+def webpush(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """What the page's service worker shows, as it has to with each push."""
-    head = f'"title":{_quoted(title)},'
+    head = f'"title":{_quoted(receiver.title)},'
     data = _data_hex(push)
     if data is not None:
         body = f"{{{head}{_statement(push, data)}}}".encode()
-        if len(body) <= WEBPUSH_LIMIT:
+        if len(body) <= receiver.payload_bytes:
             return Payload(body, truncated=False)
     return Payload(f"{{{head}{_statement(push, None)}}}".encode(), truncated=True)
 

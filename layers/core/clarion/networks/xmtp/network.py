@@ -41,8 +41,8 @@ class Xmtp:
     def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:
         return payload.body_of(_message(envelope), channel)
 
-    def payload(self, channel: Channel, push: PushMessage, _receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
-        return payload.compose(channel, push)
+    def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+        return payload.compose(channel, push, receiver)
 
     def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
         return None

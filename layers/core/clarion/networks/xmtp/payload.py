@@ -18,11 +18,11 @@ from clarion import channels
 from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import FcmMessage, Payload
+from clarion.networks import FcmMessage, Payload, Receiver
 from clarion.networks.xmtp.envelope import TopicMessage
 
 CHANNELS = (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
-APNS_LIMIT, FCM_LIMIT, WEBHOOK_LIMIT = [channels.CHANNELS[channel].payload_bytes for channel in CHANNELS]
+APNS_LIMIT = channels.CHANNELS[Channel.APNS].payload_bytes
 ADDED_BY_FCM = 200
 """Bytes, at most: `gcm.message_id`, `google.c.…`."""
 TITLE = "New message from XMTP"
@@ -71,19 +71,19 @@ def refresh_body() -> TopicBody:
     return TopicBody(topic="", timestamp_ns=0, kind=REFRESH_KEYS)
 
 
-def compose(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
+def compose(channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
     """What `channel` sends for a push of this network. Raises `LookupError` for a channel that it does not serve."""
     match channel:
         case Channel.APNS:
-            return apns(push)
+            return apns(push, receiver)
         case Channel.FCM:
-            return fcm(push)
+            return fcm(push, receiver)
         case Channel.WEBHOOK:
-            return webhook(push)
+            return webhook(push, receiver)
     raise LookupError(channel)
 
 
-def apns(push: PushMessage) -> Payload[bytes]:
+def apns(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """An alert that the app's notification service extension rewrites, or, silently, what wakes the app alone."""
     aps = {"content-available": 1} if _silent(push) else {"alert": TITLE, "mutable-content": 1}
     if push.purpose is Purpose.REFRESH:
@@ -92,12 +92,12 @@ def apns(push: PushMessage) -> Payload[bytes]:
     found = {"aps": aps, "topic": body.topic, "messageKind": body.kind}
     if body.message is not None:
         whole = _encoded({**found, "encryptedMessage": _base64(body.message)})
-        if len(whole) <= APNS_LIMIT:
+        if len(whole) <= receiver.payload_bytes:
             return Payload(whole, truncated=False)
     return Payload(_encoded({**found, "truncated": True}), truncated=True)
 
 
-def fcm(push: PushMessage) -> Payload[FcmMessage]:
+def fcm(push: PushMessage, receiver: Receiver) -> Payload[FcmMessage]:
     """For whatever holds the token: an Android phone, an iPhone or a browser. All of them get the same data."""
     if push.purpose is Purpose.REFRESH:
         return Payload(_fcm_message({"messageType": REFRESH_KEYS}, push), truncated=False)
@@ -105,12 +105,12 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
     found = {"topic": body.topic, "messageType": body.kind}
     if body.message is not None:
         full = {**found, "encryptedMessage": _base64(body.message)}
-        if _fcm_size(full) <= FCM_LIMIT and _size_by_apns(full) <= APNS_LIMIT:
+        if len(_encoded(full)) <= receiver.payload_bytes and _size_by_apns(full) <= APNS_LIMIT:
             return Payload(_fcm_message(full, push), truncated=False)
     return Payload(_fcm_message({**found, "truncated": "true"}, push), truncated=True)
 
 
-def webhook(push: PushMessage) -> Payload[bytes]:
+def webhook(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """What the operator's own server gets, but for the installation, which the provider adds.
 
     The idempotency key is the reference's, but for a message that doesn't fit: then it is the envelope's id.
@@ -125,7 +125,7 @@ def webhook(push: PushMessage) -> Payload[bytes]:
     if message is not None:
         key = sha1(_body(push).topic.encode() + message, usedforsecurity=False).hexdigest()
         whole = _encoded(_request(push, key, {"message": _base64(message)}))
-        if len(whole) <= WEBHOOK_LIMIT:
+        if len(whole) <= receiver.payload_bytes:
             return Payload(whole, truncated=False)
     return Payload(_encoded(_request(push, push.envelope_id.hex(), {"truncated": True})), truncated=True)
 
@@ -155,10 +155,6 @@ def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
         "apns": {"payload": {"aps": {"mutable-content": 1}}},
         "webpush": {"notification": {"title": TITLE}},
     }
-
-
-def _fcm_size(data: dict[str, str]) -> int:
-    return sum(len(key.encode()) + len(value.encode()) for key, value in data.items())
 
 
 def _size_by_apns(data: dict[str, str]) -> int:
