@@ -5,6 +5,7 @@ through and says in its context who it is; here, whoever is nobody is refused be
 """
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -29,6 +30,7 @@ JSON = "application/json"
 WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 MOST_ERRORS = 20
 """In one answer."""
+UUID_TEXT = re.compile(r"/[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TOO_DEEP = "too deep, or a number of too many digits"
 
 
@@ -103,13 +105,16 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
 
     @app.not_found
     def not_found(_: NotFoundError) -> Response[str]:
-        allowed = methods().get(app.current_event.path)
+        path = app.current_event.path
+        allowed = methods().get(path) or methods().get(UUID_TEXT.sub("/{subscription_id}", path))
         if allowed is None:
             return Problem(ProblemKind.NO_ROUTE).response()
         return Problem(ProblemKind.WRONG_METHOD, headers={"Allow": allowed}).response()
 
     @app.exception_handler(RequestValidationError)
     def invalid_body(error: RequestValidationError) -> Response[str]:
+        if any(each["loc"][0] == "path" for each in error.errors()):
+            return not_found(NotFoundError())
         errors = [{"field": _path(each["loc"]), "rule": _rule(each)} for each in error.errors()[:MOST_ERRORS]]
         kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
         return Problem(kind, more={"errors": errors}).response()

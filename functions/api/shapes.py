@@ -11,7 +11,6 @@ from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus
 from clarion.proofs import status_at
-from clarion.sealing import parse_device_key
 from clarion.tables import Subscription
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES
 
@@ -22,6 +21,9 @@ CODE = "^[A-Za-z0-9_-]{43}$"
 def _device_key(value: object) -> bytes:
     if not isinstance(value, str):
         raise ValueError("must be a text")  # noqa: TRY004 - pydantic makes no error of a TypeError
+    # Few clients have one, and its import takes as long as that of the elliptic curves.
+    from clarion.sealing import parse_device_key  # noqa: PLC0415
+
     return parse_device_key(value)
 
 

@@ -91,6 +91,7 @@ class Installing:
                 cleanup_queue_url=self.cleanup_url,
                 apps=json.dumps({Channel.APNS: ["first"]}),
                 first_app="first",
+                push_queues=json.dumps({Channel.APNS: self.push_url}),
             )
             made = XmtpWorker.serving(settings, own_tables=[Installation])
             sets = RuleSets(made.connection, limit=100, request_cleanup=cleanup.send_claim, sleep=lambda _: None)

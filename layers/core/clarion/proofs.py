@@ -33,6 +33,8 @@ ATTEMPTS = 5
 """At handing a code back."""
 REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
+ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push")
+"""Of a subscription's row, about the code that was pushed last."""
 _SILENT = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
 """Channels whose tokens can be proven without a call that rings. A webhook's address names its client."""
 
@@ -60,13 +62,7 @@ class Code:
     @property
     def attributes(self) -> Mapping[str, Any]:
         """What the subscription's row knows of it."""
-        return {
-            "proof_hash": _hash(self.secret),
-            "proof_until": self.until,
-            "proof_attempts": 0,
-            "proof_receipt": str(self.receipt),
-            "proof_push": None,
-        }
+        return dict(zip(ATTRIBUTES, (_hash(self.secret), self.until, 0, str(self.receipt), None), strict=True))
 
     def message(self, row: Subscription, now: int) -> PushMessage:
         return PushMessage(
@@ -82,10 +78,6 @@ class Code:
             expires_at=self.until // 1000,
             body=VerificationBody(code=base64url.encode(self.secret)),
         )
-
-
-ATTRIBUTES = tuple(Code(b"", UUID(int=0), 0).attributes)
-"""The names of those that are about a code."""
 
 
 def status_at(row: Subscription, now: int) -> SubscriptionStatus:
