@@ -12,26 +12,26 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.generations import WRITE_ATTEMPTS, back_off
-from clarion.proofs import Code
+from clarion.proofs import ProofCode
 from clarion.sqs import SqsMessage
 from clarion.tables import Subscription
 from clarion.tokens import token_hash
 
-HOUR = 3600
+PER_CLIENT, PER_TOKEN = Rate(20, 3600), Rate(6, 3600)
+"""Codes that are pushed."""
 
 
-def new_code(request: ClientRequest, channel: Channel, token: str) -> Code:
+def new_code(request: ClientRequest, channel: Channel, token: str) -> ProofCode:
     """Within the allowances of the client, and then of the token: whoever makes up clients wakes no phone more often."""
-    settings, now = request.worker.settings, request.worker.now()
-    of_client, of_token = Rate(settings.codes_per_hour, HOUR), Rate(settings.codes_per_token_per_hour, HOUR)
-    detail = f"at most {of_client.limit} codes an hour"
-    quotas.require(f"codes:{request.client.hex()}", of_client, now, detail)
-    detail = f"at most {of_token.limit} codes an hour to one token, for all its clients"
-    quotas.require(f"codes_to:{token_hash(channel, token).hex()}", of_token, now, detail)
-    return Code.new(now)
+    now = request.worker.now()
+    detail = f"at most {PER_CLIENT.limit} codes an hour"
+    quotas.require(f"codes:{request.client.hex()}", PER_CLIENT, now, detail)
+    detail = f"at most {PER_TOKEN.limit} codes an hour to one token, for all its clients"
+    quotas.require(f"codes_to:{token_hash(channel, token).hex()}", PER_TOKEN, now, detail)
+    return ProofCode.new(now)
 
 
-def push(request: ClientRequest, row: Subscription, code: Code) -> None:
+def push(request: ClientRequest, row: Subscription, code: ProofCode) -> None:
     """What can't be sent now is asked for again by `renew`."""
     worker = request.worker
     message = SqsMessage(code.message(row, worker.now()).to_json())

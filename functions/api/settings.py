@@ -48,10 +48,6 @@ class ClientSettings(Settings):
     push_queues: Json[Mapping[Channel, str]]
     """The URLs of the queues that codes are sent to."""
     token_proof: TokenProof = TokenProof.TAKEOVER
-    codes_per_hour: int = Field(default=20, gt=0)
-    """Pushed for one client, so that its tokens are proven."""
-    codes_per_token_per_hour: int = Field(default=6, gt=0)
-    """Whoever asks for them."""
     push_services: Json[tuple[str, ...]] = ()
     """Further hosts of browsers' push services, as `DispatchSettings.push_services`."""
     origin_secret_id: str | None = None

@@ -14,7 +14,7 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
 from clarion.networks import STATEMENTS
-from clarion.proofs import Code
+from clarion.proofs import ProofCode
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription, Token
@@ -31,7 +31,7 @@ HOLDER = b"h" * 32
 CRASHES = st.none() | st.integers(0, 6)
 
 
-def registered(worker: ApiWorker, client_id: bytes, token: str, code: Code | None = None) -> str:
+def registered(worker: ApiWorker, client_id: bytes, token: str, code: ProofCode | None = None) -> str:
     registration = Registration(*Owner(STATEMENTS, client_id), Channel.APNS, token, code=code)
     row = subscriptions.register(worker.connection, registration, now=now_ms())
     assert isinstance(row, Subscription)
@@ -59,7 +59,7 @@ def test_whoever_proves_at_the_same_time_one_owns_the_token(
     schedule: list[tuple[int, int]],
 ) -> None:
     token, clients = uuid4().hex * 2, [new_client() for _ in crashes]
-    codes = [Code.new(now_ms()) for _ in crashes]
+    codes = [ProofCode.new(now_ms()) for _ in crashes]
     held = registered(worker, HOLDER, token)
     names = [registered(worker, client.key, token, code) for client, code in zip(clients, codes, strict=True)]
 
@@ -94,7 +94,7 @@ def test_whoever_replaces_its_token_meanwhile_one_owns_each(
     schedule: list[tuple[int, int]],
 ) -> None:
     """Its holder moves to another token, another client proves the one it had, and a third registers it."""
-    token, other, code = uuid4().hex * 2, uuid4().hex * 2, Code.new(now_ms())
+    token, other, code = uuid4().hex * 2, uuid4().hex * 2, ProofCode.new(now_ms())
     holder, prover, third = new_client(), new_client(), new_client()
     held, pending = registered(worker, holder.key, token), registered(worker, prover.key, token, code)
     requests = {

@@ -54,6 +54,14 @@ class Metric(StrEnum):
     RULES_BEHIND = "rules_behind"
     """How long ago the candidate filter last knew every rule, in milliseconds; a few seconds are usual."""
 
+    TICKS_MISSED = "ticks_missed"
+    """Minutes that the schedule was not called in, and made up for."""
+    WAKE_UPS_SENT = "wake_ups_sent"
+    WAKE_UPS_UNSENT = "wake_ups_unsent"
+    """Due, and left out until they are due again: no queue took them, or time ran out."""
+    SUBSCRIPTIONS_EXPIRED = "subscriptions_expired"
+    EXPIRIES_FAILED = "expiries_failed"
+
 
 type Decision = EnvelopeDecision | NotificationDecision | PushDecision
 

@@ -47,7 +47,7 @@ def asked_for(policy: TokenProof, channel: Channel, *, taken: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class ProofCode:
     """A code that is about to be pushed, with the receipt of that push; good until `until` (UNIX milliseconds)."""
 
     secret: bytes = field(repr=False)
@@ -105,7 +105,7 @@ def count_attempt(subscription_id: str, client_id: bytes) -> Subscription | None
     return update_subscription(subscription_id, attempt, condition=possible & _pending())
 
 
-def replace_code(row: Subscription, code: Code) -> Subscription | None:
+def replace_code(row: Subscription, code: ProofCode) -> Subscription | None:
     """The row with another code; None if it is not pending any more, or has another token."""
     actions = Subscription.actions_of(code.attributes)
     return update_subscription(row.subscription_id, *actions, condition=_pending() & (Subscription.token == row.token))

@@ -12,7 +12,7 @@ from pynamodb.transactions import TransactWrite
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
-from clarion.proofs import ATTRIBUTES, Code
+from clarion.proofs import ATTRIBUTES, ProofCode
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
@@ -39,7 +39,7 @@ class Registration:
     subscription_id: str | None = None
     device_key: bytes | None = None
     wake_every_minutes: int | None = None
-    code: Code | None = None
+    code: ProofCode | None = None
 
     @property
     def owner(self) -> Owner:
@@ -204,7 +204,7 @@ def _new(registration: Registration, now: int) -> Subscription:
     )
 
 
-def _state(code: Code | None) -> dict[str, Any]:
+def _state(code: ProofCode | None) -> dict[str, Any]:
     """Its status, and what its row has of the code."""
     if code is None:
         return {"status": SubscriptionStatus.ACTIVE.value, **dict.fromkeys(ATTRIBUTES)}

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pynamodb.connection import Connection
@@ -13,12 +13,12 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.tables import Subscription, Token, lost_race
+from clarion.tables import Subscription, Token, lost_race, update_subscription
 from clarion.wake_ups import remove_expiry, remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
-"""How long an invalid subscription is still listed; then DynamoDB deletes it by its `ttl`."""
+"""How long an invalid or expired subscription is still listed; then DynamoDB deletes it by its `ttl`."""
 
 
 def token_hash(channel: Channel, token: str) -> bytes:
@@ -90,6 +90,19 @@ def declare_dead(
     return [row for row in ended if row]
 
 
+def expire(
+    pending: Subscription, now: int, *, request_cleanup: Callable[[list[str]], None] = lambda _: None
+) -> Subscription | None:
+    """Make a subscription expired whose proof did not come; None, with nothing changed, if it is another by now.
+
+    As when it dies, an empty generation comes into force, and `request_cleanup` is called before. It holds no token.
+    """
+    request_cleanup([pending.subscription_id])
+    changes = _end_changes(pending, SubscriptionStatus.EXPIRED, None, now)
+    actions = Subscription.actions_of(changes)
+    return update_subscription(pending.subscription_id, *actions, condition=unchanged(pending))
+
+
 def _of_other_holders(tried: Subscription) -> list[Subscription]:
     """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
     holders = list(Token.query(hash_of(tried)))
@@ -138,15 +151,7 @@ def end(write: TransactWrite, row: Subscription, status: SubscriptionStatus, rea
 
     An empty generation comes into force. The token is left to the caller.
     """
-    changes = {
-        "status": status.value,
-        "status_reason": reason,
-        "revision": row.revision + 1,
-        "generation": row.revision + 1,
-        "rule_count": 0,
-        "updated_at": now,
-        "ttl": now // 1000 + DEAD_SECONDS,
-    }
+    changes = _end_changes(row, status, reason, now)
     write.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
     remove_wake_up(write, row)
     remove_expiry(write, row)
@@ -165,6 +170,19 @@ def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Su
         if row.status == SubscriptionStatus.ACTIVE:
             free_token(write, row)
         return end(write, row, SubscriptionStatus.INVALID, reason, now)
+
+
+def _end_changes(row: Subscription, status: SubscriptionStatus, reason: str | None, now: int) -> dict[str, Any]:
+    """Of the row's attributes: none of its rules is in force any more."""
+    return {
+        "status": status.value,
+        "status_reason": reason,
+        "revision": row.revision + 1,
+        "generation": row.revision + 1,
+        "rule_count": 0,
+        "updated_at": now,
+        "ttl": now // 1000 + DEAD_SECONDS,
+    }
 
 
 def _is_anothers(error: TransactWriteError) -> bool:

@@ -1,0 +1,100 @@
+"""The Lambda that EventBridge calls every minute; `time` of the event names the minute."""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import boto3
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.config import Config
+from pydantic import Json
+from pynamodb.connection import Connection
+
+from clarion import tables
+from clarion.channels import Channel
+from clarion.cleanup import CleanupQueue
+from clarion.events import EventLog
+from clarion.metrics import Metric, metrics_of
+from clarion.settings import Settings
+from schedule.expiries import Expiries
+from schedule.ticks import begin
+from schedule.waking import WakeUps
+
+SERVICE = "schedule"
+SPARE_SECONDS = 20
+"""What is under way when the time is up may take so long."""
+THREADS = 16
+_CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
+
+
+class ScheduleSettings(Settings):
+    """`push_queues` are those of the channels that take wake-ups, as far as they are deployed."""
+
+    table_prefix: str
+    push_queues: Json[Mapping[Channel, str]]
+    cleanup_queue_url: str
+    events_stream: str
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
+    """Whatever AWS refuses ends the call, which Lambda then makes again."""
+    until = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
+    _schedule().run(minute_of(event), until)
+
+
+def minute_of(event: Mapping[str, Any]) -> int:
+    """Counted from the epoch. https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-run-lambda-schedule.html"""
+    return int(datetime.fromisoformat(event["time"]).timestamp()) // 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    connection: Connection
+    wake_ups: WakeUps
+    expiries: Expiries
+    metrics: EphemeralMetrics
+
+    def run(self, at: int, until: float) -> None:
+        """All that is due in the minute `at`; `until` is as in `WakeUps.run`."""
+        after = begin(self.connection, at)
+        self._count(Metric.TICKS_MISSED, at - after - 1)
+        try:
+            self._wake(after, at, until)
+            if at // 60 > after // 60:
+                self._expire(after, at, until)
+        finally:
+            self.metrics.flush_metrics()
+
+    def _wake(self, after: int, at: int, until: float) -> None:
+        report = self.wake_ups.run(after, at, until)
+        self._count(Metric.WAKE_UPS_SENT, report.sent)
+        self._count(Metric.WAKE_UPS_UNSENT, report.unsent)
+
+    def _expire(self, after: int, at: int, until: float) -> None:
+        report = self.expiries.run(after, at, until)
+        self._count(Metric.SUBSCRIPTIONS_EXPIRED, report.ended)
+        self._count(Metric.EXPIRIES_FAILED, report.failed)
+        self._count(Metric.EVENTS_LOST, self.expiries.events.flush())
+
+    def _count(self, metric: Metric, count: int) -> None:
+        self.metrics.add_metric(metric, MetricUnit.Count, count)
+
+
+@cache
+def _schedule() -> Schedule:
+    settings = ScheduleSettings.from_environment()
+    sqs = boto3.client("sqs", config=_CONFIG)
+    return Schedule(
+        connection=tables.bind(settings.table_prefix),
+        wake_ups=WakeUps(sqs=sqs, push_queues=settings.push_queues, executor=ThreadPoolExecutor(THREADS)),
+        expiries=Expiries(
+            cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
+            events=EventLog(boto3.client("firehose", config=_CONFIG), settings.events_stream),
+        ),
+        metrics=metrics_of(SERVICE, settings.stage),
+    )

@@ -1,0 +1,117 @@
+"""Waking who is due: one push message each, ten to a request, many requests at once."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import batched
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from aws_lambda_powertools import Logger
+
+from clarion.channels import Channel
+from clarion.clock import now_ms
+from clarion.decisions import Purpose, Wanted
+from clarion.faults import describe
+from clarion.messages import PushMessage
+from clarion.own_pushes import WakeUpBody
+from clarion.sqs import SqsMessage, send_to_queues
+from clarion.tables import WakeUp
+from clarion.wake_ups import PERIODS, DueSlot, due_slots
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+BATCH = 1_000
+"""Entries whose messages are sent side by side."""
+BODY = WakeUpBody()
+
+type Queued = tuple[str, SqsMessage]
+"""A queue's URL, and what it is sent."""
+
+logger = Logger(service="schedule")
+
+
+@dataclass(slots=True)
+class WakeUpReport:
+    """How many messages SQS took, and how many not: those are not sent again, as their next minute is near."""
+
+    sent: int = 0
+    unsent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUps:
+    """`per_second` messages become visible in the queues: others are delayed there, or a call would wait behind them all."""
+
+    sqs: "SQSClient"
+    push_queues: Mapping[Channel, str]
+    executor: Executor
+    clock: Callable[[], int] = now_ms
+    per_second: float = 2_000
+
+    def run(self, after: int, at: int, until: float) -> WakeUpReport:
+        """Wake all who were due after the minute `after`, up to `at`; from `until` on they are counted alone.
+
+        `until` is in seconds of the monotonic clock.
+        """
+        report, begun = WakeUpReport(), time.monotonic()
+        for due, found in _due(after, at):
+            entries = [entry for entry in found if entry.channel in self.push_queues]
+            passed = time.monotonic() - begun
+            sent = self._send(self._messages(due, entries, report, passed)) if begun + passed < until else 0
+            report.sent += sent
+            report.unsent += len(entries) - sent
+        return report
+
+    def _messages(
+        self, due: DueSlot, entries: Iterable[WakeUp], report: WakeUpReport, passed: float
+    ) -> Iterator[Queued]:
+        now = self.clock()
+        for number, entry in enumerate(entries, report.sent + report.unsent):
+            delay = max(0, int(number / self.per_second - passed))
+            if push := _push(entry, due, now + 1000 * delay):
+                yield self.push_queues[push.channel], SqsMessage(push.to_json(), delay=delay)
+
+    def _send(self, messages: Iterable[Queued]) -> int:
+        """How many SQS took, at the second attempt at the latest."""
+        tried = unsent = list(messages)
+        for _ in range(2):
+            refusals = send_to_queues(self.sqs, unsent, self.executor)
+            unsent = [message for message, refusal in zip(unsent, refusals, strict=True) if refusal]
+        return len(tried) - len(unsent)
+
+
+def wake_up(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage:
+    """One subscription's of one minute: the id stays when it is sent again. It is of use until the next one is due."""
+    return PushMessage(
+        network=entry.network,
+        purpose=Purpose.WAKE_UP,
+        receipt=uuid4(),
+        observed_at=queued_at,
+        envelope_id=sha256(f"wake_up {due.next_minute} {entry.subscription_id}".encode()).digest(),
+        subscription_id=UUID(entry.subscription_id),
+        client_id=entry.client_id,
+        channel=Channel(entry.channel),
+        wanted=Wanted.BACKGROUND,
+        expires_at=due.next_minute * 60,
+        body=BODY,
+    )
+
+
+def _push(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage | None:
+    """None for an entry that can't be read, which must not keep the others asleep."""
+    try:
+        return wake_up(entry, due, queued_at)
+    except (ValueError, TypeError) as error:
+        logger.error("not woken", subscription_id=entry.subscription_id, error=describe(error))  # noqa: TRY400 - its text may quote the row
+        return None
+
+
+def _due(after: int, at: int) -> Iterator[tuple[DueSlot, Sequence[WakeUp]]]:
+    periods = [int(row.subscription_id) for row in WakeUp.query(PERIODS)]
+    for due in due_slots(periods, after, at):
+        for entries in batched(WakeUp.query(due.slot), BATCH, strict=False):
+            yield due, entries
