@@ -40,7 +40,7 @@ NEEDS = Needs(
         Grant("subscriptions", ("BatchGetItem", "UpdateItem"), _WORKER),
         Grant("tokens", ("DeleteItem",), _WORKER),
     ),
-    sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES, _WORKER)),
+    sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES)),
     alarms=(
         AlarmNeed(
             INSTALLATIONS_FAILED,
