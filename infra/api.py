@@ -23,16 +23,22 @@ from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.retention import log_group
 
-GET, POST, PUT, DELETE = (
+GET, POST, PUT, PATCH, DELETE = (
     apigateway.HttpMethod.GET,
     apigateway.HttpMethod.POST,
     apigateway.HttpMethod.PUT,
+    apigateway.HttpMethod.PATCH,
     apigateway.HttpMethod.DELETE,
 )
+OF_ONE = "/v1/subscriptions/{subscription_id}"
 ROUTES = {
     "/v1/subscriptions": [POST, DELETE, GET],
     "/v1/subscriptions/rules": [PUT, POST, DELETE],
-    "/v1/subscriptions/{subscription_id}/deliveries": [GET],
+    OF_ONE: [GET, PATCH],
+    f"{OF_ONE}/deliveries": [GET],
+    f"{OF_ONE}/token": [PUT],
+    f"{OF_ONE}/proof": [POST],
+    f"{OF_ONE}/proof/request": [POST],
     "/v1/notify": [POST],
 }
 PREFLIGHT = "/{proxy+}"

@@ -26,8 +26,10 @@ class ApiFunction(ComponentFunction):
             **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
             "lake_bucket": foundation.lake.bucket.bucket_name,
+            "push_queues": scope.to_json_string(_queue_urls(foundation)),
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(app_names(foundation)),
+            **given(token_proof=api.token_proof),
             **given(direct_push=scope.to_json_string(direct_push) if direct_push else None),
             **given(origin_secret_id=secrets.required_origin, serve_docs=None if api.serve_docs else "false"),
         }
@@ -42,7 +44,7 @@ class ApiFunction(ComponentFunction):
         )
         self._allow_tables()
         self._allow_deliveries()
-        self.allow_sending(foundation.queues.cleanup.queue)
+        self.allow_sending(foundation.queues.cleanup.queue, *foundation.queues.proving.values())
         self.allow_events()
         direct = [arn for each in _direct_secrets(foundation).values() for arn in each.arns] if direct_push else []
         self.allow_secrets(*direct, secrets.login, secrets.required_origin)
@@ -93,6 +95,11 @@ class AuthorizerFunction(ComponentFunction):
             reserved=api.reserved,
         )
         self.allow_secrets(secrets.jwt, secrets.login)
+
+
+def _queue_urls(foundation: Foundation) -> dict[str, str]:
+    """By channel, where codes are sent."""
+    return {channel: queue.queue_url for channel, queue in foundation.queues.proving.items()}
 
 
 def _direct_push(foundation: Foundation) -> dict[str, str]:

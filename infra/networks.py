@@ -137,6 +137,7 @@ def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str
         "first_app": environment.apps[0].name,
         "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
         "environment": environment.api.apns_environment,
+        **given(token_proof=environment.api.token_proof),
     }
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from clarion.channels import PROVIDERS
-from clarion.decisions import Environment
+from clarion.decisions import Environment, TokenProof
 from clarion.issuers import JwksIssuer, issuer_name
 from clarion.networks import network
 from clarion.settings import LimitSettings
@@ -181,6 +181,8 @@ class ApiConfig(Config):
     device.
 
     `apns_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
+
+    `token_proof` says when a client has to prove that a token is its own.
     """
 
     size: Size
@@ -203,6 +205,7 @@ class ApiConfig(Config):
     login_domain: str | None = None
     issuers: tuple[JwksIssuer, ...] = ()
     apns_environment: Environment = Environment.PRODUCTION
+    token_proof: TokenProof | None = None
     domain: Annotated[str | None, Field(pattern=r"^([a-z0-9-]+\.)+[a-z]{2,}$")] = None
     certificate_arn: Annotated[str | None, Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")] = (
         None

@@ -9,6 +9,7 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from clarion import own_pushes
 from clarion.channels import CHANNELS
 from clarion.networks import network
 from infra.config import Consumer, EnvironmentConfig
@@ -49,6 +50,11 @@ class Queues(Construct):
     def push_urls(self) -> dict[str, str]:
         """By channel."""
         return {channel: pair.queue.queue_url for channel, pair in self.pushes.items()}
+
+    @property
+    def proving(self) -> dict[str, sqs.Queue]:
+        """By channel, those that a code may be pushed by."""
+        return {channel: pair.queue for channel, pair in self.pushes.items() if channel in own_pushes.CHANNELS}
 
     @property
     def push_settings(self) -> dict[str, str]:

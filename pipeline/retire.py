@@ -1,6 +1,6 @@
 """`retire`: subscriptions that are of no use to anybody any more, listed, and removed as the API removes them.
 
-`dead`: their token died so long ago. `idle`: for so long they have matched nothing and nobody touched them.
+`dead`: they ended so long ago. `idle`: for so long they have matched nothing and nobody touched them.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +43,8 @@ def listed(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     matched = notified.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
     whole = latest.join(ruled, on="subscription_id", how="left").join(matched, on="subscription_id", how="left")
     used = F.greatest("at", "ruled_at", "matched_at")
-    dead = (F.col("status") == SubscriptionStatus.INVALID) & (F.col("at") <= now - after.dead * DAY_MS)
+    ended = F.col("status").isin(*(str(status) for status in SubscriptionStatus if not status.has_rules))
+    dead = ended & (F.col("at") <= now - after.dead * DAY_MS)
     why = F.when(dead, F.lit("dead")).when(used <= now - after.idle * DAY_MS, F.lit("idle"))
     since = F.when(dead, F.col("at")).otherwise(used)
     judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))

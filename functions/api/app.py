@@ -5,6 +5,7 @@ through and says in its context who it is; here, whoever is nobody is refused be
 """
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from api import deliveries, openapi, sign_in
+from api import deliveries, openapi, routes, sign_in
 from api.networks import routes_of
 from api.problems import Problem, ProblemKind
 from api.requests import UNAVAILABLE, Event, body_of, caller, check_origin, deadline, not_now, within_allowance
@@ -26,9 +27,10 @@ OPEN = ("/v1/auth/", *openapi.PATHS)
 PREFLIGHT = "OPTIONS /{proxy+}"
 """The route, as `infra.api` has it, of what browsers ask before a page's request: API Gateway adds the words to it."""
 JSON = "application/json"
-WITH_BODY = {"POST", "PUT", "DELETE"}
+WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 MOST_ERRORS = 20
 """In one answer."""
+UUID_TEXT = re.compile(r"/[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TOO_DEEP = "too deep, or a number of too many digits"
 
 
@@ -64,10 +66,11 @@ def resolver(networks: tuple[str, ...]) -> APIGatewayHttpResolver:
     """Serves the common routes and those of `networks`, which are imported now."""
     app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=json_object)
     enabled = [routes_of(name) for name in networks]
-    for router in (sign_in.router, deliveries.router, *(router for routes in enabled for router in routes.routers)):
+    common = (sign_in.router, routes.router, deliveries.router)
+    for router in (*common, *(router for each in enabled for router in each.routers)):
         app.include_router(router)
     openapi.serve(app, networks)
-    _answer_refusals(app, {path: kind for routes in enabled for path, kind in routes.invalid.items()})
+    _answer_refusals(app, {path: kind for each in enabled for path, kind in each.invalid.items()})
     return app
 
 
@@ -113,13 +116,16 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
 
     @app.not_found
     def not_found(_: NotFoundError) -> Response[str]:
-        allowed = methods().get(app.current_event.path)
+        path = app.current_event.path
+        allowed = methods().get(path) or methods().get(UUID_TEXT.sub("/{subscription_id}", path))
         if allowed is None:
             return Problem(ProblemKind.NO_ROUTE).response()
         return Problem(ProblemKind.WRONG_METHOD, headers={"Allow": allowed}).response()
 
     @app.exception_handler(RequestValidationError)
     def invalid_body(error: RequestValidationError) -> Response[str]:
+        if any(each["loc"][0] == "path" for each in error.errors()):
+            return not_found(NotFoundError())
         errors = [{"field": _path(each["loc"]), "rule": _rule(each)} for each in error.errors()[:MOST_ERRORS]]
         kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
         return Problem(kind, more={"errors": errors}).response()

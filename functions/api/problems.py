@@ -20,13 +20,16 @@ class ProblemKind(Enum):
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "A valid bearer token is required")
     LOGIN_FAILED = ("login-failed", HTTPStatus.UNAUTHORIZED, "The challenge does not prove who you are")
     DIRECT_PUSH_OFF = ("direct-push-off", HTTPStatus.FORBIDDEN, "This deployment takes no direct pushes")
+    WRONG_CODE = ("wrong-code", HTTPStatus.FORBIDDEN, "This is not the code that was pushed last")
     LOGIN_OFF = ("login-off", HTTPStatus.NOT_FOUND, "This deployment's clients get their tokens elsewhere")
     NO_SUBSCRIPTION = ("no-subscription", HTTPStatus.NOT_FOUND, "You have no such subscription")
     NO_ROUTE = ("no-route", HTTPStatus.NOT_FOUND, "There is nothing at this address")
     WRONG_METHOD = ("wrong-method", HTTPStatus.METHOD_NOT_ALLOWED, "The address does not take this method")
     RULES_CHANGED = ("rules-changed", HTTPStatus.CONFLICT, "The rules changed between two pages")
     TOKEN_TAKEN = ("token-taken", HTTPStatus.CONFLICT, "The token is already registered")
-    SUBSCRIPTION_INVALID = ("subscription-invalid", HTTPStatus.CONFLICT, "The subscription's token is dead")
+    SUBSCRIPTION_INVALID = ("subscription-invalid", HTTPStatus.CONFLICT, "The subscription has ended")
+    CODE_EXPIRED = ("code-expired", HTTPStatus.CONFLICT, "The code is not good any more")
+    ALREADY_ACTIVE = ("already-active", HTTPStatus.CONFLICT, "The subscription needs no proof")
     TOO_MANY_SUBSCRIPTIONS = (
         "too-many-subscriptions",
         HTTPStatus.CONFLICT,

@@ -61,7 +61,7 @@ def _done(worker: ClientWorker, outcome: Changed | Unchanged, at: int) -> Change
         case Unchanged.NOT_FOUND:
             raise Problem(ProblemKind.NO_SUBSCRIPTION)
         case Unchanged.INVALID:
-            detail = "register the device's new token and give the rules to that"
+            detail = "register the token that the device has now, and give the rules to that"
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID, detail)
         case Unchanged.TOO_MANY:
             raise Problem(ProblemKind.TOO_MANY_RULES, f"at most {worker.settings.rules_per_subscription}")

@@ -6,7 +6,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, Json, model_validator
 
 from clarion.channels import Channel
-from clarion.decisions import Environment
+from clarion.decisions import Environment, TokenProof
 from clarion.issuers import JwksIssuer, issuer_name
 from clarion.messages import NetworkName
 from clarion.networks import STATEMENTS
@@ -45,6 +45,9 @@ class ClientSettings(Settings):
     cleanup_queue_url: str
     apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches. A channel that is not among them is not deployed."""
+    push_queues: Json[Mapping[Channel, str]]
+    """The URLs of the queues that codes are sent to."""
+    token_proof: TokenProof = TokenProof.TAKEOVER
     push_services: Json[tuple[str, ...]] = ()
     """Further hosts of browsers' push services, as `DispatchSettings.push_services`."""
     origin_secret_id: str | None = None

@@ -1,75 +1,101 @@
-"""The life of subscriptions, whatever their network: registering, listing by pages, removing."""
+"""Subscriptions that are there, whatever their network: changing, listing by pages, removing."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from api.problems import Problem, ProblemKind
+from api.proofs import own
 from api.worker import ClientRequest
-from clarion import base64url, subscriptions
-from clarion.addresses import may_be_pushed_to
-from clarion.decisions import SubscriptionStatus
+from clarion import base64url, proofs, subscriptions
+from clarion.addresses import canonical
+from clarion.channels import Channel
 from clarion.events import SubscriptionChanged
-from clarion.generations import back_off
+from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.networks import network
-from clarion.rulesets import Owner, RuleSet, Unchanged, owned
-from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
+from clarion.rulesets import Owner, RuleSet, Unchanged
+from clarion.subscriptions import ExtraWrites, no_extra_writes
 from clarion.tables import Subscription
+from clarion.wake_ups import CHANNELS as WAKING
 
 UUID_BYTES, REVISION_BYTES = 16, 8
-PUT_ATTEMPTS = 5
-
-
-def register(request: ClientRequest, registration: Registration) -> str:
-    """The new subscription's id. A token belongs to one subscription; its owner learns which one if there is one."""
-    worker = request.worker
-    _check_reachable(request, registration)
-    now = worker.now()
-    made = subscriptions.holder(registration) or _made(request, registration, now)
-    if isinstance(made, TokenTaken):
-        mine = {"subscription_id": made.subscription_id} if made.owner == registration.owner else {}
-        raise Problem(ProblemKind.TOKEN_TAKEN, more=mine)
-    if isinstance(made, Unchanged):
-        raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
-    worker.events.add(SubscriptionChanged.of(made, now))
-    return made.subscription_id
-
-
-def put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> None:
-    """Make the subscription that `registration` names, or give it this address; it keeps its rules.
-
-    A token that another subscription of the same owner has is taken from that one, which ends: the device that has the
-    token goes by the newer name.
-    """
-    owner, subscription_id = registration.owner, registration.subscription_id
-    _check_reachable(request, registration)
-    for attempt in range(PUT_ATTEMPTS):
-        if time.monotonic() > request.until:
-            break
-        now = request.worker.now()
-        made = _put(request, registration, now, extra_writes)
-        if isinstance(made, Subscription):
-            request.worker.events.add(SubscriptionChanged.of(made, now))
-            return
-        if isinstance(made, TokenTaken) and made.owner != owner:
-            raise Problem(ProblemKind.TOKEN_TAKEN)
-        if isinstance(made, TokenTaken) and made.subscription_id != subscription_id:
-            _remove(request, owner, [made.subscription_id], now)
-        time.sleep(back_off(attempt))
-    raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
 
 
 def remove(
     request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], extra_writes: ExtraWrites = no_extra_writes
 ) -> None:
     """All of them or, if one is not the owner's, none."""
-    outcome = _remove(request, owner, subscription_ids, request.worker.now(), extra_writes)
+    outcome = removed(request, owner, subscription_ids, request.worker.now(), extra_writes)
     if outcome is Unchanged.NOT_FOUND:
         raise Problem(ProblemKind.NO_SUBSCRIPTION, "nothing was removed")
     if outcome is not None:
         raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+
+
+def removed(
+    request: ClientRequest,
+    owner: Owner,
+    subscription_ids: Sequence[str],
+    now: int,
+    extra_writes: ExtraWrites = no_extra_writes,
+) -> Unchanged | None:
+    """Remove all of them, or say why none was removed. The clean-up erases their rules."""
+    worker = request.worker
+    removed = subscriptions.remove(
+        worker.connection,
+        subscription_ids,
+        owner,
+        request_cleanup=lambda: worker.cleanup.send(subscription_ids),
+        extra_writes=extra_writes,
+    )
+    if isinstance(removed, Unchanged):
+        return removed
+    for row in removed:
+        worker.events.add(SubscriptionChanged.of_removed(row, now))
+    return None
+
+
+def change(request: ClientRequest, subscription_id: UUID, changes: Mapping[str, Any]) -> Subscription:
+    """Change attributes by their names, or remove those that are None."""
+    for attempt in range(WRITE_ATTEMPTS):
+        row, now = own(request, subscription_id), request.worker.now()
+        if not proofs.status_at(row, now).has_rules:
+            raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
+        check_options(request, Channel(row.channel), changes)
+        if changed := subscriptions.change(request.worker.connection, row, changes, now=now):
+            return changed
+        time.sleep(back_off(attempt))
+    raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+
+
+def check_options(request: ClientRequest, channel: Channel, options: Mapping[str, Any]) -> None:
+    """Raises `Problem` for what a subscription of this channel can't have; `options` are attributes by their names."""
+    app = options.get("app")
+    if app is not None and app not in request.worker.settings.apps[channel]:
+        raise broken("app", f"must be an app that this deployment reaches by {channel}")
+    if options.get("wake_every_minutes") is not None and channel not in WAKING:
+        raise broken("wake_every_minutes", f"is for {' and '.join(WAKING)} alone")
+    if options.get("device_key") is not None and channel is Channel.WEBHOOK:
+        raise broken("device_key", "is for no webhook")
+
+
+def canonical_token(row: Subscription, channel: Channel | None, token: str) -> str:
+    """As it is stored. An address of the webhook names its client, so none may be given to it."""
+    if channel not in {None, row.channel}:
+        raise broken("notificationType", f"must be that of the subscription: {row.channel}")
+    if row.channel == Channel.WEBHOOK:
+        raise broken("token", "can't be replaced by this request")
+    try:
+        return canonical(Channel(row.channel), token)
+    except ValueError as error:
+        raise broken("token", str(error)) from None
+
+
+def broken(field: str, rule: str) -> Problem:
+    """What a field of the body has to be, and is not."""
+    return Problem(ProblemKind.INVALID, more={"errors": [{"field": field, "rule": rule}]})
 
 
 class Cursor(NamedTuple):
@@ -147,66 +173,3 @@ def _listed(request: ClientRequest, owner: Owner, here: Cursor, limit: int) -> L
             if here.revision is not None and here.revision != row.revision:
                 raise Problem(ProblemKind.RULES_CHANGED, "begin again without a cursor")
             return ListedSubscription(row, dict(islice(rules.items(), limit)), more=len(rules) > limit)
-
-
-def _check_reachable(request: ClientRequest, registration: Registration) -> None:
-    app, channel, apps = registration.app, registration.channel, request.worker.settings.apps
-    if channel not in apps:
-        there = [name for name in network(registration.network).channels if name in apps]
-        errors = [{"field": "notificationType", "rule": f"must be one that this deployment has: {', '.join(there)}"}]
-        raise Problem(ProblemKind.INVALID, more={"errors": errors})
-    if app is not None and app not in apps[channel]:
-        errors = [{"field": "app", "rule": f"must be an app that this deployment reaches by {channel}"}]
-        raise Problem(ProblemKind.INVALID, more={"errors": errors})
-    if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):
-        errors = [{"field": "token", "rule": "must have an endpoint at a push service that this deployment sends to"}]
-        raise Problem(ProblemKind.INVALID, more={"errors": errors})
-
-
-def _put(
-    request: ClientRequest, registration: Registration, now: int, extra_writes: ExtraWrites
-) -> Subscription | TokenTaken | Unchanged:
-    row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
-    if row is not None:
-        return subscriptions.move(request.worker.connection, row, registration, now=now, extra_writes=extra_writes)
-    return subscriptions.holder(registration) or _made(request, registration, now, extra_writes)
-
-
-def _made(
-    request: ClientRequest, registration: Registration, now: int, extra_writes: ExtraWrites = no_extra_writes
-) -> Subscription | TokenTaken | Unchanged:
-    """A phone that gets new tokens must not lock itself out: its oldest dead subscription gives way."""
-    limit = request.worker.settings.subscriptions_per_client
-    rows = subscriptions.of_owner(registration.owner)
-    dead = sorted((row for row in rows if row.status != SubscriptionStatus.ACTIVE), key=lambda row: row.updated_at)
-    if len(rows) - len(dead) >= limit:
-        raise Problem(ProblemKind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
-    surplus = max(len(rows) - limit + 1, 0)
-    if surplus:
-        outcome = _remove(request, registration.owner, [row.subscription_id for row in dead[:surplus]], now)
-        if outcome is Unchanged.CONTENDED:
-            return outcome
-    return subscriptions.register(request.worker.connection, registration, now=now, extra_writes=extra_writes)
-
-
-def _remove(
-    request: ClientRequest,
-    owner: Owner,
-    subscription_ids: Sequence[str],
-    now: int,
-    extra_writes: ExtraWrites = no_extra_writes,
-) -> Unchanged | None:
-    """Remove all of them, or say why none was removed. The clean-up erases their rules."""
-    worker = request.worker
-    removed = subscriptions.remove(
-        worker.connection,
-        subscription_ids,
-        owner,
-        request_cleanup=lambda: worker.cleanup.send(subscription_ids),
-        extra_writes=extra_writes,
-    )
-    if isinstance(removed, Unchanged):
-        return removed
-    for row in removed:
-        worker.events.add(SubscriptionChanged.of_removed(row, now))
-    return None

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import boto3
 from aws_lambda_powertools.metrics import MetricUnit
@@ -24,12 +24,15 @@ from clarion.rulesets import Owner, RuleSets
 from clarion.secrets import Secret
 from clarion.tables import bind
 
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
 TABLE_SECONDS = 3
 """What one request to a table may take; it is tried twice."""
 QUEUE_IN_TIME = Config(
     connect_timeout=TABLE_SECONDS, read_timeout=TABLE_SECONDS, retries={"mode": "standard", "total_max_attempts": 2}
 )
-"""The same for the queue."""
+"""The same for the queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class ClientWorker:
     connection: Connection
     rule_sets: RuleSets
     cleanup: CleanupQueue
+    sqs: "SQSClient"
     events: EventLog
     origin: Secret[SharedSecret] | None = None
     now: Callable[[], int] = field(default=now_ms)
@@ -64,12 +68,14 @@ class ClientWorker:
     def serving(cls, settings: ClientSettings, *, own_tables: Sequence[type[Model]] = ()) -> Self:
         """`own_tables` are a network's."""
         connection = bind(settings.table_prefix, seconds=TABLE_SECONDS, own=own_tables)
-        cleanup = CleanupQueue(boto3.client("sqs", config=QUEUE_IN_TIME), settings.cleanup_queue_url)
+        sqs = boto3.client("sqs", config=QUEUE_IN_TIME)
+        cleanup = CleanupQueue(sqs, settings.cleanup_queue_url)
         return cls(
             settings=settings,
             connection=connection,
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
             cleanup=cleanup,
+            sqs=sqs,
             events=EventLog(boto3.client("firehose"), settings.events_stream),
             origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
         )
@@ -116,10 +122,14 @@ class ClientRequest:
     client_id: bytes | None
     until: float
 
-    def owner(self, network: str) -> Owner:
+    @property
+    def client(self) -> bytes:
         if self.client_id is None:
             raise Problem(ProblemKind.UNAUTHENTICATED)
-        return Owner(network, self.client_id)
+        return self.client_id
+
+    def owner(self, network: str) -> Owner:
+        return Owner(network, self.client)
 
 
 @dataclass(frozen=True, slots=True)

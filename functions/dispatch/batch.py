@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from aws_lambda_powertools import Logger
@@ -11,11 +12,12 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import PushDecision
+from clarion.decisions import Purpose, PushDecision
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
 from clarion.networks import Command, network
+from clarion.proofs import record_push
 from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.sender import Push, send_and_probe
@@ -78,6 +80,7 @@ class Dispatcher:
                 and attempt.delivery.received.message_id not in without_command
             ]
         )
+        self._record_proofs(attempts)
         self._conclude(attempts, report)
         report.unfinished = [*without_command, *self._unfinished(attempts, deliveries, without_command)]
         return report
@@ -125,8 +128,10 @@ class Dispatcher:
         """Each message with its subscription as it is now, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
         wanted = {str(message.subscription_id) for _, message in readable}
+        # A code is pushed as soon as its subscription is written.
+        fresh = any(message.purpose is Purpose.VERIFICATION for _, message in readable)
         try:
-            rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted))}
+            rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted), consistent_read=fresh)}
         except PynamoDBException:
             return [Attempt(delivery, message, None, UNREAD) for delivery, message in readable]
         now = self.clock()
@@ -202,6 +207,13 @@ class Dispatcher:
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
             self._schedule([attempt])
             return []
+
+    def _record_proofs(self, attempts: Iterable[Attempt]) -> None:
+        """What became of the codes' pushes, for the clients that wait for them; what can't be recorded is not."""
+        for attempt in attempts:
+            if attempt.message.purpose is Purpose.VERIFICATION and attempt.row is not None:
+                with suppress(*AWS_ERRORS):
+                    record_push(attempt.row.subscription_id, attempt.message.receipt, attempt.verdict.decision)
 
     def _schedule(self, attempts: Iterable[Attempt]) -> None:
         """Before anything follows from how an attempt ended: one that can't be retried any more is final."""

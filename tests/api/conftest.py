@@ -17,7 +17,7 @@ from api.app import handle
 from api.authorization import Authorizer
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from api.worker import ApiWorker
-from clarion.tables import Quota, RuleRow, Subscription, Token
+from clarion.tables import Quota, RuleRow, Subscription, Token, WakeUp
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
@@ -109,19 +109,21 @@ def aws() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def worker(aws: None) -> ApiWorker:
     boto3.client("secretsmanager").create_secret(Name="login", SecretString=json.dumps({"secret": LOGIN_SECRET}))
+    sqs = boto3.client("sqs")
     settings = ApiSettings(
         table_prefix="clarion-test-",
         events_stream="lake",
         lake_bucket="lake",
-        cleanup_queue_url=boto3.client("sqs").create_queue(QueueName="cleanup")["QueueUrl"],
+        cleanup_queue_url=sqs.create_queue(QueueName="cleanup")["QueueUrl"],
         apps=json.dumps(APPS),
+        push_queues=json.dumps({channel: sqs.create_queue(QueueName=channel)["QueueUrl"] for channel in APPS}),
         requests_per_ten_seconds=100_000,
         rules_per_minute=10_000_000,
         login_secret_id="login",
         login_domain=DOMAIN,
     )
     worker = ApiWorker.open(settings)
-    for model in (Subscription, Token, RuleRow, Quota):
+    for model in (Subscription, Token, RuleRow, Quota, WakeUp):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("s3").create_bucket(Bucket="lake")
     boto3.client("firehose").create_delivery_stream(

@@ -9,7 +9,7 @@ from uuid import UUID
 import schemathesis
 from hypothesis import strategies as st
 
-from api.networks.statements.shapes import APP
+from api.shapes import APP
 
 P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 """The browser's key in RFC 8291's example."""

@@ -78,7 +78,7 @@ def test_the_documented_limits_are_the_defaults() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
 def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable[..., str]) -> None:
     examples = EXAMPLE.findall((DOCS / "api.md").read_text())
-    assert len(examples) == 10
+    assert len(examples) == 13
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
     seed = uuid4().bytes * 2
     environment = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}

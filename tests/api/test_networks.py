@@ -39,7 +39,13 @@ def test_a_network_is_imported_only_if_it_is_enabled() -> None:
 
 
 def test_without_a_network_there_are_the_common_routes_alone() -> None:
-    assert set(document(resolver(()))["paths"]) == {"/v1/auth/challenges", "/v1/auth/tokens"}
+    of_one = "/v1/subscriptions/{subscription_id}"
+    paths = {
+        "/v1/auth/challenges",
+        "/v1/auth/tokens",
+        *(of_one + more for more in ("", "/token", "/proof", "/proof/request")),
+    }
+    assert set(document(resolver(()))["paths"]) == paths
     assert routes_of("a-network-without-routes").routers == ()
 
 

@@ -89,16 +89,6 @@ def test_removing_somebody_elses_subscription_removes_nothing(
     assert [row["subscription_id"] for row in other("GET", "/v1/subscriptions").json] == [theirs]
 
 
-def test_a_token_of_somebody_else_is_taken_without_saying_by_whom(
-    new_client: Callable[[], Any], register: Callable[..., str]
-) -> None:
-    body = {"notificationType": "apns", "token": uuid4().hex * 2}
-    register(new_client(), **body)
-    answer = new_client()("POST", "/v1/subscriptions", body)
-    assert_problem(answer, 409, "token-taken")
-    assert set(answer.json) == {"type", "title", "status"}
-
-
 def test_a_client_has_only_so_many_subscriptions(client: Any, register: Callable[..., str]) -> None:
     for _ in range(20):
         register(client)

@@ -13,6 +13,7 @@ API = {
     "CLARION_EVENTS_STREAM": "lake",
     "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
     "CLARION_LAKE_BUCKET": "lake",
+    "CLARION_PUSH_QUEUES": '{"apns": "https://sqs.example/apns"}',
     "CLARION_APPS": '{"apns": ["first"], "voip": ["first"], "fcm": ["first"], "webpush": ["first"]}',
 }
 DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf.polkadotapp"}
@@ -49,6 +50,7 @@ def test_a_function_without_its_settings_does_not_start() -> None:
     [
         API | {"CLARION_SURPRISE": "1"},
         API | {"CLARION_BODY_BYTES": "0"},
+        API | {"CLARION_TOKEN_PROOF": "sometimes"},
         API | {"CLARION_NETWORKS": '["carrier-pigeon"]'},
         API | {"CLARION_LOGIN_DOMAIN": "push.example.org"},
         API | {"CLARION_DIRECT_PUSH": json.dumps(DIRECT | {"surprise": 1})},

@@ -83,7 +83,8 @@ class Installing:
 
     def stop(self) -> None:
         with wire.aside():
-            cleanup = CleanupQueue(boto3.client("sqs"), self.cleanup_url)
+            sqs = boto3.client("sqs")
+            cleanup = CleanupQueue(sqs, self.cleanup_url)
             settings = XmtpSettings(
                 network=XMTP,
                 table_prefix=PREFIX,
@@ -91,6 +92,7 @@ class Installing:
                 cleanup_queue_url=self.cleanup_url,
                 apps=json.dumps({Channel.APNS: ["first"]}),
                 first_app="first",
+                push_queues=json.dumps({Channel.APNS: sqs.get_queue_url(QueueName=Channel.APNS)["QueueUrl"]}),
             )
             made = XmtpWorker.serving(settings, own_tables=[Installation])
             sets = RuleSets(made.connection, limit=100, request_cleanup=cleanup.send_claim, sleep=lambda _: None)

@@ -315,6 +315,7 @@ CHANGES: Mapping[str, Change] = {
     "api.pushes_per_minute": same(7, "settings.api.direct_push.pushes_per_minute"),
     "api.pushes_per_token_per_minute": same(6, "settings.api.direct_push.pushes_per_token_per_minute"),
     "api.apns_environment": same("sandbox", "settings.xmtp-router.environment"),
+    "api.token_proof": same("always", "settings.api.token_proof", "settings.xmtp-router.token_proof"),
     "api.jwt_issuer": same("another-issuer", "settings.authorizer.jwt_issuer"),
     "api.jwt_audience": same("pushes", "settings.authorizer.jwt_audience"),
     "api.token_lifetime_seconds": same(3_600, "settings.authorizer.token_lifetime_seconds"),

@@ -57,13 +57,14 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> Non
         state(NOW - 31 * DAY_MS, "dead", "invalid"), state(NOW - 29 * DAY_MS, "dying", "invalid"),
         state(old, "idle", "active"), state(old, "matched", "active"), state(old, "ruled", "active"),
         state(NOW - DAY_MS, "new", "active"), state(old, "gone", "removed"),
+        state(NOW - 31 * DAY_MS, "unproven", "expired"), state(NOW - 31 * DAY_MS, "waiting", "pending"),
     ])  # fmt: skip
     write(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
     write(lake, EventKind.NOTIFICATION, [
         (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None, None, None),
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
-    assert found == {"dead": "dead", "idle": "idle"}
+    assert found == {"dead": "dead", "unproven": "dead", "idle": "idle"}
 
 
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, connection: Connection) -> None:

@@ -103,6 +103,13 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     },
     **{
         Call(
+            "xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"
+        ): "a code for another token goes the same way, and XMTP has no more of these channels than FCM"
+        for channel in CHANNELS
+        if channel != Channel.APNS
+    },
+    **{
+        Call(
             "xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}{channel}"
         ): "who is reached otherwise is not asked for keys"
         for channel in CHANNELS
@@ -209,9 +216,21 @@ async def use_the_api(system: System) -> None:
         await api.remove_rules(subscription, (alice.public_key, topic_of("another")))
         await api.subscriptions()
         await api.unregister(subscription)
+        for channel, token in await tokens_of_others(system):
+            await api.register(channel, token)
         for device in ("9d" * 32, "bob-" + "B" * 140):
             # Whether the provider takes it is of no matter here: its key has been asked for.
             await api.notify(device, "0123456789abcdef" * 2, b"directly")
+
+
+async def tokens_of_others(system: System) -> list[tuple[str, str]]:
+    """Channels and tokens that another client has."""
+    browser = json.dumps(system.webpush.subscribe(system.application_server_key).as_json())
+    tokens = [("apns", "9b" * 32), ("voip", "9a" * 32), ("fcm", "carol-" + "C" * 140), ("webpush", browser)]
+    async with system.api_of(Device("Carol, whose tokens they are")) as api:
+        for channel, token in tokens:
+            await api.register(channel, token)
+    return tokens
 
 
 async def use_xmtp(system: System) -> None:

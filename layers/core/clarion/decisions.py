@@ -64,6 +64,14 @@ class SubscriptionStatus(StrEnum):
         return self in {SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE}
 
 
+class TokenProof(StrEnum):
+    """When a client has to prove that a token is its own: never, before it takes one from another client, or always."""
+
+    NEVER = "never"
+    TAKEOVER = "takeover"
+    ALWAYS = "always"
+
+
 class EnvelopeDecision(StrEnum):
     """What became of an envelope."""
 

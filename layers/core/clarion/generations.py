@@ -7,11 +7,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from pynamodb.connection import Connection
-from pynamodb.exceptions import PutError, UpdateError
+from pynamodb.exceptions import PutError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from clarion.tables import GENERATION_BYTES, RuleRow, Subscription, refused
+from clarion.tables import GENERATION_BYTES, RuleRow, Subscription, update_subscription
 
 BATCH = 25
 """The most items of one BatchWriteItem."""
@@ -29,7 +29,7 @@ def prefix(generation: float) -> bytes:
 
 def claim_generation(subscription_id: str, condition: Condition) -> int | None:
     """The number of a generation that nobody else has written or will."""
-    row = _update(subscription_id, Subscription.revision.add(1), condition=condition)
+    row = update_subscription(subscription_id, Subscription.revision.add(1), condition=condition)
     return int(row.revision) if row else None
 
 
@@ -37,7 +37,7 @@ def flip(
     subscription_id: str, claim: int, rule_count: int, now: int, only_if: Condition, *marks: Action
 ) -> Subscription | None:
     """Put a claimed generation in force; None if the condition no longer holds."""
-    flipped = _update(
+    flipped = update_subscription(
         subscription_id,
         *marks,
         Subscription.generation.set(claim),
@@ -47,7 +47,7 @@ def flip(
         condition=only_if,
     )
     # The SDK repeats a write whose answer it missed: a condition that fails may have met its own success.
-    return flipped or _update(
+    return flipped or update_subscription(
         subscription_id, Subscription.updated_at.set(now), condition=Subscription.generation == claim
     )
 
@@ -74,14 +74,3 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
 def back_off(attempt: int) -> float:
     """Seconds until the next attempt, spread so that writers that met once don't meet again."""
     return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing
-
-
-def _update(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
-    row = Subscription(subscription_id)
-    try:
-        row.update(list(actions), condition=condition)
-    except UpdateError as error:
-        if refused(error):
-            return None
-        raise
-    return row

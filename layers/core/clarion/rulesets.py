@@ -51,7 +51,7 @@ class Unchanged(Enum):
     """Why no rule was changed."""
 
     NOT_FOUND = "the client has no such subscription"
-    INVALID = "the subscription's token is dead, so it takes no rules"
+    INVALID = "the subscription has ended, so it takes no rules"
     TOO_MANY = "the subscription would have more rules than it may"
     CONTENDED = "other requests kept changing the rules"
     SUPERSEDED = "a set that was claimed later has replaced this one"
@@ -150,7 +150,7 @@ class RuleSets:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         claim = None
         for row in self._attempts(subscription_id, owner, request.until):
-            if row.status != SubscriptionStatus.ACTIVE:
+            if not SubscriptionStatus(row.status).has_rules:
                 return Unchanged.INVALID
             if len(rules) > self._limit:
                 return Unchanged.TOO_MANY
@@ -163,7 +163,7 @@ class RuleSets:
             ):
                 return Changed(after, added, removed)
             request.charge(len(rules) + int(row.rule_count))
-            claim = claim_generation(subscription_id, _active(owner))
+            claim = claim_generation(subscription_id, _takes_rules(owner))
             if claim and (after := self._replace_all(subscription_id, claim, rules, request)):
                 return Changed(after, added, removed, anew=rules)
         return _given_up(subscription_id, owner)
@@ -177,7 +177,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put a rule for each of `keys` in force, beside the others, with a condition worked out from its present one."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if row.status != SubscriptionStatus.ACTIVE:
+            if not SubscriptionStatus(row.status).has_rules:
                 return Unchanged.INVALID
             known = _in_force(row, keys)
             conditions = {key: renewed(key, known.get(key)) for key in keys}
@@ -209,7 +209,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put the rules for `keys` out of force; keys without a rule are passed over."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if row.status != SubscriptionStatus.ACTIVE:
+            if not SubscriptionStatus(row.status).has_rules:
                 return Unchanged.INVALID
             if changed := self._commit(row, {}, _in_force(row, keys), request):
                 return changed
@@ -287,11 +287,12 @@ class RuleSets:
         return True
 
 
-def _active(owner: Owner) -> Condition:
+def _takes_rules(owner: Owner) -> Condition:
     """Whether it is the owner's, and takes rules."""
     owned_by = (Subscription.client_id == owner.client_id) & (Subscription.network == owner.network)
-    active: Condition = owned_by & (Subscription.status == SubscriptionStatus.ACTIVE.value)
-    return active
+    with_rules = [status.value for status in SubscriptionStatus if status.has_rules]
+    condition: Condition = owned_by & Subscription.status.is_in(*with_rules)
+    return condition
 
 
 def _given_up(subscription_id: str, owner: Owner) -> Unchanged:

@@ -7,18 +7,16 @@ from typing import Any
 from uuid import uuid4
 
 from pynamodb.connection import Connection
-from pynamodb.exceptions import TransactWriteError
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
+from clarion.proofs import ATTRIBUTES, ProofCode
 from clarion.rulesets import Owner, Unchanged
-from clarion.tables import Subscription, Token, lost_race
-from clarion.tokens import free_token, token_hash
-from clarion.wake_ups import change_wake_up, remove_expiry, remove_wake_up
+from clarion.tables import Subscription, Token, transact
+from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
 TRANSACTION_SUBSCRIPTIONS = 33
 """A transaction takes 100 items; a subscription, its token and its wake-up are three."""
@@ -29,7 +27,7 @@ class Registration:
     """What a client asks for. Without `app` and `environment`, it is the first app in production.
 
     A network whose clients name their subscriptions themselves gives the `subscription_id`: the same for the same one,
-    whenever it is made, and no other client's.
+    whenever it is made, and no other client's. With a `code` the token is still to be proven.
     """
 
     network: str
@@ -39,6 +37,9 @@ class Registration:
     app: str | None = None
     environment: Environment | None = None
     subscription_id: str | None = None
+    device_key: bytes | None = None
+    wake_every_minutes: int | None = None
+    code: ProofCode | None = None
 
     @property
     def owner(self) -> Owner:
@@ -64,12 +65,18 @@ class TokenTaken:
 def register(
     connection: Connection, registration: Registration, *, now: int, extra_writes: ExtraWrites = no_extra_writes
 ) -> Subscription | TokenTaken | Unchanged:
-    """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds."""
+    """Make a subscription without rules for a token that has none. `now` is in UNIX milliseconds.
+
+    A pending one leaves the token to whoever holds it.
+    """
     row = _new(registration, now)
 
     def write(transaction: TransactWrite) -> None:
         transaction.save(row, condition=Subscription.subscription_id.does_not_exist())
-        transaction.save(_token_of(row), condition=Token.token_hash.does_not_exist())
+        if registration.code is None:
+            transaction.save(token_of(row), condition=Token.token_hash.does_not_exist())
+        add_wake_up(transaction, row)
+        add_expiry(transaction, row)
         extra_writes(transaction)
 
     # Whose id is given is written once: another that is there by now is its caller's to see to.
@@ -91,16 +98,18 @@ def move(
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
-    keeps_token = _hash_of(row) == _hash_of(moved)
+    keeps_token = hash_of(row) == hash_of(moved)
 
     def write(transaction: TransactWrite) -> None:
-        transaction.update(row, actions=_actions(changes), condition=_unchanged(row))
-        free = Token.token_hash.does_not_exist()
-        still_its = Token.subscription_id == row.subscription_id
-        transaction.save(_token_of(moved), condition=(free | still_its) if keeps_token else free)
+        transaction.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
+        if registration.code is None:
+            free = Token.token_hash.does_not_exist()
+            still_its = Token.subscription_id == row.subscription_id
+            transaction.save(token_of(moved), condition=(free | still_its) if keeps_token else free)
         if row.status == SubscriptionStatus.ACTIVE and not keeps_token:
             free_token(transaction, row)
         change_wake_up(transaction, row, moved)
+        _change_expiry(transaction, row, moved)
         extra_writes(transaction)
 
     return _written(connection, registration, write, moved, attempts=1)
@@ -115,15 +124,9 @@ def _written(
 ) -> Subscription | TokenTaken | Unchanged:
     """`row`, if it could be written, or who holds its token."""
     for attempt in range(attempts):
-        try:
-            with TransactWrite(connection=connection) as transaction:
-                write(transaction)
-        except TransactWriteError as error:
-            if not lost_race(error):
-                raise
-        else:
+        if transact(connection, write):
             return row
-        if taken := holder(registration):
+        if row.status == SubscriptionStatus.ACTIVE and (taken := holder(registration)):
             return taken
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
@@ -131,9 +134,20 @@ def _written(
 
 def holder(registration: Registration) -> TokenTaken | None:
     """Whose the token is now, in the registration's network."""
-    key = token_hash(registration.channel, registration.token), registration.network
-    row = next(iter(Token.batch_get([key], consistent_read=True)), None)
+    row = held_token(registration.network, token_hash(registration.channel, registration.token))
     return TokenTaken(row.subscription_id, Owner(row.holder, row.client_id)) if row else None
+
+
+def change(connection: Connection, row: Subscription, changes: Mapping[str, Any], *, now: int) -> Subscription | None:
+    """Change attributes by their names, or remove those that are None; None if `row` is no longer what it was."""
+    changes = {**changes, "revision": row.revision + 1, "updated_at": now}
+    changed = Subscription(**(row.attribute_values | changes))
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
+        change_wake_up(transaction, row, changed)
+
+    return changed if transact(connection, write) else None
 
 
 def of_owner(owner: Owner) -> list[Subscription]:
@@ -179,13 +193,22 @@ def _new(registration: Registration, now: int) -> Subscription:
         token=registration.token,
         app=registration.app,
         environment=registration.environment and registration.environment.value,
-        status=SubscriptionStatus.ACTIVE.value,
         generation=first,
         rule_count=0,
         revision=first,
         created_at=now,
         updated_at=now,
+        device_key=registration.device_key,
+        wake_every_minutes=registration.wake_every_minutes,
+        **_state(registration.code),
     )
+
+
+def _state(code: ProofCode | None) -> dict[str, Any]:
+    """Its status, and what its row has of the code."""
+    if code is None:
+        return {"status": SubscriptionStatus.ACTIVE.value, **dict.fromkeys(ATTRIBUTES)}
+    return {"status": SubscriptionStatus.PENDING.value, **code.attributes}
 
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
@@ -195,47 +218,33 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "token": registration.token,
         "app": registration.app,
         "environment": registration.environment and registration.environment.value,
-        "status": SubscriptionStatus.ACTIVE.value,
         "status_reason": None,
         "ttl": None,
         "revision": row.revision + 1,
         "created_at": now,
         "updated_at": now,
+        **_state(registration.code),
     }
 
 
-def _actions(changes: Mapping[str, Any]) -> list[Action]:
-    named = ((getattr(Subscription, name), value) for name, value in changes.items())
-    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
-
-
-def _unchanged(row: Subscription) -> Condition:
-    same = (Subscription.revision == row.revision) & (Subscription.status == row.status)
-    condition: Condition = same & (Subscription.token == row.token)
-    return condition
-
-
-def _hash_of(row: Subscription) -> bytes:
-    return token_hash(Channel(row.channel), row.token)
-
-
-def _token_of(row: Subscription) -> Token:
-    return Token(_hash_of(row), row.network, subscription_id=row.subscription_id, client_id=row.client_id)
+def _change_expiry(write: TransactWrite, before: Subscription, after: Subscription) -> None:
+    """A transaction takes one write of an entry, and both may have the same."""
+    if after.status == SubscriptionStatus.PENDING:
+        add_expiry(write, after)
+    else:
+        remove_expiry(write, before)
 
 
 def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
     """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
-    try:
-        with TransactWrite(connection=connection) as write:
-            for row in rows:
-                write.delete(row, condition=Subscription.status == row.status)
-                if row.status == SubscriptionStatus.ACTIVE:
-                    free_token(write, row)
-                remove_wake_up(write, row)
-                remove_expiry(write, row)
-            extra_writes(write)
-    except TransactWriteError as error:
-        if lost_race(error):
-            return False
-        raise
-    return True
+
+    def write(transaction: TransactWrite) -> None:
+        for row in rows:
+            transaction.delete(row, condition=Subscription.status == row.status)
+            if row.status == SubscriptionStatus.ACTIVE:
+                free_token(transaction, row)
+            remove_wake_up(transaction, row)
+            remove_expiry(transaction, row)
+        extra_writes(transaction)
+
+    return transact(connection, write)

@@ -4,14 +4,18 @@ Call `bind` once, before the first request. Keys are bytes; instants are UNIX mi
 DynamoDB removes expired items up to days late, so whoever reads one tests its expiry as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from botocore.exceptions import ClientError
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
-from pynamodb.exceptions import PynamoDBException, TransactWriteError
+from pynamodb.exceptions import PynamoDBException, TransactWriteError, UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
+from pynamodb.transactions import TransactWrite
 
 GENERATION_BYTES = 8
 WINDOW_PART = b"\x00"
@@ -70,6 +74,12 @@ class Subscription(Model):
     ttl = NumberAttribute(null=True)
 
     by_client = BySubscriptionClient()
+
+    @classmethod
+    def actions_of(cls, changes: Mapping[str, Any]) -> list[Action]:
+        """Sets the attributes of these names, and removes those whose value is None."""
+        named = ((getattr(cls, name), value) for name, value in changes.items())
+        return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
 
     def __repr__(self) -> str:
         return f"Subscription({self.subscription_id})"
@@ -241,6 +251,30 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
         table.connection = connection
     PageLock.Meta.table_name = PushRecord.Meta.table_name
     return connection
+
+
+def update_subscription(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
+    """The row as it is afterwards; None if the condition does not hold."""
+    row = Subscription(subscription_id)
+    try:
+        row.update(list(actions), condition=condition)
+    except UpdateError as error:
+        if refused(error):
+            return None
+        raise
+    return row
+
+
+def transact(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
+    """False if one of the items has meanwhile changed."""
+    try:
+        with TransactWrite(connection=connection) as transaction:
+            write(transaction)
+    except TransactWriteError as error:
+        if lost_race(error):
+            return False
+        raise
+    return True
 
 
 def rule_key(generation: int, key: bytes) -> bytes:

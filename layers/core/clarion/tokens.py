@@ -3,19 +3,18 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pynamodb.connection import Connection
-from pynamodb.exceptions import TransactWriteError, UpdateError
+from pynamodb.exceptions import TransactWriteError
 from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.tables import Subscription, Token, lost_race, refused
-from clarion.wake_ups import remove_wake_up
+from clarion.tables import Subscription, Token, lost_race, update_subscription
+from clarion.wake_ups import remove_expiry, remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
@@ -31,11 +30,25 @@ def token_hash(channel: Channel, token: str) -> bytes:
     return hashlib.sha256(f"{channel}:{known_by}".encode()).digest()
 
 
+def hash_of(row: Subscription) -> bytes:
+    return token_hash(Channel(row.channel), row.token)
+
+
+def held_token(network: str, hashed: bytes) -> Token | None:
+    """The row of a token that a network holds."""
+    return next(iter(Token.batch_get([(hashed, network)], consistent_read=True)), None)
+
+
+def token_of(row: Subscription) -> Token:
+    """The row by which a subscription holds its token."""
+    return Token(hash_of(row), row.network, subscription_id=row.subscription_id, client_id=row.client_id)
+
+
 def free_token(write: TransactWrite, row: Subscription) -> None:
     """Delete a subscription's token in a transaction, which fails if the token is another's by now."""
     # A token without a row is nobody else's.
     still_its = Token.token_hash.does_not_exist() | (Token.subscription_id == row.subscription_id)
-    write.delete(Token(token_hash(Channel(row.channel), row.token), row.network), condition=still_its)
+    write.delete(Token(hash_of(row), row.network), condition=still_its)
 
 
 class Death(NamedTuple):
@@ -60,7 +73,7 @@ def declare_dead(
 ) -> list[Subscription]:
     """Mark all subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
 
-    Those are `tried` and, before it, what other networks' subscriptions the token has for the same app and environment,
+    Those are `tried`, which may be pending, and, before it, what other networks' subscriptions the token has for the same app and environment,
     if the death is `certain`. An empty generation of each comes into force: none of its rules counts any more.
     `request_cleanup` is called with their ids before any is ended.
 
@@ -85,19 +98,14 @@ def expire(
     As when it dies, an empty generation comes into force, and `request_cleanup` is called before. It holds no token.
     """
     request_cleanup([pending.subscription_id])
-    ended = _ended(pending, SubscriptionStatus.EXPIRED, None, now)
-    try:
-        Subscription(pending.subscription_id).update(_end_actions(ended), condition=_unchanged(pending))
-    except UpdateError as error:
-        if refused(error):
-            return None
-        raise
-    return ended
+    changes = _end_changes(pending, SubscriptionStatus.EXPIRED, None, now)
+    actions = Subscription.actions_of(changes)
+    return update_subscription(pending.subscription_id, *actions, condition=unchanged(pending))
 
 
 def _of_other_holders(tried: Subscription) -> list[Subscription]:
     """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
-    holders = list(Token.query(token_hash(Channel(tried.channel), tried.token)))
+    holders = list(Token.query(hash_of(tried)))
     ids = [holder.subscription_id for holder in holders if holder.holder != tried.network]
     if not ids or all(holder.subscription_id != tried.subscription_id for holder in holders):
         return []
@@ -123,14 +131,14 @@ def _reached_alike(row: Subscription, tried: Subscription) -> bool:
 def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:
     row: Subscription | None = tried
     for attempt in range(1, DEATH_ATTEMPTS + 1):
-        if row is None or row.token != tried.token or row.status != SubscriptionStatus.ACTIVE:
+        if row is None or row.token != tried.token or not SubscriptionStatus(row.status).has_rules:
             return None
         if death.since is not None and row.created_at > death.since:
             return None
         try:
             return _end(connection, row, death.reason, death.at)
         except TransactWriteError as error:
-            if _is_anothers(error):
+            if row.status == SubscriptionStatus.ACTIVE and _is_anothers(error):
                 return None
             if attempt == DEATH_ATTEMPTS or not lost_race(error):
                 raise
@@ -138,43 +146,43 @@ def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> 
     return None
 
 
-def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Subscription:
-    """Returns what the row becomes; fails if the row or the token's owner is no longer what it was."""
-    ended = _ended(row, SubscriptionStatus.INVALID, reason, now)
-    with TransactWrite(connection=connection) as write:
-        write.update(row, actions=_end_actions(ended), condition=_unchanged(row))
-        free_token(write, row)
-        remove_wake_up(write, row)
-    return ended
+def end(write: TransactWrite, row: Subscription, status: SubscriptionStatus, reason: str, now: int) -> Subscription:
+    """Add a subscription's end to a transaction, which fails if `row` is no longer what it was; returns what it becomes.
+
+    An empty generation comes into force. The token is left to the caller.
+    """
+    changes = _end_changes(row, status, reason, now)
+    write.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
+    remove_wake_up(write, row)
+    remove_expiry(write, row)
+    return Subscription(**(row.attribute_values | changes))
 
 
-def _ended(row: Subscription, status: SubscriptionStatus, reason: str | None, now: int) -> Subscription:
-    """What the row becomes: none of its rules is in force any more."""
-    ended = Subscription(**row.attribute_values)
-    ended.status, ended.status_reason = status.value, reason
-    ended.revision = ended.generation = row.revision + 1
-    ended.rule_count, ended.updated_at, ended.ttl = 0, now, now // 1000 + DEAD_SECONDS
-    return ended
-
-
-def _end_actions(ended: Subscription) -> list[Action]:
-    """What makes the row so."""
-    reason = ended.status_reason
-    return [
-        Subscription.status.set(ended.status),
-        Subscription.status_reason.remove() if reason is None else Subscription.status_reason.set(reason),
-        Subscription.revision.set(ended.revision),
-        Subscription.generation.set(ended.generation),
-        Subscription.rule_count.set(0),
-        Subscription.updated_at.set(ended.updated_at),
-        Subscription.ttl.set(ended.ttl),
-    ]
-
-
-def _unchanged(row: Subscription) -> Condition:
-    same = (Subscription.revision == row.revision) & (Subscription.token == row.token)
-    condition: Condition = same & (Subscription.status == row.status)
+def unchanged(row: Subscription) -> Condition:
+    same = (Subscription.revision == row.revision) & (Subscription.status == row.status)
+    condition: Condition = same & (Subscription.token == row.token)
     return condition
+
+
+def _end(connection: Connection, row: Subscription, reason: str, now: int) -> Subscription:
+    """A pending subscription has no token to free."""
+    with TransactWrite(connection=connection) as write:
+        if row.status == SubscriptionStatus.ACTIVE:
+            free_token(write, row)
+        return end(write, row, SubscriptionStatus.INVALID, reason, now)
+
+
+def _end_changes(row: Subscription, status: SubscriptionStatus, reason: str | None, now: int) -> dict[str, Any]:
+    """Of the row's attributes: none of its rules is in force any more."""
+    return {
+        "status": status.value,
+        "status_reason": reason,
+        "revision": row.revision + 1,
+        "generation": row.revision + 1,
+        "rule_count": 0,
+        "updated_at": now,
+        "ttl": now // 1000 + DEAD_SECONDS,
+    }
 
 
 def _is_anothers(error: TransactWriteError) -> bool:

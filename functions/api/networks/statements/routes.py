@@ -2,19 +2,17 @@
 
 from http import HTTPStatus
 from typing import Annotated, Any
-from uuid import UUID
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
-from api import rules, subscriptions
+from api import registrations, rules, subscriptions
 from api.networks.statements.shapes import (
     CURSOR,
     Added,
     NewSubscription,
-    Registered,
     Removal,
     Removed,
     RulesChange,
@@ -23,6 +21,7 @@ from api.networks.statements.shapes import (
 )
 from api.openapi import BEARER, WITH_BODY, WITHOUT_BODY, Headers, answers
 from api.problems import Problem, ProblemKind
+from api.shapes import Registered
 from api.subscriptions import Cursor
 from api.worker import ApiRequest, current
 from clarion.networks import STATEMENTS
@@ -66,10 +65,21 @@ OF_RULES = [
     ),
 )
 def register(body: NewSubscription) -> Registered:
-    """A token belongs to one subscription. If you have registered it already, the 409 has its `subscription_id`."""
+    """A token belongs to one subscription. If you have registered it already, the 409 has its `subscription_id`.
+
+    A `pending` one waits for the code that is pushed to the token.
+    """
     request, owner = _asked()
-    registration = Registration(*owner, body.notify_type, body.token, body.app, body.environment)
-    return Registered(subscription_id=UUID(subscriptions.register(request, registration)))
+    registration = Registration(
+        *owner,
+        body.notify_type,
+        body.token,
+        body.app,
+        body.environment,
+        device_key=body.device_key,
+        wake_every_minutes=body.wake_every_minutes,
+    )
+    return Registered.of(registrations.register(request, registration))
 
 
 @router.get(
@@ -89,7 +99,8 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
     """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
     request, owner = _asked()
     page = subscriptions.page(request, owner, Cursor.parse(cursor, STATEMENTS) if cursor else None)
-    shapes = [SubscriptionShape.of(one.row, one.rules) for one in page.listed]
+    now = request.worker.now()
+    shapes = [SubscriptionShape.with_rules(one.row, one.rules, now) for one in page.listed]
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
     link = {"Link": f'</v1/subscriptions?cursor={page.following}>; rel="next"'} if page.following else {}
     return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)

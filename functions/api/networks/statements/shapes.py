@@ -23,15 +23,15 @@ from pydantic_core import CoreSchema
 
 from api.bodies import Key, RequestBody, at_most
 from api.settings import MOST_RULES
+from api.shapes import AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
 from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
 from clarion.channels import Channel
-from clarion.decisions import Environment, SubscriptionStatus
+from clarion.decisions import Environment
 from clarion.networks.statements.payload import CHANNELS
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
 from clarion.rulesets import RuleSet
 from clarion.tables import Subscription
 
-APP = "^[A-Za-z0-9._-]{1,64}$"
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
 MOST_SUBSCRIPTIONS = 33
@@ -67,7 +67,7 @@ class NotifyType(StrEnum):
 def _registration_schema(schema: dict[str, Any]) -> None:
     """What a token looks like depends on its kind, and the kind's field has two spellings."""
     fields, title = schema["properties"], schema["title"]
-    optional = {name: fields[name] for name in ("app", "environment")}
+    optional = {name: fields[name] for name in ("app", "environment", "device_key", "wake_every_minutes")}
     kinds = (
         ([Channel.APNS.value, Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}),
         ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}),
@@ -116,11 +116,13 @@ class NewSubscription(RequestBody):
 
     notify_type: StatementChannel = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
-    app: str | None = Field(default=None, pattern=APP, description="the deployment's first app where absent")
+    app: AppName | None = Field(default=None, description="the deployment's first app where absent")
     environment: Environment | None = Field(
         default=None,
         description="where Apple made the token: sandbox for builds of developers; no effect on fcm and webpush",
     )
+    device_key: DeviceKey | None = None
+    wake_every_minutes: WakeEveryMinutes | None = None
 
     @field_validator("token")
     @classmethod
@@ -173,10 +175,6 @@ class Removal(RequestBody):
     )
 
 
-class Registered(BaseModel):
-    subscription_id: UUID
-
-
 class Added(BaseModel):
     added: int
     total_rules: int
@@ -198,27 +196,10 @@ class RuleShape(BaseModel):
         return cls(sender_pubkey=sender, topic=topic, notify_type=NotifyType(condition.decode()) if condition else None)
 
 
-class SubscriptionShape(BaseModel):
-    """`statusReason` is the provider's word for why it declared the token dead."""
-
-    subscription_id: UUID
-    notify_type: StatementChannel = Field(serialization_alias="notificationType")
-    token: str = Field(repr=False)
-    app: str | None = None
-    environment: Environment | None = None
-    status: SubscriptionStatus
-    status_reason: str | None = Field(default=None, serialization_alias="statusReason")
+class SubscriptionShape(SubscriptionState):
     rules: list[RuleShape]
 
     @classmethod
-    def of(cls, row: Subscription, rules: RuleSet) -> Self:
-        return cls(
-            subscription_id=UUID(row.subscription_id),
-            notify_type=Channel(row.channel),
-            token=row.token,
-            app=row.app,
-            environment=Environment(row.environment) if row.environment else None,
-            status=SubscriptionStatus(row.status),
-            status_reason=row.status_reason,
-            rules=[RuleShape.of(key, condition) for key, condition in rules.items()],
-        )
+    def with_rules(cls, row: Subscription, rules: RuleSet, now: int) -> Self:
+        shapes = [RuleShape.of(key, condition) for key, condition in rules.items()]
+        return cls(**SubscriptionState.values_of(row, now), rules=shapes)

@@ -58,7 +58,7 @@ _CODES = {
 """Of the problems that the common functions end in."""
 _TEXTS = {
     ProblemKind.NO_SUBSCRIPTION: "no such installation: register it first",
-    ProblemKind.SUBSCRIPTION_INVALID: "the installation's token is dead: register it again, then subscribe again",
+    ProblemKind.SUBSCRIPTION_INVALID: "the installation has ended: register it again, then subscribe again",
     ProblemKind.TOKEN_TAKEN: "another client has registered this token",
     ProblemKind.TOO_MANY_SUBSCRIPTIONS: "too many installations",
     ProblemKind.TOO_MANY_RULES: "too many topics",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 from pynamodb.transactions import TransactWrite
 
-from api import rules, subscriptions
+from api import registrations, rules, subscriptions
 from api.networks.xmtp.codecs import MOST_KEYS
 from api.networks.xmtp.codes import CallCode, CallError
 from api.networks.xmtp.notifications_pb2 import (
@@ -103,7 +103,7 @@ def register_installation(call: XmtpCall, message: RegisterInstallationRequest) 
     def extra_writes(transaction: TransactWrite) -> None:
         transaction.update(Installation(subscription_id), actions=registered(installation_id, now))
 
-    subscriptions.put(call, registration, extra_writes)
+    registrations.put(call, registration, extra_writes)
     return RegisterInstallationResponse(installation_id=installation_id, valid_until=valid_until(now) * 1000)
 
 

@@ -14,6 +14,7 @@ from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import XmtpWorker
 from api.networks.xmtp.settings import XmtpSettings
 from api.worker import ApiWorker
+from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.events import Event, EventLog
 from clarion.networks.xmtp.installations import Installation
@@ -98,6 +99,7 @@ def xmtp_worker(worker: ApiWorker) -> XmtpWorker:
         cleanup_queue_url=worker.settings.cleanup_queue_url,
         apps=json.dumps(APPS),
         first_app="first",
+        push_queues=json.dumps(dict.fromkeys(APPS, worker.settings.push_queues[Channel.APNS])),
         requests_per_ten_seconds=100_000,
         rules_per_minute=10_000_000,
     )

@@ -259,6 +259,9 @@ def test_every_problem_that_the_common_functions_raise_has_a_code() -> None:
         ProblemKind.DIRECT_PUSH_OFF,
         ProblemKind.WRONG_METHOD,
         ProblemKind.RULES_CHANGED,
+        ProblemKind.WRONG_CODE,
+        ProblemKind.CODE_EXPIRED,
+        ProblemKind.ALREADY_ACTIVE,
         ProblemKind.UNSUPPORTED_MEDIA_TYPE,
     }
     assert _CODES.keys() == set(ProblemKind) - of_other_routes

@@ -16,6 +16,7 @@ ENVIRONMENT = {
     "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
     "CLARION_APPS": '{"apns": ["first"], "fcm": ["first", "robot"]}',
     "CLARION_FIRST_APP": "first",
+    "CLARION_PUSH_QUEUES": '{"apns": "https://sqs.example/apns"}',
 }
 
 

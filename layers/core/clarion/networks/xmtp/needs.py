@@ -43,7 +43,7 @@ NEEDS = Needs(
         Grant("rules", ("Query", "PutItem", "BatchWriteItem"), _WORKER),
         Grant("wake_ups", ("DeleteItem",), _WORKER),
     ),
-    sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES, _WORKER)),
+    sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES)),
     alarms=(
         AlarmNeed(
             INSTALLATIONS_FAILED,

@@ -1,0 +1,201 @@
+"""Which subscription a token is given to, whatever the network, and whether its client has to prove it first."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from api import proofs
+from api.problems import Problem, ProblemKind
+from api.subscriptions import broken, check_options, removed
+from api.worker import ClientRequest
+from clarion import subscriptions
+from clarion.addresses import may_be_pushed_to
+from clarion.channels import Channel
+from clarion.decisions import Environment, PushDecision, SubscriptionStatus, TokenProof
+from clarion.events import SubscriptionChanged
+from clarion.generations import back_off
+from clarion.networks import network
+from clarion.proofs import asked_for, is_good, status_at
+from clarion.rulesets import Owner, Unchanged, owned
+from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
+from clarion.tables import Subscription, transact
+from clarion.tokens import hash_of, token_hash
+
+PUT_ATTEMPTS = 5
+
+type Written = Subscription | TokenTaken | Unchanged
+
+
+def register(request: ClientRequest, registration: Registration) -> Subscription:
+    """A new subscription. A token belongs to one; its owner learns which one if there is one."""
+    _check_reachable(request, registration)
+    taken = subscriptions.holder(registration)
+    made = _made(request, registration, taken)
+    if isinstance(made, TokenTaken) and made != taken:
+        # Somebody has registered it meanwhile.
+        made = _made(request, registration, made)
+    return _required(made, registration)
+
+
+def put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> None:
+    """Make the subscription that `registration` names, or give it this address; it keeps its rules.
+
+    A token that another subscription of the same owner has is taken from that one, which ends: the device that has the
+    token goes by the newer name. One that another client has is refused, but may be proven.
+    """
+    _check_reachable(request, registration)
+
+    def attempt() -> Written:
+        made = _put(request, registration, extra_writes)
+        if isinstance(made, TokenTaken) and _is_of_another_of_its_own(made, registration):
+            removed(request, registration.owner, [made.subscription_id], request.worker.now())
+            return Unchanged.CONTENDED
+        return made
+
+    made = _required(_until_written(request, registration, attempt), registration)
+    if made.status == SubscriptionStatus.PENDING and subscriptions.holder(registration):
+        proof = f"prove it by /v1/subscriptions/{made.subscription_id}/proof with the code that is pushed to it"
+        raise Problem(ProblemKind.TOKEN_TAKEN, proof)
+
+
+def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subscription:
+    """Give a subscription another token of its channel; it keeps its rules, and frees the token it had."""
+    environment = Environment(row.environment) if row.environment else None
+    owner, channel = Owner(row.network, row.client_id), Channel(row.channel)
+    registration = Registration(*owner, channel, token, row.app, environment, row.subscription_id)
+    _check_reachable(request, registration)
+
+    def attempt() -> Written:
+        current = owned(row.subscription_id, registration.owner)
+        if current is None:
+            raise Problem(ProblemKind.NO_SUBSCRIPTION)
+        if not status_at(current, request.worker.now()).has_rules:
+            raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
+        if current.status == SubscriptionStatus.PENDING and current.token == token:
+            return current
+        return _moved(request, current, registration)
+
+    return _required(_until_written(request, registration, attempt), registration)
+
+
+def _until_written(request: ClientRequest, registration: Registration, attempt: Callable[[], Written]) -> Written:
+    """Again while other requests change the same rows: then the token may be the subscription's own."""
+    for number in range(PUT_ATTEMPTS):
+        if time.monotonic() > request.until:
+            break
+        written = attempt()
+        its_own = isinstance(written, TokenTaken) and written.subscription_id == registration.subscription_id
+        if not (its_own or isinstance(written, Unchanged)):
+            return written
+        time.sleep(back_off(number))
+    return Unchanged.CONTENDED
+
+
+def _required(written: Written, registration: Registration) -> Subscription:
+    if isinstance(written, TokenTaken):
+        mine = {"subscription_id": written.subscription_id} if written.owner == registration.owner else {}
+        raise Problem(ProblemKind.TOKEN_TAKEN, more=mine)
+    if isinstance(written, Unchanged):
+        raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+    return written
+
+
+def _put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> Written:
+    row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
+    if row is not None and _has_good_code(row, registration, request.worker.now()):
+        return row if transact(request.worker.connection, extra_writes) else Unchanged.CONTENDED
+    if row is not None:
+        return _moved(request, row, registration, extra_writes)
+    return _made(request, registration, subscriptions.holder(registration), extra_writes)
+
+
+def _made(
+    request: ClientRequest,
+    registration: Registration,
+    taken: TokenTaken | None,
+    extra_writes: ExtraWrites = no_extra_writes,
+) -> Written:
+    """A phone that gets new tokens must not lock itself out: its oldest ended subscription gives way."""
+    if taken and not _may_be_proven(request, registration, taken):
+        return taken
+    limit, now = request.worker.settings.subscriptions_per_client, request.worker.now()
+    rows = subscriptions.of_owner(registration.owner)
+    living = [row for row in rows if status_at(row, now).has_rules]
+    for row in living:
+        if row.status == SubscriptionStatus.PENDING and _has_token(row, registration):
+            return TokenTaken(row.subscription_id, registration.owner)
+    if len(living) >= limit:
+        raise Problem(ProblemKind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
+    ended = sorted((row for row in rows if row not in living), key=lambda row: row.updated_at)
+    if surplus := ended[: max(len(rows) - limit + 1, 0)]:
+        outcome = removed(request, registration.owner, [row.subscription_id for row in surplus], now)
+        if outcome is Unchanged.CONTENDED:
+            return outcome
+    asked = _with_code(request, registration) if _is_asked(request, registration, taken) else registration
+    made = subscriptions.register(request.worker.connection, asked, now=now, extra_writes=extra_writes)
+    return _recorded(request, asked, made, now)
+
+
+def _moved(
+    request: ClientRequest,
+    row: Subscription,
+    registration: Registration,
+    extra_writes: ExtraWrites = no_extra_writes,
+) -> Written:
+    """At once if the token is its own or free and needs no proof; otherwise it is pending from now on."""
+    worker, now, has_token = request.worker, request.worker.now(), _has_token(row, registration)
+    its_own = has_token and row.status == SubscriptionStatus.ACTIVE
+    if its_own or not _is_asked(request, registration, None):
+        made = subscriptions.move(worker.connection, row, registration, now=now, extra_writes=extra_writes)
+        if not (isinstance(made, TokenTaken) and _may_be_proven(request, registration, made)):
+            return _recorded(request, registration, made, now)
+    asked = _with_code(request, registration)
+    made = subscriptions.move(worker.connection, row, asked, now=now, extra_writes=extra_writes)
+    return _recorded(request, asked, made, now)
+
+
+def _recorded(request: ClientRequest, registration: Registration, written: Written, now: int) -> Written:
+    """Emit what has changed, and push the code to a token that is to be proven."""
+    if isinstance(written, Subscription):
+        request.worker.events.add(SubscriptionChanged.of(written, now))
+        if registration.code:
+            proofs.push(request, written, registration.code)
+    return written
+
+
+def _with_code(request: ClientRequest, registration: Registration) -> Registration:
+    return replace(registration, code=proofs.new_code(request, registration.channel, registration.token))
+
+
+def _is_asked(request: ClientRequest, registration: Registration, taken: TokenTaken | None) -> bool:
+    return asked_for(request.worker.settings.token_proof, registration.channel, taken=taken is not None)
+
+
+def _may_be_proven(request: ClientRequest, registration: Registration, taken: TokenTaken) -> bool:
+    """Whether the client may take the token over; it has nothing to prove to itself."""
+    return taken.owner != registration.owner and request.worker.settings.token_proof is not TokenProof.NEVER
+
+
+def _is_of_another_of_its_own(taken: TokenTaken, registration: Registration) -> bool:
+    return taken.owner == registration.owner and taken.subscription_id != registration.subscription_id
+
+
+def _has_good_code(row: Subscription, registration: Registration, now: int) -> bool:
+    """Whether the app has the code by which it can prove this token."""
+    pending = status_at(row, now) is SubscriptionStatus.PENDING and _has_token(row, registration)
+    return pending and is_good(row, now) and row.proof_push == PushDecision.DELIVERED
+
+
+def _has_token(row: Subscription, registration: Registration) -> bool:
+    return hash_of(row) == token_hash(registration.channel, registration.token)
+
+
+def _check_reachable(request: ClientRequest, registration: Registration) -> None:
+    channel, apps = registration.channel, request.worker.settings.apps
+    if channel not in apps:
+        there = [name for name in network(registration.network).channels if name in apps]
+        raise broken("notificationType", f"must be one that this deployment has: {', '.join(there)}")
+    options = ("app", "device_key", "wake_every_minutes")
+    check_options(request, channel, {name: getattr(registration, name) for name in options})
+    if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):
+        raise broken("token", "must have an endpoint at a push service that this deployment sends to")

@@ -1,0 +1,131 @@
+"""The push of a code: the one push that a pending subscription gets, and what its client learns of it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.model import OperationModel
+
+from clarion.channels import Channel
+from clarion.decisions import PushDecision, SubscriptionStatus
+from clarion.messages import PushMessage
+from clarion.networks import STATEMENTS
+from clarion.proofs import ProofCode
+from clarion.tables import Subscription, Token, WakeUp
+from clarion.tokens import token_hash
+from local.apns_trouble import troubled_token
+from local.provider import InjectedFault
+from tests.standins import NOW
+
+type Register = Callable[..., Subscription]
+CODE = ProofCode.new(int(NOW * 1000))
+
+
+@pytest.fixture(autouse=True)
+def wake_ups(aws: None) -> None:
+    WakeUp.create_table(billing_mode="PAY_PER_REQUEST")
+
+
+@pytest.fixture
+def pending(register: Register) -> Callable[..., Subscription]:
+    """It has no row of `tokens`, but another client's subscription may."""
+
+    def pending(token: str) -> Subscription:
+        row = register(Channel.APNS, token, status="pending", **CODE.attributes)
+        Token(token_hash(Channel.APNS, token), STATEMENTS).delete()
+        return row
+
+    return pending
+
+
+def verification(row: Subscription, code: ProofCode = CODE) -> PushMessage:
+    return code.message(row, int(NOW * 1000))
+
+
+def test_a_pending_subscription_gets_its_code_and_nothing_else(
+    worker: Any, queue: Any, lake: Any, apns: Any, pending: Any, message: Any
+) -> None:
+    row = pending("a1" * 32)
+    code = verification(row)
+    queue.put(code, message(row))
+
+    report = worker.work()
+
+    assert report.decisions == {PushDecision.DELIVERED: 1, PushDecision.SUBSCRIPTION_GONE: 1}
+    [push] = apns.received
+    assert push.headers["apns-push-type"] == "background"
+    assert push.payload["clarion"]["code"] == code.body.code
+    assert push.payload["clarion"]["subscription_id"] == row.subscription_id
+    assert Subscription.get(row.subscription_id).proof_push == "delivered"
+    assert code.body.code not in str(lake.events)
+
+
+def test_the_latest_attempt_is_shown(worker: Any, queue: Any, pending: Any, clock: Any) -> None:
+    row = pending(troubled_token(InjectedFault("ServiceUnavailable", times=1)))
+    queue.put(verification(row))
+    worker.work()
+    assert Subscription.get(row.subscription_id).proof_push == "retry"
+    clock.advance(60)
+    worker.work()
+    assert Subscription.get(row.subscription_id).proof_push == "delivered"
+
+
+def test_a_code_that_has_been_replaced_says_nothing_of_the_one_in_force(worker: Any, queue: Any, pending: Any) -> None:
+    row = pending("a1" * 32)
+    queue.put(verification(row, ProofCode.new(int(NOW * 1000))))
+    worker.work()
+    assert Subscription.get(row.subscription_id).proof_push is None
+
+
+def test_a_dead_token_ends_the_pending_subscription_and_no_other(
+    worker: Any, queue: Any, lake: Any, pending: Any, register: Register
+) -> None:
+    token = troubled_token(InjectedFault("Unregistered"))
+    row, holder = pending(token), register(Channel.APNS, token)
+    queue.put(verification(row))
+
+    worker.work()
+
+    ended = Subscription.get(row.subscription_id)
+    assert (ended.status, ended.status_reason) == (SubscriptionStatus.INVALID, "Unregistered")
+    assert ended.proof_push == "token_gone"
+    assert Subscription.get(holder.subscription_id).status == SubscriptionStatus.ACTIVE
+    assert Token.count(token_hash(Channel.APNS, token)) == 1
+    [event] = [event for event in lake.events if event["event"] == "subscription"]
+    assert (event["subscription_id"], event["status"]) == (row.subscription_id, "invalid")
+
+
+def test_a_code_is_pushed_although_its_subscription_was_written_just_now(
+    worker: Any, queue: Any, pending: Any, message: Any, reads: list[bool]
+) -> None:
+    """An eventually consistent read might not find it; others may be read so."""
+    row = pending("a1" * 32)
+    queue.put(message(row))
+    worker.work()
+    queue.put(verification(row))
+    worker.work()
+    assert reads == [False, True]
+
+
+@pytest.fixture
+def reads(worker: Any) -> Iterator[list[bool]]:
+    """Whether each reading of subscriptions was consistent."""
+    found: list[bool] = []
+
+    def note(model: OperationModel, params: dict[str, Any], **_: object) -> None:
+        if model.name == "BatchGetItem":
+            found.append(b'"ConsistentRead": true' in params["body"])
+
+    events = Subscription._get_connection().connection.client.meta.events
+    events.register("before-call.dynamodb", note)
+    yield found
+    events.unregister("before-call.dynamodb", note)
+
+
+def test_what_became_of_a_deleted_subscriptions_code_is_recorded_nowhere(worker: Any, queue: Any, pending: Any) -> None:
+    row = pending("a1" * 32)
+    Subscription(row.subscription_id).delete()
+    queue.put(verification(row))
+    report = worker.work()
+    assert report.decisions == {PushDecision.SUBSCRIPTION_GONE: 1}
+    assert Subscription.count(row.subscription_id) == 0
