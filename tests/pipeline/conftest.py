@@ -21,6 +21,8 @@ NOW = START + DAY
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # It plans anew, and describes the plan anew, after every stage. Whole jobs run with it in tests/system.
+    "spark.sql.adaptive.enabled": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # What Spark keeps of past queries for its pages fills the heap with their plans, until it does nothing but collect.
     "spark.sql.ui.retainedExecutions": "1",
@@ -68,5 +70,9 @@ def findings(day: EventLake, plan: Plan) -> Findings:
 
 
 @pytest.fixture(scope="session")
-def differences(findings: Findings) -> DataFrame:
-    return findings.differences.persist()
+def differences(day: EventLake, plan: Plan, findings: Findings) -> DataFrame:
+    """As the job leaves them in the lake."""
+    findings.differences.write.parquet(day.differences_path(plan.period))
+    found = day.differences(plan.period)
+    assert found
+    return found
