@@ -23,8 +23,8 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import STATEMENTS
 from clarion.wake_ups import PERIODS
-from schedule.handler import CONFIG, THREADS
-from schedule.waking import WakeUpReport, WakeUps
+from schedule.handler import CONFIG
+from schedule.waking import THREADS, WakeUpReport, WakeUps
 from tests.match.scene import credentials
 
 DUE = 50_000

@@ -23,12 +23,11 @@ from clarion.metrics import Metric, metrics_of
 from clarion.settings import Settings
 from schedule.expiries import Expiries
 from schedule.ticks import begin
-from schedule.waking import WakeUps
+from schedule.waking import THREADS, WakeUps
 
 SERVICE = "schedule"
-SPARE_SECONDS = 20
-"""What is under way when the time is up may take so long."""
-THREADS = 16
+SPARE_SECONDS = 30
+"""What is under way when the time is up may take so long: two requests, of two attempts each."""
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
