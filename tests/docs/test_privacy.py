@@ -1,7 +1,7 @@
 """The figures of docs/privacy.md, against the payloads that are made."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ type Make = Callable[[Channel, int], PushMessage]
 PAGE = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
 ROW = re.compile(r"^\| (statement|XMTP's message)(, sealed)? \| (.+) \|$", re.MULTILINE)
 COLUMNS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
-NETWORKS: dict[str, tuple[Make, list[Channel]]] = {
+NETWORKS: dict[str, tuple[Make, Sequence[Channel]]] = {
     "statement": (statement, STATEMENT_CHANNELS),
     "XMTP's message": (message, XMTP_CHANNELS),
 }
