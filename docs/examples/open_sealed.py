@@ -8,6 +8,7 @@ import json
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
@@ -26,7 +27,7 @@ def device_key(key: X25519PrivateKey) -> str:
     return urlsafe_b64encode(key.public_key().public_bytes_raw()).decode().rstrip("=")
 
 
-def open_sealed(payload: dict[str, object], key: X25519PrivateKey, subscription_id: str) -> dict[str, object]:
+def open_sealed(payload: dict[str, Any], key: X25519PrivateKey, subscription_id: str) -> dict[str, Any]:
     """`payload` is what APNs or a browser hands over, or the data of an FCM message."""
     clear = dict(payload)
     clarion = clear.pop("clarion")
@@ -34,7 +35,8 @@ def open_sealed(payload: dict[str, object], key: X25519PrivateKey, subscription_
     if outer["v"] != 1:
         raise ValueError("sealed in another way: this app is too old for it")
     sealed = urlsafe_b64decode(outer["sealed"] + "=" * (-len(outer["sealed"]) % 4))
-    return clear | json.loads(SUITE.decrypt(sealed, key, f"clarion push v1{subscription_id}".encode()))
+    content: dict[str, Any] = json.loads(SUITE.decrypt(sealed, key, f"clarion push v1{subscription_id}".encode()))
+    return clear | content
 
 
 if __name__ == "__main__":
