@@ -150,6 +150,10 @@ ledger: .venv/.ready ## What each path through match costs, in units and dollars
 bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb
 	@$(PY) -m bench.match
 
+.PHONY: bench-schedule
+bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
+	@$(PY) -m bench.schedule
+
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) bench/codec.py

@@ -27,7 +27,7 @@ type Answer = tuple[str, dict[str, Any]]
 
 
 @asynccontextmanager
-async def _serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[str]:
+async def serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[str]:
     """Answer AWS's JSON protocols; yields the address."""
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,7 +76,7 @@ class Queue:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        async with _serving(self._answer) as url:
+        async with serving(self._answer) as url:
             yield url
 
     def taken_over_from(self, url: str) -> "asyncio.Future[float]":
@@ -121,7 +121,7 @@ class Stream:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        async with _serving(self._answer) as url:
+        async with serving(self._answer) as url:
             yield url
 
     def _answer(self, request: dict[str, Any]) -> Answer:

@@ -23,6 +23,8 @@ LEDGER = 2.13
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 HOURS_WITHOUT_COMMAND = 3
 """EventBridge may leave one out."""
+TICKS_IN_FIVE_MINUTES = 3
+"""Of five; the next one makes up for what is left out."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The names of all, below the deployment's prefix."""
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return ("match", *environment.channels, *of_networks, "cleanup", "api", "authorizer")
+    return ("match", *environment.channels, *of_networks, "cleanup", "schedule", "api", "authorizer")
 
 
 def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:
@@ -69,6 +71,7 @@ def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
     yield from _on_ingest(environment)
     yield from _on_decisions(environment)
     yield from _on_functions(environment)
+    yield from _on_the_schedule(environment)
     yield from _on_tables(environment)
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
@@ -137,6 +140,14 @@ def _on_functions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     yield AlarmSpec("authorizer-failing", unavailable, limit, 1, "keys")
 
 
+def _on_the_schedule(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
+    count = partial(counted, environment.stage, "schedule")
+    calls = of_function(f"{environment.prefix}schedule", "Invocations")
+    yield AlarmSpec("ticks-missing", calls, TICKS_IN_FIVE_MINUTES, 2, below=True)
+    yield AlarmSpec("schedule-failing", count(Metric.WAKE_UPS_UNSENT), 1, 1, "wake-ups")
+    yield AlarmSpec("schedule-failing", count(Metric.EXPIRIES_FAILED), 1, 1, "expiries")
+
+
 def _on_tables(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     """An index is throttled by itself, and a table's metrics leave it out."""
     for table, index in _tables(environment):
@@ -167,7 +178,7 @@ def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     emitting = [
         name for name in environment.networks if any(send.target is Target.EVENTS for send in network(name).needs.sends)
     ]
-    for component in ("match", "dispatch", "api", *emitting):
+    for component in ("match", "dispatch", "schedule", "api", *emitting):
         yield AlarmSpec("events-lost", counted(environment.stage, component, Metric.EVENTS_LOST), 1, 1, component)
 
 

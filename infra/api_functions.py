@@ -51,6 +51,7 @@ class ApiFunction(ComponentFunction):
         self.allow_tables("BatchGetItem PutItem DeleteItem", tables.tokens)
         self.allow_tables("Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules)
         self.allow_tables("UpdateItem", tables.quotas)
+        self.allow_tables("PutItem DeleteItem", tables.wake_ups)
         allow_key(self, self.foundation.key, "dynamodb")
 
 

@@ -163,6 +163,7 @@ class EnvironmentConfig(Config):
     consumers: Mapping[Channel, Consumer] = {}
     commands: Consumer
     cleanup: Consumer
+    schedule: Size
     api: ApiConfig
     ingest: Ingest | None
     pipeline: Pipeline | None = None

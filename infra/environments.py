@@ -24,6 +24,8 @@ _COMMANDS = _DISPATCH.model_copy(update={"concurrency": 5})
 # A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself. A message
 # that comes back finds less left to erase.
 _CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
+# One whole processor for 50,000 wake-ups a minute: docs/cost.md, "Wake-ups". Slow queues get five minutes.
+_SCHEDULE = Size(memory_mb=1_769, timeout_s=300)
 _API = ApiConfig(
     size=Size(memory_mb=1_024, timeout_s=29),
     authorizer=Size(memory_mb=512, timeout_s=5),
@@ -48,6 +50,7 @@ PROD = EnvironmentConfig(
     consumers={Channel.VOIP: _VOIP},
     commands=_COMMANDS,
     cleanup=_CLEANUP,
+    schedule=_SCHEDULE,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),

@@ -148,7 +148,7 @@ class RetireRole(JobRole):
         tables, stream = foundation.tables, foundation.lake.events
         self.allow_lake(())
         allow(self, "dynamodb: BatchGetItem DeleteItem", tables.subscriptions.table_arn)
-        allow(self, "dynamodb: DeleteItem", tables.tokens.table_arn)
+        allow(self, "dynamodb: DeleteItem", tables.tokens.table_arn, tables.wake_ups.table_arn)
         allow(self, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
         allow(self, "firehose: PutRecordBatch", stream.delivery_stream_arn)
         allow_key(self, foundation.key, "dynamodb")

@@ -96,6 +96,7 @@ class Dashboard(Construct):
                     _decisions(environment, "Pushes", "dispatch", *PushDecision),
                 ],
                 [_queues(environment), _latency(environment)],
+                [_schedule(environment)],
                 [_functions(environment), _api(api_id)],
                 [_graph("Write units for each push", writes_per_push(environment))],
             ],
@@ -147,6 +148,12 @@ def _latency(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "dispatch", Metric.LATENCY)
     median, worst = (measure(statistic=statistic) for statistic in ("p50", P99))
     return _graph("From observed to delivered, milliseconds", median, worst)
+
+
+def _schedule(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    names = (Metric.TICKS_MISSED, Metric.WAKE_UPS_SENT, Metric.WAKE_UPS_UNSENT)
+    expiries = (Metric.SUBSCRIPTIONS_EXPIRED, Metric.EXPIRIES_FAILED)
+    return _graph("Schedule", *(counted(environment.stage, "schedule", name) for name in (*names, *expiries)))
 
 
 def _functions(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

@@ -19,6 +19,7 @@ from infra.monitoring import Alarms, Dashboard
 from infra.networks import add_functions
 from infra.queues import Queues
 from infra.retention import removal
+from infra.schedule import ScheduleFunction
 from infra.secrets import Secrets
 from infra.tables import ClarionTables
 from infra.workers import CleanupFunction, DispatchFunction, MatchFunction
@@ -74,6 +75,7 @@ class ClarionStack(Stack):
         for channel in self._environment.channels:
             DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
+        ScheduleFunction(self, foundation=self.foundation)
 
     def _api(self) -> HttpApi:
         functions = {name: add_functions(self, name, foundation=self.foundation) for name in self._environment.networks}

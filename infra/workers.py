@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aws_cdk import Stack
 
+from clarion import wake_ups
 from clarion.channels import CHANNELS, PROVIDERS, Channel
 from infra.config import AppConfig
 from infra.findings import accept, objects_of
@@ -93,6 +94,8 @@ class DispatchFunction(ComponentFunction):
         if pair.held:
             self.consume(pair.held, consumer.of_held)
         self._allow_writing(pair)
+        if channel in wake_ups.CHANNELS:
+            self.allow_tables("DeleteItem", foundation.tables.wake_ups)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
         else:

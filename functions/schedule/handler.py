@@ -23,13 +23,12 @@ from clarion.metrics import Metric, metrics_of
 from clarion.settings import Settings
 from schedule.expiries import Expiries
 from schedule.ticks import begin
-from schedule.waking import WakeUps
+from schedule.waking import THREADS, WakeUps
 
 SERVICE = "schedule"
-SPARE_SECONDS = 20
-"""What is under way when the time is up may take so long."""
-THREADS = 16
-_CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
+SPARE_SECONDS = 30
+"""What is under way when the time is up may take so long: two requests, of two attempts each."""
+CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
 class ScheduleSettings(Settings):
@@ -62,7 +61,7 @@ class Schedule:
     def run(self, at: int, until: float) -> None:
         """All that is due in the minute `at`; `until` is as in `WakeUps.run`."""
         after = begin(self.connection, at)
-        self._count(Metric.TICKS_MISSED, at - after - 1)
+        self.metrics.add_metric(Metric.TICKS_MISSED, MetricUnit.Count, at - after - 1)
         try:
             self._wake(after, at, until)
             if at // 60 > after // 60:
@@ -82,19 +81,21 @@ class Schedule:
         self._count(Metric.EVENTS_LOST, self.expiries.events.flush())
 
     def _count(self, metric: Metric, count: int) -> None:
-        self.metrics.add_metric(metric, MetricUnit.Count, count)
+        """CloudWatch bills a metric for each hour in which it is recorded."""
+        if count:
+            self.metrics.add_metric(metric, MetricUnit.Count, count)
 
 
 @cache
 def _schedule() -> Schedule:
     settings = ScheduleSettings.from_environment()
-    sqs = boto3.client("sqs", config=_CONFIG)
+    sqs = boto3.client("sqs", config=CONFIG)
     return Schedule(
         connection=tables.bind(settings.table_prefix),
         wake_ups=WakeUps(sqs=sqs, push_queues=settings.push_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(
             cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-            events=EventLog(boto3.client("firehose", config=_CONFIG), settings.events_stream),
+            events=EventLog(boto3.client("firehose", config=CONFIG), settings.events_stream),
         ),
         metrics=metrics_of(SERVICE, settings.stage),
     )

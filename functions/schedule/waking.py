@@ -24,8 +24,9 @@ from clarion.wake_ups import PERIODS, DueSlot, due_slots
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-BATCH = 1_000
-"""Entries whose messages are sent side by side."""
+THREADS = 32
+BATCH = 300
+"""Entries whose messages are sent side by side: no request waits for a thread, so that none is late in a batch."""
 BODY = WakeUpBody()
 
 type Queued = tuple[str, SqsMessage]

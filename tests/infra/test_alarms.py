@@ -241,7 +241,7 @@ def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
     assert len(ours) > 40
     for dimensions in ours:
         assert dimensions.keys() == {"service", "stage"}
-        assert dimensions["service"] in {"ingest", "match", "dispatch", "api", "authorizer"}
+        assert dimensions["service"] in {"ingest", "match", "dispatch", "schedule", "api", "authorizer"}
         assert dimensions["stage"] == stage
     theirs = [dimensions for namespace, dimensions in watched if namespace not in {NAMESPACE, "AWS/ApiGateway"}]
     for dimensions in theirs:

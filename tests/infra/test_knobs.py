@@ -38,6 +38,7 @@ from infra.stack import ClarionStack
 from ingest.settings import IngestSettings
 from match.report import DecisionLog
 from match.settings import MatchSettings
+from schedule.handler import ScheduleSettings
 from tests.infra.templates import resolved
 from tests.toy import TOY
 from xmtp.worker import XmtpWorkerSettings
@@ -47,6 +48,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "match": MatchSettings,
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "cleanup": CleanupSettings,
+    "schedule": ScheduleSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     f"{TOY}-worker": WorkerSettings,
@@ -281,6 +283,7 @@ CHANGES: Mapping[str, Change] = {
         "cleanup", ["cleanup"], ["cleanup"],
         memory_mb=604, timeout_s=35, concurrency=22, receives=101, batch=104, window_s=5,
     ),
+    **size("schedule", ["schedule"], memory_mb=1_800, timeout_s=240),
     **{f"matching.limits.statements.{name}": same(value, f"settings.match.limits.statements.{name}")
        for name, value in LIMIT.items()},
     "matching.subscription_cap": same(200, "settings.match.subscription_cap"),

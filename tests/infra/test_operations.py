@@ -25,6 +25,10 @@ SHARDS = 4
 """Of the stream of a new table, which has as many partitions."""
 POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
+CALL_S = 0.05
+"""Of the schedule's function when nobody is due: reckoned."""
+GIGABYTE_SECONDS = 13.3334
+"""A million of Lambda's, on arm64."""
 RUN_MINUTES = 5
 """Of a night with nothing to reconcile: reckoned, for no such run has been timed on AWS."""
 WORKER_DOLLARS = VCPUS * 0.042094 + GIGABYTES * 0.004628
@@ -59,15 +63,17 @@ def idle_dollars(prod: Template) -> list[float]:
     assert PROD.ingest
     assert PROD.pipeline
     processors, gigabytes = PROD.ingest.cpu / 1024, PROD.ingest.memory_mb / 1024
+    call = 0.20 + CALL_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECONDS + 0.625 + 0.5 * 0.125
     return [
         PROD.ingest.tasks * HOURS * (processors * 0.03238 + gigabytes * 0.00356),
         PROD.ingest.tasks * HOURS * 0.005,
         metrics * 0.10,
-        len(IDLE) * 0.30,
+        (len(IDLE) + 1) * 0.30,
         (PROD.ingest.tasks * SHARDS * times(setting("stream_poll_seconds")) - 2_500_000) * 0.20 / 1_000_000,
         times(setting("lease_seconds") / 4) * (0.625 + (PROD.ingest.tasks - 1) * 0.125) / 1_000_000,
         PROD.ingest.tasks * times(10) * recorded_bytes() * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
+        times(60) * call / 1_000_000,
         PROD.pipeline.workers * WORKER_DOLLARS * HOURS / 24 * RUN_MINUTES / 60,
         (secrets - len(firewalls)) * 0.40,
         in_front,

@@ -72,7 +72,7 @@ PERMITTED: Mapping[str, Permissions] = {
     "RetireRole": {
         **running("s3", "dynamodb"),
         "dynamodb:BatchGetItem": {"TablesSubscriptions"},
-        "dynamodb:DeleteItem": {"TablesSubscriptions", "TablesTokens"},
+        "dynamodb:DeleteItem": {"TablesSubscriptions", "TablesTokens", "TablesWakeUps"},
         "dynamodb:Query": {"TablesRules"},
         "dynamodb:BatchWriteItem": {"TablesRules"},
         "firehose:PutRecordBatch": {"LakeEvents"},

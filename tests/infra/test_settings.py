@@ -18,6 +18,7 @@ from infra.options import Allowance, Config, FollowingConfig, Matching, stub_nam
 from ingest.settings import IngestSettings
 from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
+from schedule.handler import ScheduleSettings
 from tests.infra.templates import function_variables, resolved, task_variables
 
 SETTINGS: Mapping[str, type[Settings]] = {
@@ -26,6 +27,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
     "cleanup": CleanupSettings,
+    "schedule": ScheduleSettings,
     "ingest": IngestSettings,
 }
 OPTIONS: Mapping[type[Config], type[BaseModel]] = {

@@ -100,9 +100,13 @@ def test_nobody_outside_the_account_is_let_in_but_through_the_api(prod: Template
                 let_in = json.dumps(statement["Principal"])
                 assert ":root" in let_in or statement["Condition"]["StringEquals"]["aws:SourceAccount"], let_in
     (api,) = prod.find_resources("AWS::ApiGatewayV2::Api")
+    (every_minute,) = prod.find_resources("AWS::Events::Rule")
     for permission in properties(prod, "AWS::Lambda::Permission"):
-        assert permission["Principal"] == "apigateway.amazonaws.com"
-        assert {"Ref": api} in permission["SourceArn"]["Fn::Join"][1]
+        if permission["Principal"] == "events.amazonaws.com":
+            assert permission["SourceArn"] == {"Fn::GetAtt": [every_minute, "Arn"]}
+        else:
+            assert permission["Principal"] == "apigateway.amazonaws.com"
+            assert {"Ref": api} in permission["SourceArn"]["Fn::Join"][1]
     prod.resource_count_is("AWS::Lambda::Url", 0)
 
 

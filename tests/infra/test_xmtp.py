@@ -65,8 +65,8 @@ def test_installations_are_found_by_what_is_due(template: Template) -> None:
 
 
 def test_its_worker_is_called_every_hour_by_a_command_that_it_reads(template: Template) -> None:
-    (rule,) = named(template, "AWS::Events::Rule", "Name").values()
-    assert (rule["Name"], rule["ScheduleExpression"]) == ("clarion-prod-xmtp-hourly", "rate(1 hour)")
+    rule = named(template, "AWS::Events::Rule", "Name")["xmtp-hourly"]
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
     [target] = rule["Targets"]
     assert CommandMessage.model_validate_json(target["Input"]) == CommandMessage(network=XMTP, content=HOURLY)
     [(queue, _)] = [
@@ -85,7 +85,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     assert may == {
         "dynamodb:BatchGetItem": {"installations", "subscriptions"},
         "dynamodb:UpdateItem": {"installations", "subscriptions"},
-        "dynamodb:DeleteItem": {"installations", "tokens"},
+        "dynamodb:DeleteItem": {"installations", "tokens", "wake_ups"},
         "dynamodb:Query": {"installations/index/by_refresh", "installations/index/by_end"},
         "sqs:SendMessage": {*CHANNELS, "cleanup", "xmtp-commands-dead"},
         "firehose:PutRecordBatch": {"events"},
@@ -95,7 +95,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
 def test_its_router_may_keep_installations_and_rules_and_push_nothing(allowed: Mapping[str, Permissions]) -> None:
     may = own(allowed["xmtp-router"])
     assert may["dynamodb:UpdateItem"] == {"installations", "subscriptions", "quotas"}
-    assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules"}
+    assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules", "wake_ups"}
     assert may["sqs:SendMessage"] == {"cleanup"}
     assert may["secretsmanager:GetSecretValue"] == {"origin"}
 

@@ -59,9 +59,8 @@ def test_a_call_wakes_who_is_due_and_counts_it(account: Account, capsys: pytest.
     call(AT)
     assert account.woken() == [row.subscription_id]
     found = metrics(capsys)
-    assert (found["service"], found["wake_ups_sent"], found["wake_ups_unsent"]) == ("schedule", [1], [0])
-    assert found["ticks_missed"] == [0]
-    assert "subscriptions_expired" not in found
+    assert (found["service"], found["wake_ups_sent"], found["ticks_missed"]) == ("schedule", [1], [0])
+    assert not found.keys() & {"wake_ups_unsent", "subscriptions_expired", "expiries_failed"}
 
 
 def test_minutes_that_were_left_out_are_made_up_for_and_counted(
@@ -84,8 +83,7 @@ def test_the_first_call_of_an_hour_ends_what_was_never_proven(
     row = account.subscribe(SubscriptionStatus.PENDING, created_at=HOUR * 60_000 - PENDING_MS - 1)
     call(then)
     assert Subscription.get(row.subscription_id).status == "expired"
-    found = metrics(capsys)
-    assert (found["subscriptions_expired"], found["expiries_failed"], found["events_lost"]) == ([1], [0], [0])
+    assert metrics(capsys)["subscriptions_expired"] == [1]
 
 
 def test_events_that_the_lake_did_not_take_are_counted(account: Account, capsys: pytest.CaptureFixture[str]) -> None:

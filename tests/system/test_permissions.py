@@ -87,6 +87,17 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
+    **{
+        Call(
+            component, f"dynamodb:{action}", f"{PROD.prefix}wake_ups"
+        ): "an installation that is woken comes and goes as any other subscription"
+        for component, action in (
+            ("xmtp-router", "PutItem"),
+            ("xmtp-router", "DeleteItem"),
+            ("xmtp-worker", "DeleteItem"),
+        )
+    },
     **{
         Call(
             "xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"

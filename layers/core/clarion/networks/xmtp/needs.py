@@ -32,6 +32,7 @@ NEEDS = Needs(
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions/index/by_client", ("Query",), _ROUTER),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem"), _ROUTER),
+        Grant("wake_ups", ("PutItem", "DeleteItem"), _ROUTER),
         Grant("rules", ("Query", "BatchGetItem", "BatchWriteItem", "PutItem", "DeleteItem"), _ROUTER),
         Grant("quotas", ("UpdateItem",), _ROUTER),
         Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem"), _WORKER),
@@ -39,6 +40,7 @@ NEEDS = Needs(
         Grant(f"{INSTALLATIONS}/index/{BY_END}", ("Query",), _WORKER),
         Grant("subscriptions", ("BatchGetItem", "UpdateItem"), _WORKER),
         Grant("tokens", ("DeleteItem",), _WORKER),
+        Grant("wake_ups", ("DeleteItem",), _WORKER),
     ),
     sends=(Send(Target.CLEANUP), Send(Target.EVENTS), Send(Target.PUSHES)),
     alarms=(

@@ -1,0 +1,47 @@
+"""The function that EventBridge calls every minute, which wakes apps and ends what was never proven."""
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as events_targets
+
+from clarion import wake_ups
+from infra.functions import ComponentFunction, Foundation
+from infra.permissions import allow_key
+
+
+class ScheduleFunction(ComponentFunction):
+    """EventBridge calls it asynchronously: Lambda makes a call that has failed twice again."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        environment, queues = foundation.environment, foundation.queues
+        woken = [queues.pushes[channel].queue for channel in wake_ups.CHANNELS if channel in queues.pushes]
+        urls = {channel: url for channel, url in queues.push_urls.items() if channel in wake_ups.CHANNELS}
+        super().__init__(
+            scope,
+            "Schedule",
+            foundation=foundation,
+            handler="schedule.handler.handler",
+            size=environment.schedule,
+            settings={
+                **foundation.settings,
+                "push_queues": scope.to_json_string(urls),
+                "cleanup_queue_url": queues.cleanup.queue.queue_url,
+            },
+        )
+        self._allow_tables()
+        self.allow_sending(*woken, queues.cleanup.queue)
+        self.allow_events()
+        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-run-lambda-schedule.html
+        events.Rule(
+            scope,
+            "EveryMinute",
+            rule_name=f"{environment.prefix}every-minute",
+            schedule=events.Schedule.rate(Duration.minutes(1)),
+            targets=[events_targets.LambdaFunction(self)],
+        )
+
+    def _allow_tables(self) -> None:
+        tables = self.foundation.tables
+        self.allow_tables("Query UpdateItem BatchWriteItem", tables.wake_ups)
+        self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
+        allow_key(self, self.foundation.key, "dynamodb")

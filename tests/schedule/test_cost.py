@@ -1,0 +1,61 @@
+"""What docs/cost.md says of wake-ups: reckoned from the ledger's row, the prices and what is deployed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.environments import PROD
+from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from schedule.waking import WakeUps
+from tests.match.ledger import DISPATCH_READ, WOKEN, read_table
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+MILLIONS = 1_000_000 * (30 * 1440 // 20) / 1_000_000
+"""Of wake-ups in a month."""
+WHEEL_READ = 0.0165
+"""Units that a wake-up takes of its slot's, as `tests.match.ledger.woken` measures."""
+CPU_S, DISPATCH_S = 150e-6, 0.15
+BATCH = 10
+GIGABYTE_SECONDS, INVOCATION, SCHEDULER = 13.3334, 0.20, 1.00
+"""Dollars a million: Lambda's on arm64, and EventBridge Scheduler's invocations."""
+
+
+def stated(section: str) -> list[float]:
+    """The last column of the table below a header."""
+    table = PAGE.partition(f"| {section} | dollars a month |\n")[2].partition("\n\n")[0]
+    return [
+        float(figure.replace(",", "")) for figure in re.findall(r"\| \**([\d,]+\.\d\d)\** \|$", table, re.MULTILINE)
+    ]
+
+
+def test_the_page_states_what_a_million_subscribers_cost() -> None:
+    own = [
+        WHEEL_READ * READ_UNIT,
+        SQS_REQUEST / BATCH,
+        CPU_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECONDS,
+    ]
+    dispatch = [
+        DISPATCH_READ * READ_UNIT,
+        2 * SQS_REQUEST / BATCH,
+        (INVOCATION + DISPATCH_S * PROD.dispatch.size.memory_mb / 1024 * GIGABYTE_SECONDS) / BATCH,
+        FIREHOSE_RECORD_BYTES * FIREHOSE_BYTE / BATCH,
+    ]
+    figures = [*own, sum(own), *dispatch, sum(own) + sum(dispatch)]
+    assert stated("for a million subscribers") == [round(MILLIONS * each, 2) for each in figures]
+
+
+def test_the_page_states_what_the_alternatives_cost() -> None:
+    assert stated("instead of the wheel") == [round(MILLIONS * each, 2) for each in (SCHEDULER, WRITE_UNIT)]
+
+
+def test_the_wheel_takes_as_many_units_as_the_ledger_says() -> None:
+    row = read_table(PAGE)[f"woken, of {WOKEN:,} in a minute, each"]
+    assert row.reads == pytest.approx(DISPATCH_READ + WHEEL_READ, abs=0.005)
+    assert (row.writes, row.sent) == (0, 1 / BATCH)
+
+
+def test_the_page_states_how_long_a_message_waits_at_most() -> None:
+    per_second = WakeUps.__dataclass_fields__["per_second"].default
+    assert f"At most {per_second:,} a second" in PAGE
+    assert f"for up to {50_000 / per_second:.0f} s" in PAGE
