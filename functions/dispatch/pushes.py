@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from clarion import own_pushes, sealing
-from clarion.channels import CALL_SECONDS, CHANNELS, is_call
+from clarion.channels import CALL_SECONDS, CHANNELS, Channel, is_call
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import FcmMessage, Payload, Receiver, network
@@ -53,7 +53,7 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
 
 
 def build(message: PushMessage, token: str, app: App, *, now: float, device_key: bytes | None = None) -> Push:
-    """The same message makes the same push every time, whoever builds it and however often; a sealed one, all but the body.
+    """The same message makes the same push every time, whoever builds it and however often, but for what is sealed in it.
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
@@ -62,8 +62,7 @@ def build(message: PushMessage, token: str, app: App, *, now: float, device_key:
         token=token,
         body=payload.body,
         push_id=push_id(message),
-        # An envelope's id is known to whoever follows its network, and would say there what is sealed here.
-        collapse_id=message.envelope_id.hex() if device_key is None else push_id(message),
+        collapse_id=_collapse_id(message, sealed=device_key is not None),
         useful_until=useful_until(message),
         now=now,
         call=is_call(message.channel, message.wanted),
@@ -97,6 +96,12 @@ def push_id(message: PushMessage) -> str:
     """Names the push of one envelope for one subscription, also when it is repeated: a UUID, version 8."""
     name = sha256(message.subscription_id.bytes + message.envelope_id).hexdigest()
     return f"{name[:8]}-{name[8:12]}-8{name[12:15]}-8{name[15:18]}-{name[18:30]}"
+
+
+def _collapse_id(message: PushMessage, *, sealed: bool) -> str:
+    """An envelope's id tells whoever follows its network what it is, so it doesn't go beside what is encrypted."""
+    encrypted = sealed or message.channel is Channel.WEBPUSH
+    return push_id(message) if encrypted else message.envelope_id.hex()
 
 
 def _appeared_at(message: PushMessage) -> int:

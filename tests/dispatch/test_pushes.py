@@ -1,8 +1,10 @@
+import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from clarion.channels import Channel
 from clarion.decisions import Wanted
@@ -11,10 +13,20 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import KEPT_SECONDS, ApnsApp, ApnsPush, PushType
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
+from clarion.providers.webpush import WebPushApp, WebPushPush
 from dispatch.pushes import Stale, build, obstacle, push_id, useful_until
+
+if TYPE_CHECKING:
+    from clarion.providers.vapid import VapidCredential
 
 NOW = 1_800_000_000
 TOKEN = "a1" * 32
+P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+DEVICE_KEY = X25519PrivateKey.generate().public_key().public_bytes_raw()
+ENDPOINT = json.dumps(
+    {"endpoint": "https://fcm.googleapis.com/fcm/send/x", "p256dh": P256DH, "auth": "BTBZMqHH6r4Tts7J_aSIgg"}
+)
+BROWSERS = WebPushApp(cast("VapidCredential", None), name="first")
 BODY = StatementBody(sender=b"s" * 32, topic=b"t" * 32, data=b"hello")
 
 
@@ -137,3 +149,12 @@ def test_a_replayed_call_is_as_old_as_the_time_since_a_node_was_last_live(
     call = message(Channel.VOIP, replayed_since=replayed_since)
 
     assert obstacle(call, None, NOW) == Stale(reason="call")
+
+
+def test_an_envelopes_id_stays_out_of_what_is_encrypted(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
+    sealed = build(message(), TOKEN, apns_app, now=NOW, device_key=DEVICE_KEY)
+    to_browser = build(message(Channel.WEBPUSH), ENDPOINT, BROWSERS, now=NOW)
+
+    assert isinstance(sealed, ApnsPush)
+    assert isinstance(to_browser, WebPushPush)
+    assert sealed.collapse_id == to_browser.collapse_id == push_id(message())

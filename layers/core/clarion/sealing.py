@@ -21,6 +21,7 @@ from clarion.channels import CHANNELS, Channel
 from clarion.networks import FcmMessage, Payload
 
 VERSION = 1
+MEMBER = "clarion"
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 DEVICE_KEY_CHARACTERS = 43
 """32 bytes in base64url."""
@@ -65,8 +66,12 @@ def seal(
     if isinstance(body, bytes):
         content = json.loads(body)
         clear = {name: content.pop(name) for name in CLEAR if name in content}
-        return Payload(_encoded(clear | _sealed(content, device_key, subscription_id)), payload.truncated)
-    return Payload({**body, "data": _sealed_data(body["data"], device_key, subscription_id)}, payload.truncated)
+        sealed = _sealed(content, device_key, subscription_id)
+        return Payload(_encoded(clear | {MEMBER: sealed}), payload.truncated)
+    # The values of FCM's data are text.
+    text = _encoded(_sealed(body["data"], device_key, subscription_id)).decode()
+    message: FcmMessage = {**body, "data": {MEMBER: text}}
+    return Payload(message, payload.truncated)
 
 
 def info(subscription_id: UUID) -> bytes:
@@ -74,16 +79,11 @@ def info(subscription_id: UUID) -> bytes:
     return f"clarion push v{VERSION}{subscription_id}".encode()
 
 
-def _sealed_data(data: Mapping[str, str], device_key: bytes, subscription_id: UUID) -> dict[str, str]:
-    """Values of FCM's data are text."""
-    return {name: _encoded(value).decode() for name, value in _sealed(data, device_key, subscription_id).items()}
-
-
 def _sealed(content: Mapping[str, object], device_key: bytes, subscription_id: UUID) -> dict[str, object]:
     plaintext = _encoded(content)
     padded = plaintext.ljust(-(-len(plaintext) // BUCKET) * BUCKET)
     sealed = SUITE.encrypt(padded, X25519PublicKey.from_public_bytes(device_key), info(subscription_id))
-    return {"clarion": {"v": VERSION, "sealed": base64url.encode(sealed)}}
+    return {"v": VERSION, "sealed": base64url.encode(sealed)}
 
 
 def _encoded(content: object) -> bytes:

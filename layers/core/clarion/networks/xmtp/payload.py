@@ -9,6 +9,7 @@ A refresh asks the app to subscribe again, with the keys of the next period. It 
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from hashlib import sha1
 from typing import Annotated
 
@@ -172,5 +173,5 @@ def _body(push: PushMessage) -> TopicBody:
     return push.body
 
 
-def _encoded(content: dict[str, object]) -> bytes:
+def _encoded(content: Mapping[str, object]) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,75 @@
+// The device key, and what it opens: for the app and its notification service extension alike. From iOS 17 on.
+// Both have the capability Keychain Sharing with one group in common.
+
+import CryptoKit
+import Foundation
+import Security
+
+struct DeviceKey {
+    enum Failure: Error {
+        case keychain(OSStatus)
+        case sealedInAnotherWay
+    }
+
+    private let key: Curve25519.KeyAgreement.PrivateKey
+
+    /// The key as it was made at first: by the app, before it registers.
+    init(keychainGroup: String) throws {
+        let item: [CFString: Any] = [
+            kSecClass: kSecClassGenericPassword,
+            kSecAttrService: "clarion-device-key",
+            kSecAttrAccessGroup: keychainGroup,
+        ]
+        var found: CFTypeRef?
+        let status = SecItemCopyMatching(item.merging([kSecReturnData: true]) { $1 } as CFDictionary, &found)
+        if status == errSecSuccess, let raw = found as? Data {
+            key = try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: raw)
+            return
+        }
+        guard status == errSecItemNotFound else { throw Failure.keychain(status) }
+        key = Curve25519.KeyAgreement.PrivateKey()
+        let stored: [CFString: Any] = [
+            kSecValueData: key.rawRepresentation,
+            // Pushes come while the phone is locked, too, and a backup's copy on another phone would open nothing.
+            kSecAttrAccessible: kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly,
+        ]
+        let added = SecItemAdd(item.merging(stored) { $1 } as CFDictionary, nil)
+        guard added == errSecSuccess else { throw Failure.keychain(added) }
+    }
+
+    /// The `device_key` to register.
+    var text: String {
+        key.publicKey.rawRepresentation.base64EncodedString()
+            .replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_")
+            .replacingOccurrences(of: "=", with: "")
+    }
+
+    /// The payload as it would have come unsealed. One that isn't sealed stays as it is.
+    func open(_ payload: [AnyHashable: Any], subscriptionId: String) throws -> [AnyHashable: Any] {
+        guard let clarion = payload["clarion"] as? [String: Any], let text = clarion["sealed"] as? String else {
+            return payload
+        }
+        guard clarion["v"] as? Int == 1, let sealed = Data(base64URL: text) else { throw Failure.sealedInAnotherWay }
+        var recipient = try HPKE.Recipient(
+            privateKey: key,
+            ciphersuite: .Curve25519_SHA256_ChachaPoly,
+            info: Data("clarion push v1\(subscriptionId)".utf8),
+            encapsulatedKey: Data(sealed.prefix(32))
+        )
+        let plaintext = try recipient.open(Data(sealed.dropFirst(32)))
+        let content = try JSONSerialization.jsonObject(with: plaintext) as? [String: Any] ?? [:]
+        var opened = payload
+        opened["clarion"] = nil
+        for (name, value) in content { opened[name] = value }
+        return opened
+    }
+}
+
+private extension Data {
+    /// Nil for what is no base64url.
+    init?(base64URL text: String) {
+        let standard = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        self.init(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4))
+    }
+}
