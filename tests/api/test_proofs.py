@@ -14,14 +14,17 @@ from clarion import base64url, proofs, subscriptions
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
+from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.own_pushes import VerificationBody
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
-from clarion.tables import RuleRow, Subscription, Token
+from clarion.tables import RuleRow, Subscription, Token, WakeUp
 from clarion.tokens import Death, declare_dead, token_hash
+from clarion.wake_ups import expires_at, pending_slot, slot_of
 from tests.api.test_problems import assert_problem
+from tests.api.test_subscriptions import Emitted
 
 SUBSCRIPTIONS = "/v1/subscriptions"
 RULES = "/v1/subscriptions/rules"
@@ -125,6 +128,38 @@ def test_a_token_moves_to_whoever_proves_it(new_client: Any, inbox: Inbox) -> No
     [listed] = after("GET", SUBSCRIPTIONS).json
     assert (listed["status"], listed["rules"]) == ("active", [RULE])
     assert "proof" not in listed
+
+
+def test_the_lake_learns_who_took_over_from_whom(new_client: Any, worker: ApiWorker, inbox: Inbox) -> None:
+    first, second, token, emitted = new_client(), new_client(), new_token(), Emitted()
+    old = register(first, token)["subscription_id"]
+    second.worker = replace(worker, events=emitted)
+    new = register(second, token)["subscription_id"]
+    code = inbox.code()
+    prove(second, new, code)
+    changes = [event for event in emitted.events if isinstance(event, SubscriptionChanged)]
+    assert [(str(one.subscription_id), one.status, one.status_reason, one.revision) for one in changes] == [
+        (new, "pending", None, 0),
+        (old, "invalid", "replaced", 1),
+        (new, "active", None, 1),
+    ]
+    assert not [event for event in emitted.events if code in event.model_dump_json()]
+
+
+def test_wake_ups_and_expiries_follow_the_proof(new_client: Any, inbox: Inbox) -> None:
+    first, second, token = new_client(), new_client(), new_token()
+    old = register(first, token, wake_every_minutes=30)["subscription_id"]
+    new = register(second, token, wake_every_minutes=20)["subscription_id"]
+    assert WakeUp.count(slot_of(old, 30), WakeUp.subscription_id == old) == 1
+    assert WakeUp.count(slot_of(new, 20), WakeUp.subscription_id == new) == 0
+    pending = pending_slot(expires_at(Subscription.get(new)) // HOUR)
+    assert WakeUp.count(pending, WakeUp.subscription_id == new) == 1
+
+    prove(second, new, inbox.code())
+
+    assert WakeUp.count(slot_of(old, 30), WakeUp.subscription_id == old) == 0
+    assert WakeUp.count(slot_of(new, 20), WakeUp.subscription_id == new) == 1
+    assert WakeUp.count(pending, WakeUp.subscription_id == new) == 0
 
 
 def test_the_push_of_a_code_is_a_background_push_of_clarions_own(new_client: Any, inbox: Inbox) -> None:
