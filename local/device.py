@@ -120,6 +120,16 @@ class Api:
         found: list[dict[str, Any]] = answer.json()["deliveries"]
         return found
 
+    async def prove(self, subscription: str, code: str) -> str:
+        """The subscription's status since."""
+        answer = await self._send("POST", f"/v1/subscriptions/{subscription}/proof", {"code": code})
+        return str(answer.json()["status"])
+
+    async def replace_token(self, subscription: str, token: str) -> str:
+        """The subscription's status since."""
+        answer = await self._send("PUT", f"/v1/subscriptions/{subscription}/token", {"token": token})
+        return str(answer.json()["status"])
+
     async def unregister(self, *subscriptions: str) -> None:
         await self._send("DELETE", "/v1/subscriptions", {"subscription_ids": list(subscriptions)})
 

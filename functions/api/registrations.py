@@ -71,7 +71,7 @@ def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subs
             raise Problem(ProblemKind.NO_SUBSCRIPTION)
         if not status_at(current, request.worker.now()).has_rules:
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
-        if current.status == SubscriptionStatus.PENDING and current.token == token:
+        if current.token == token:
             return current
         return _moved(request, current, registration)
 
