@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, installing, matching, messaging, rules
+from tests.crash import dispatching, harness, installing, matching, messaging, rules, scheduling
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
-SCENARIOS = ("rules", "many rules", "dispatch", "match", "xmtp", "installing")
+SCENARIOS = ("rules", "many rules", "dispatch", "match", "xmtp", "installing", "scheduling")
 
 
 def calls(name: str) -> list[str]:
@@ -43,5 +43,7 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield messaging.scenario(environment)
             case "installing":
                 yield installing.scenario()
+            case "scheduling":
+                yield scheduling.scenario()
             case _:
                 yield matching.scenario(environment)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, installing, matching, messaging, rules
+from tests.crash import dispatching, harness, installing, matching, messaging, rules, scheduling
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -37,6 +37,10 @@ def test_a_message_of_xmtp_wakes_whom_it_should(environment: dict[str, str]) -> 
 
 def test_an_installation_of_xmtp_is_registered_and_subscribed(environment: dict[str, str]) -> None:
     assert failures(installing.scenario(), every=SAMPLE) == []
+
+
+def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str]) -> None:
+    assert failures(scheduling.scenario(), every=SAMPLE) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])
