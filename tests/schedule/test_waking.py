@@ -16,7 +16,8 @@ from clarion.own_pushes import compose
 from clarion.tables import WakeUp
 from clarion.wake_ups import DueSlot, due_slots, slot_of
 from schedule.waking import WakeUps, periods_in_use
-from tests.schedule.conftest import AT, AT_MS, CLIENT, Account, InTurn
+from tests.match.scene import InTurn
+from tests.schedule.conftest import AT, AT_MS, CLIENT, Account
 
 NEVER = math.inf
 
