@@ -69,7 +69,7 @@ def _registration_schema(schema: dict[str, Any]) -> None:
     fields, title = schema["properties"], schema["title"]
     optional = {name: fields[name] for name in ("app", "environment", "device_key")}
     waking = {"wake_every_minutes": fields["wake_every_minutes"]}
-    kinds = (
+    kinds: tuple[tuple[list[str], dict[str, str], dict[str, Any]], ...] = (
         ([Channel.APNS.value], {"pattern": f"^{APNS_TOKEN}$"}, waking),
         ([Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}, {}),
         ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}, waking),
