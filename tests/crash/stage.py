@@ -8,12 +8,22 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, installing, matching, messaging, proving, rules
+from tests.crash import dispatching, harness, installing, matching, messaging, proving, rules, scheduling
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
-SCENARIOS = ("rules", "many rules", "dispatch", "match", "xmtp", "installing", "takeover", "another token")
+SCENARIOS = (
+    "rules",
+    "many rules",
+    "dispatch",
+    "match",
+    "xmtp",
+    "installing",
+    "takeover",
+    "another token",
+    "scheduling",
+)
 
 
 def calls(name: str) -> list[str]:
@@ -45,5 +55,7 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield installing.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
+            case "scheduling":
+                yield scheduling.scenario()
             case _:
                 yield matching.scenario(environment)
