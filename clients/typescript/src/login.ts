@@ -18,7 +18,7 @@ const RENEWED_BEFORE_S = 60;
 export function bearerByLogin(url: string, login: Login): Bearer {
   const client = new ClarionClient(url);
   let token = "";
-  let renewAt = 0;
+  let renewAt = Number.NEGATIVE_INFINITY;
   return async () => {
     if (Date.now() >= renewAt) {
       const signedIn = await signIn(client, login);

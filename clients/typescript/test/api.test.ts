@@ -5,8 +5,9 @@ import { env } from "node:process";
 import { test } from "node:test";
 import { handBack, register } from "../src/browser.ts";
 import { ClarionClient } from "../src/client.ts";
-import { bearerByLogin } from "../src/login.ts";
+import { bearerByLogin, type Login } from "../src/login.ts";
 import { ClarionError } from "../src/problem.ts";
+import { readPayload } from "../src/push.ts";
 
 const URL = env["CLARION_URL"] ?? assert.fail("CLARION_URL is not set");
 const PHONE = env["PHONE_URL"] ?? assert.fail("PHONE_URL is not set");
@@ -18,11 +19,15 @@ async function ask(path: string, body: string | null = null): Promise<string> {
   return (await fetch(`${PHONE}${path}`, { method: body ? "POST" : "GET", body })).text();
 }
 
-async function newClient(): Promise<ClarionClient> {
+async function newLogin(): Promise<Login> {
   const clientId = await ask("/new-key");
   const sign = async (message: Uint8Array) =>
     Buffer.from(await ask(`/sign/${clientId}`, new TextDecoder().decode(message)), "hex");
-  return new ClarionClient(URL, bearerByLogin(URL, { domain: DOMAIN, clientId, sign }));
+  return { domain: DOMAIN, clientId, sign };
+}
+
+async function newClient(): Promise<ClarionClient> {
+  return new ClarionClient(URL, bearerByLogin(URL, await newLogin()));
 }
 
 /** As the browser's `PushManager` makes it. */
@@ -38,6 +43,20 @@ function newSubscription(): PushSubscription {
 async function kindOf(action: Promise<unknown>): Promise<string | null> {
   return action.then(() => assert.fail("it was not refused"), (error: ClarionError) => error.kind);
 }
+
+test("a bearer token is good until a minute before it expires", async (context) => {
+  context.mock.timers.enable({ apis: ["Date"] });
+  const login = await newLogin();
+  const sign = context.mock.fn(login.sign);
+  const bearer = bearerByLogin(URL, { ...login, sign });
+  const first = await bearer();
+  context.mock.timers.tick(3540_000 - 1);
+  assert.equal(await bearer(), first);
+  assert.equal(sign.mock.callCount(), 1);
+  context.mock.timers.tick(1);
+  await bearer();
+  assert.equal(sign.mock.callCount(), 2);
+});
 
 test("a browser is registered, and found again when it is registered once more", async () => {
   const [client, browser] = [await newClient(), newSubscription()];
@@ -61,11 +80,13 @@ test("a browser that another client has registered is the other's until the push
   const pending = await register(second, browser);
   assert.equal(pending.status, "pending");
   assert.equal(await kindOf(second.proveToken(pending.subscription_id, "A".repeat(43))), "wrong-code");
-  await ask("/clarion");
+  await ask("/push");
   await second.requestCode(pending.subscription_id);
-  const pushed = JSON.parse(await ask("/clarion"));
+  const push = readPayload(JSON.parse(await ask("/push")));
+  assert(push?.kind === "verification");
   assert.equal(await handBack(second, { data: "c0ffee" }), null);
-  assert.deepEqual(await handBack(second, pushed), { subscription_id: pending.subscription_id, status: "active" });
+  const proven = await handBack(second, push.verification);
+  assert.deepEqual(proven, { subscription_id: pending.subscription_id, status: "active" });
   const lost = await first.getSubscription(before.subscription_id);
   assert.deepEqual([lost.status, lost.statusReason], ["invalid", "replaced"]);
 });

@@ -6,7 +6,11 @@ import { ClarionClient } from "../src/client.ts";
 import { ClarionError } from "../src/problem.ts";
 
 const PROBLEM = "application/problem+json";
-const BUSY = { status: 429, headers: { "content-type": PROBLEM, "retry-after": "0" }, body: problem("too-many-requests") };
+const BUSY = {
+  status: 429,
+  headers: { "content-type": PROBLEM, "retry-after": "0" },
+  body: problem("too-many-requests"),
+};
 const FINE = { status: 200, headers: { "content-type": "application/json" }, body: "[]" };
 
 function problem(kind: string): string {
