@@ -25,7 +25,7 @@ def test_an_app_opens_what_is_sealed_for_it() -> None:
 
 def test_an_android_app_opens_its_data() -> None:
     key, name = DeviceKey.generate(), uuid4()
-    message: FcmMessage = {"token": "t", "data": {"statement_data": "c0ffee"}}
+    message: FcmMessage = {"data": {"statement_data": "c0ffee"}, "android": {}}
     sealed = seal(Payload(message, truncated=False), parse_device_key(key.public), name)
     assert not isinstance(sealed.body, bytes)
     assert key.open(sealed.body["data"], str(name)) == message["data"]
