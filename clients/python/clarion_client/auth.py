@@ -7,8 +7,8 @@ import httpx
 
 type AuthFlow[T] = Generator[httpx.Request, httpx.Response, T]
 
-_GOOD_FOR_TWO = 2
-"""Attempts: one with the token at hand, one with a new one."""
+_ATTEMPTS = 2
+"""One with the token at hand, one with a new one."""
 
 
 class _BearerAuth(httpx.Auth):
@@ -21,7 +21,7 @@ class _BearerAuth(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> AuthFlow[None]:
         """A refused login is the answer to the request itself."""
-        for _ in range(_GOOD_FOR_TWO):
+        for _ in range(_ATTEMPTS):
             self.token = token = self.token or (yield from self.new_token(request))
             if not token:
                 return
