@@ -96,10 +96,10 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 # ---- check --------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: setup lint types ## The whole gate: lint, types, unit, property, pipeline and system tests
-	@$(MAKE) --jobs=2 test-live test-pipeline
+test: setup lint ## The whole gate: lint, types, unit, property, pipeline and system tests
+	@$(MAKE) --jobs=2 test-live types test-pipeline
 
-# At the same time, since each waits a good deal: the system tests for the emulator, Spark's for the JVM.
+# Types, and then Spark's tests, run beside the system tests, which wait for the emulator a good deal.
 .PHONY: test-live
 test-live: setup .venv-pipeline/.ready .tools/chromium
 	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline

@@ -22,9 +22,9 @@ from clarion import tables
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import STATEMENTS
-from clarion.wake_ups import PERIODS
-from schedule.handler import CONFIG, THREADS
-from schedule.waking import WakeUpReport, WakeUps
+from clarion.wake_ups import PERIODS, due_slots
+from schedule.handler import CONFIG
+from schedule.waking import THREADS, WakeUpReport, WakeUps, periods_in_use
 from tests.match.scene import credentials
 
 DUE = 50_000
@@ -49,7 +49,7 @@ def turn(sender: WakeUps) -> tuple[float, float]:
     """Seconds of processor time, and of the clock."""
     minute = now_ms() // 60_000
     cpu, begun = time.process_time(), time.monotonic()
-    report = sender.run(minute - 1, minute, until=begun + 600)
+    report = sender.run(due_slots(periods_in_use(), minute - 1, minute), until=begun + 600)
     if report != WakeUpReport(sent=DUE):
         raise SystemExit(f"not all were sent: {report}")
     return time.process_time() - cpu, time.monotonic() - begun

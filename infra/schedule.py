@@ -42,6 +42,6 @@ class ScheduleFunction(ComponentFunction):
 
     def _allow_tables(self) -> None:
         tables = self.foundation.tables
-        self.allow_tables("Query UpdateItem BatchWriteItem", tables.wake_ups)
+        self.allow_tables("GetItem Query UpdateItem BatchWriteItem", tables.wake_ups)
         self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
         allow_key(self, self.foundation.key, "dynamodb")

@@ -82,10 +82,10 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     for hour in gaps.empty:
         _log(f"missing: nothing has arrived in {hour}")
     findings = _reconciled(lake, wanted)
-    found = findings.differences.persist()
     path = lake.differences_path(wanted.period)
-    found.write.mode("overwrite").parquet(path)
-    counts = {row["difference"]: row["count"] for row in found.groupBy("difference").count().collect()}
+    findings.differences.write.mode("overwrite").parquet(path)
+    found = lake.spark.read.parquet(path).groupBy("difference").count().collect()
+    counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
     unjudged = findings.unjudged.count()
@@ -97,7 +97,7 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else ReplaySettings.from_environment()
-    chosen = _chosen(_reconciled(lake, wanted).differences, wanted).persist()
+    chosen = _chosen(_reconciled(lake, wanted).differences, wanted)
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
     _log(f"{planned.notifications:>12,} notifications to send again, in {planned.messages:,} messages")
     _log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")

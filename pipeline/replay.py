@@ -64,7 +64,8 @@ class Planned:
 def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
     """Work out what to send again and, unless it is a dry run, write it down as the plan of a new run."""
     repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
-    lost = differences.where(repairable & F.col("subscription_id").isNotNull())
+    # Without the reconciliation behind it, which every step below would plan and describe once more.
+    lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
     new = lost.join(lake.plans().select(*_WHO), on=list(_WHO), how="leftanti").persist()
     since = Period(period.start, now)
     observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")

@@ -28,6 +28,8 @@ LOCAL = {
     # enough tasks for all cores to end together. Opening a local file costs next to nothing.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
     "spark.sql.files.openCostInBytes": str(64 << 10),
+    # Each broadcast table takes a page at least, which by default is 64 MB of the heap even for a few rows.
+    "spark.buffer.pageSize": "2m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }

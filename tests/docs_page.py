@@ -44,6 +44,8 @@ class DocsPage:
         """Once on a page for each operation, by its id."""
         block = f".opblock[id$=-{operation}]"
         await self._click(f"{block} .opblock-summary-control")
+        # Swagger UI never ends what is executed before it has resolved the operation. With that, it shows examples.
+        await self._tab.until(has(f"{block} .responses-inner .highlight-code code"))
         if body is not None:
             # The page fills in its example first.
             await self._tab.until(f"{found(f'{block} textarea')}?.value")

@@ -12,7 +12,6 @@ from http import HTTPStatus
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -114,8 +113,7 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
         paths = openapi.document(app)["paths"]
         return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
 
-    @app.not_found
-    def not_found(_: NotFoundError) -> Response[str]:
+    def no_address() -> Response[str]:
         path = app.current_event.path
         allowed = methods().get(path) or methods().get(UUID_TEXT.sub("/{subscription_id}", path))
         if allowed is None:
@@ -125,11 +123,12 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
     @app.exception_handler(RequestValidationError)
     def invalid_body(error: RequestValidationError) -> Response[str]:
         if any(each["loc"][0] == "path" for each in error.errors()):
-            return not_found(NotFoundError())
+            return no_address()
         errors = [{"field": _path(each["loc"]), "rule": _rule(each)} for each in error.errors()[:MOST_ERRORS]]
         kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
         return Problem(kind, more={"errors": errors}).response()
 
+    app.not_found(lambda _: no_address())
     app.exception_handler(Problem)(_response)
     app.exception_handler(UnicodeDecodeError)(lambda _: Problem(ProblemKind.MALFORMED, "not UTF-8").response())
     app.exception_handler(RecursionError)(lambda _: Problem(ProblemKind.MALFORMED, TOO_DEEP).response())

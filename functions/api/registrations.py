@@ -1,12 +1,12 @@
 """Which subscription a token is given to, whatever the network, and whether its client has to prove it first."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from api import proofs
 from api.problems import Problem, ProblemKind
-from api.subscriptions import broken, check_options, removed
+from api.subscriptions import check_options, invalid_field, removed
 from api.worker import ClientRequest
 from clarion import subscriptions
 from clarion.addresses import may_be_pushed_to
@@ -47,7 +47,7 @@ def put(request: ClientRequest, registration: Registration, extra_writes: ExtraW
 
     def attempt() -> Written:
         made = _put(request, registration, extra_writes)
-        if isinstance(made, TokenTaken) and _is_of_another_of_its_own(made, registration):
+        if isinstance(made, TokenTaken) and _is_another_of_the_owners(made, registration):
             removed(request, registration.owner, [made.subscription_id], request.worker.now())
             return Unchanged.CONTENDED
         return made
@@ -60,9 +60,7 @@ def put(request: ClientRequest, registration: Registration, extra_writes: ExtraW
 
 def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subscription:
     """Give a subscription another token of its channel; it keeps its rules, and frees the token it had."""
-    environment = Environment(row.environment) if row.environment else None
-    owner, channel = Owner(row.network, row.client_id), Channel(row.channel)
-    registration = Registration(*owner, channel, token, row.app, environment, row.subscription_id)
+    registration = _with_token(row, token)
     _check_reachable(request, registration)
 
     def attempt() -> Written:
@@ -71,11 +69,16 @@ def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subs
             raise Problem(ProblemKind.NO_SUBSCRIPTION)
         if not status_at(current, request.worker.now()).has_rules:
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
-        if current.status == SubscriptionStatus.PENDING and current.token == token:
-            return current
-        return _moved(request, current, registration)
+        return current if current.token == token else _moved(request, current, _with_token(current, token))
 
     return _required(_until_written(request, registration, attempt), registration)
+
+
+def _with_token(row: Subscription, token: str) -> Registration:
+    """As the subscription is, but for its token."""
+    owner, channel = Owner(row.network, row.client_id), Channel(row.channel)
+    environment = Environment(row.environment) if row.environment else None
+    return Registration(*owner, channel, token, row.app, environment, row.subscription_id)
 
 
 def _until_written(request: ClientRequest, registration: Registration, attempt: Callable[[], Written]) -> Written:
@@ -115,25 +118,31 @@ def _made(
     taken: TokenTaken | None,
     extra_writes: ExtraWrites = no_extra_writes,
 ) -> Written:
-    """A phone that gets new tokens must not lock itself out: its oldest ended subscription gives way."""
+    """A token that another client has is pending; one that the client has already is not registered twice."""
     if taken and not _may_be_proven(request, registration, taken):
         return taken
-    limit, now = request.worker.settings.subscriptions_per_client, request.worker.now()
-    rows = subscriptions.of_owner(registration.owner)
-    living = [row for row in rows if status_at(row, now).has_rules]
-    for row in living:
-        if row.status == SubscriptionStatus.PENDING and _has_token(row, registration):
+    now, rows = request.worker.now(), subscriptions.of_owner(registration.owner)
+    for row in rows:
+        if status_at(row, now) is SubscriptionStatus.PENDING and _has_token(row, registration):
             return TokenTaken(row.subscription_id, registration.owner)
-    if len(living) >= limit:
-        raise Problem(ProblemKind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
-    ended = sorted((row for row in rows if row not in living), key=lambda row: row.updated_at)
-    if surplus := ended[: max(len(rows) - limit + 1, 0)]:
-        outcome = removed(request, registration.owner, [row.subscription_id for row in surplus], now)
-        if outcome is Unchanged.CONTENDED:
-            return outcome
+    if not _has_room(request, registration.owner, rows, now):
+        return Unchanged.CONTENDED
     asked = _with_code(request, registration) if _is_asked(request, registration, taken) else registration
     made = subscriptions.register(request.worker.connection, asked, now=now, extra_writes=extra_writes)
     return _recorded(request, asked, made, now)
+
+
+def _has_room(request: ClientRequest, owner: Owner, rows: Sequence[Subscription], now: int) -> bool:
+    """A phone that gets new tokens must not lock itself out: its oldest ended subscription gives way.
+
+    False if that has changed meanwhile. Raises `Problem` if none has ended.
+    """
+    limit = request.worker.settings.subscriptions_per_client
+    ended = sorted((row for row in rows if not status_at(row, now).has_rules), key=lambda row: row.updated_at)
+    if len(rows) - len(ended) >= limit:
+        raise Problem(ProblemKind.TOO_MANY_SUBSCRIPTIONS, f"at most {limit}")
+    surplus = [row.subscription_id for row in ended[: max(len(rows) - limit + 1, 0)]]
+    return not surplus or removed(request, owner, surplus, now) is not Unchanged.CONTENDED
 
 
 def _moved(
@@ -176,7 +185,7 @@ def _may_be_proven(request: ClientRequest, registration: Registration, taken: To
     return taken.owner != registration.owner and request.worker.settings.token_proof is not TokenProof.NEVER
 
 
-def _is_of_another_of_its_own(taken: TokenTaken, registration: Registration) -> bool:
+def _is_another_of_the_owners(taken: TokenTaken, registration: Registration) -> bool:
     return taken.owner == registration.owner and taken.subscription_id != registration.subscription_id
 
 
@@ -194,8 +203,8 @@ def _check_reachable(request: ClientRequest, registration: Registration) -> None
     channel, apps = registration.channel, request.worker.settings.apps
     if channel not in apps:
         there = [name for name in network(registration.network).channels if name in apps]
-        raise broken("notificationType", f"must be one that this deployment has: {', '.join(there)}")
+        raise invalid_field("notificationType", f"must be one that this deployment has: {', '.join(there)}")
     options = ("app", "device_key", "wake_every_minutes")
     check_options(request, channel, {name: getattr(registration, name) for name in options})
     if not may_be_pushed_to(channel, registration.token, request.worker.settings.push_services):
-        raise broken("token", "must have an endpoint at a push service that this deployment sends to")
+        raise invalid_field("token", "must have an endpoint at a push service that this deployment sends to")

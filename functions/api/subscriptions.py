@@ -74,26 +74,26 @@ def check_options(request: ClientRequest, channel: Channel, options: Mapping[str
     """Raises `Problem` for what a subscription of this channel can't have; `options` are attributes by their names."""
     app = options.get("app")
     if app is not None and app not in request.worker.settings.apps[channel]:
-        raise broken("app", f"must be an app that this deployment reaches by {channel}")
+        raise invalid_field("app", f"must be an app that this deployment reaches by {channel}")
     if options.get("wake_every_minutes") is not None and channel not in WAKING:
-        raise broken("wake_every_minutes", f"is for {' and '.join(WAKING)} alone")
+        raise invalid_field("wake_every_minutes", f"is for {' and '.join(WAKING)} alone")
     if options.get("device_key") is not None and channel is Channel.WEBHOOK:
-        raise broken("device_key", "is for no webhook")
+        raise invalid_field("device_key", "is for no webhook")
 
 
 def canonical_token(row: Subscription, channel: Channel | None, token: str) -> str:
     """As it is stored. An address of the webhook names its client, so none may be given to it."""
     if channel not in {None, row.channel}:
-        raise broken("notificationType", f"must be that of the subscription: {row.channel}")
+        raise invalid_field("notificationType", f"must be that of the subscription: {row.channel}")
     if row.channel == Channel.WEBHOOK:
-        raise broken("token", "can't be replaced by this request")
+        raise invalid_field("token", "can't be replaced by this request")
     try:
         return canonical(Channel(row.channel), token)
     except ValueError as error:
-        raise broken("token", str(error)) from None
+        raise invalid_field("token", str(error)) from None
 
 
-def broken(field: str, rule: str) -> Problem:
+def invalid_field(field: str, rule: str) -> Problem:
     """What a field of the body has to be, and is not."""
     return Problem(ProblemKind.INVALID, more={"errors": [{"field": field, "rule": rule}]})
 

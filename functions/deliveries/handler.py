@@ -4,7 +4,7 @@ S3 sends a message for each file that Firehose has written, now and then twice: 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from gzip import GzipFile
@@ -25,7 +25,10 @@ from clarion.storage import deliveries_key
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-MODELS = {b'"event":"push"': PushTried, b'"event":"notification"': NotificationDecided}
+MODELS: Mapping[bytes, type[PushTried] | type[NotificationDecided]] = {
+    b'"event":"push"': PushTried,
+    b'"event":"notification"': NotificationDecided,
+}
 
 logger = Logger(service="deliveries")
 

@@ -1,7 +1,7 @@
 """The Lambda that EventBridge calls every minute; `time` of the event names the minute."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,6 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from pydantic import Json
-from pynamodb.connection import Connection
 
 from clarion import tables
 from clarion.channels import Channel
@@ -21,14 +20,14 @@ from clarion.cleanup import CleanupQueue
 from clarion.events import EventLog
 from clarion.metrics import Metric, metrics_of
 from clarion.settings import Settings
+from clarion.wake_ups import due_slots
 from schedule.expiries import Expiries
 from schedule.ticks import begin
-from schedule.waking import WakeUps
+from schedule.waking import THREADS, WakeUps, periods_in_use
 
 SERVICE = "schedule"
-SPARE_SECONDS = 20
-"""What is under way when the time is up may take so long."""
-THREADS = 16
+SPARE_SECONDS = 30
+"""What is under way when the time is up may take so long: two requests, of two attempts each."""
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
@@ -54,24 +53,24 @@ def minute_of(event: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    connection: Connection
     wake_ups: WakeUps
     expiries: Expiries
     metrics: EphemeralMetrics
 
     def run(self, at: int, until: float) -> None:
         """All that is due in the minute `at`; `until` is as in `WakeUps.run`."""
-        after = begin(self.connection, at)
+        periods = periods_in_use()
+        after = begin(at)
         self.metrics.add_metric(Metric.TICKS_MISSED, MetricUnit.Count, at - after - 1)
         try:
-            self._wake(after, at, until)
+            self._wake(periods, after, at, until)
             if at // 60 > after // 60:
                 self._expire(after, at, until)
         finally:
             self.metrics.flush_metrics()
 
-    def _wake(self, after: int, at: int, until: float) -> None:
-        report = self.wake_ups.run(after, at, until)
+    def _wake(self, periods: Sequence[int], after: int, at: int, until: float) -> None:
+        report = self.wake_ups.run(due_slots(periods, after, at), until)
         self._count(Metric.WAKE_UPS_SENT, report.sent)
         self._count(Metric.WAKE_UPS_UNSENT, report.unsent)
 
@@ -91,8 +90,8 @@ class Schedule:
 def _schedule() -> Schedule:
     settings = ScheduleSettings.from_environment()
     sqs = boto3.client("sqs", config=CONFIG)
+    tables.bind(settings.table_prefix)
     return Schedule(
-        connection=tables.bind(settings.table_prefix),
         wake_ups=WakeUps(sqs=sqs, push_queues=settings.push_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(
             cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),

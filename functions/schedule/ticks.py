@@ -1,14 +1,16 @@
-"""One call for each minute of the clock, which one row remembers: what EventBridge leaves out, the next call makes up for.
+"""One call for each minute of the clock. What EventBridge leaves out, the next call makes up for: one row remembers.
 
-    after = what the row says     row := at                          call fails
-    ├─ the minute before ───────▶ this minute's slots               ├─ Lambda calls again, twice: the row says `at`,
-    ├─ an earlier one ──────────▶ all since then, each slot once    │  so this minute's slots alone
-    └─ this one, or a later ────▶ this minute's slots again         └─ and then the alarm `function-failing`
+    the row has    begin(at)             what the call has to do
+    ├─ at - 1      minute := at          this minute's slots
+    ├─ earlier     minute := at          all slots since then, each once; counted as missed
+    ├─ at          the call comes again  the same again
+    └─ later       stays                 this minute's slots
 
-The row is written first, so that a call which takes longer than a minute is not repeated by the next one.
+The row is written before anything is sent, so that the next call doesn't repeat one that takes longer than a minute, and
+after the first reading: a call that can't reach the tables leaves its minutes to the next one. What fails later Lambda
+calls again.
 """
 
-from pynamodb.connection import Connection
 from pynamodb.exceptions import UpdateError
 
 from clarion.tables import WakeUp, refused
@@ -16,21 +18,14 @@ from clarion.tables import WakeUp, refused
 TICKS, LATEST = "ticks", "latest"
 
 
-def begin(connection: Connection, at: int) -> int:
+def begin(at: int) -> int:
     """Returns the minute through which all has begun before; both count from the epoch."""
-    later = WakeUp.minute.does_not_exist() | (WakeUp.minute < at)
+    row = WakeUp(TICKS, LATEST)
+    is_next = WakeUp.minute.does_not_exist() | (WakeUp.minute < at)
     try:
-        answer = connection.update_item(
-            WakeUp.Meta.table_name,
-            TICKS,
-            LATEST,
-            actions=[WakeUp.minute.set(at)],
-            condition=later,
-            return_values="UPDATED_OLD",
-        )
+        row.update([WakeUp.after.set(WakeUp.minute | (at - 1)), WakeUp.minute.set(at)], condition=is_next)
     except UpdateError as error:
-        if refused(error):
-            return at - 1
-        raise
-    before = answer.get("Attributes")
-    return int(before["minute"]["N"]) if before else at - 1
+        if not refused(error):
+            raise
+        row.refresh(consistent_read=True)
+    return int(row.after) if row.minute == at else at - 1

@@ -19,13 +19,14 @@ from clarion.messages import PushMessage
 from clarion.own_pushes import WakeUpBody
 from clarion.sqs import SqsMessage, send_to_queues
 from clarion.tables import WakeUp
-from clarion.wake_ups import PERIODS, DueSlot, due_slots
+from clarion.wake_ups import PERIODS, DueSlot
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-BATCH = 1_000
-"""Entries whose messages are sent side by side."""
+THREADS = 32
+BATCH = 300
+"""Entries whose messages are sent side by side: no request waits for a thread, so that none is late in a batch."""
 BODY = WakeUpBody()
 
 type Queued = tuple[str, SqsMessage]
@@ -52,13 +53,13 @@ class WakeUps:
     clock: Callable[[], int] = now_ms
     per_second: float = 2_000
 
-    def run(self, after: int, at: int, until: float) -> WakeUpReport:
-        """Wake all who were due after the minute `after`, up to `at`; from `until` on they are counted alone.
+    def run(self, slots: Iterable[DueSlot], until: float) -> WakeUpReport:
+        """Wake all in `slots`; from `until` on they are counted alone.
 
         `until` is in seconds of the monotonic clock.
         """
         report, begun = WakeUpReport(), time.monotonic()
-        for due, found in _due(after, at):
+        for due, found in _entries(slots):
             entries = [entry for entry in found if entry.channel in self.push_queues]
             passed = time.monotonic() - begun
             sent = self._send(self._messages(due, entries, report, passed)) if begun + passed < until else 0
@@ -82,6 +83,11 @@ class WakeUps:
             refusals = send_to_queues(self.sqs, unsent, self.executor)
             unsent = [message for message, refusal in zip(unsent, refusals, strict=True) if refusal]
         return len(tried) - len(unsent)
+
+
+def periods_in_use() -> list[int]:
+    """In minutes."""
+    return [int(row.subscription_id) for row in WakeUp.query(PERIODS)]
 
 
 def wake_up(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage:
@@ -110,8 +116,8 @@ def _push(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage | None:
         return None
 
 
-def _due(after: int, at: int) -> Iterator[tuple[DueSlot, Sequence[WakeUp]]]:
-    periods = [int(row.subscription_id) for row in WakeUp.query(PERIODS)]
-    for due in due_slots(periods, after, at):
+def _entries(slots: Iterable[DueSlot]) -> Iterator[tuple[DueSlot, Sequence[WakeUp]]]:
+    """Some at a time."""
+    for due in slots:
         for entries in batched(WakeUp.query(due.slot), BATCH, strict=False):
             yield due, entries

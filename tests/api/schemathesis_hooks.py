@@ -10,6 +10,7 @@ import schemathesis
 from hypothesis import strategies as st
 
 from api.shapes import APP
+from clarion.channels import Channel
 
 P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 """The browser's key in RFC 8291's example."""
@@ -38,6 +39,30 @@ def before_call(_: Any, case: Any, _arguments: Any) -> None:
     app = case.body.get("app") if isinstance(case.body, dict) else None
     if isinstance(app, str) and re.fullmatch(APP, app):
         case.body["app"] = "first"
+    if isinstance(case.body, dict) and Channel.WEBPUSH in (
+        case.body.get("notificationType"),
+        case.body.get("platform"),
+    ):
+        _write_as_browsers_do(case.body)
+    if _is_uuid((case.path_parameters or {}).get("subscription_id")):
+        case.path_parameters["subscription_id"] = os.environ["SUBSCRIPTION_ID"]
+        _fit_to_channel(case.body)
+
+
+def _write_as_browsers_do(body: dict[str, Any]) -> None:
+    """With further members than the description has, a body may come without regard to the token's format."""
+    if isinstance(body.get("token"), str):
+        body["token"] = _push_subscription(len(body["token"]))
+
+
+def _fit_to_channel(body: Any) -> None:
+    """Of which channel a subscription is, the description can't say: the one that is there is of `apns`."""
+    if not isinstance(body, dict):
+        return
+    if isinstance(body.get("token"), str):
+        body["token"] = f"{len(body['token']):064x}"
+    if body.get("notificationType") in list(Channel):
+        body["notificationType"] = Channel.APNS.value
 
 
 def _one_spelling(value: Any) -> Any:

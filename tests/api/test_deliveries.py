@@ -60,6 +60,6 @@ def test_a_client_may_look_a_few_times_a_minute(new_client: Callable[[], Client]
     assert statuses == [200, 200, 429]
 
 
-def test_an_id_that_is_none_breaks_a_rule(new_client: Callable[[], Client]) -> None:
+def test_what_is_no_id_is_no_address(new_client: Callable[[], Client]) -> None:
     answer = new_client()("GET", deliveries("no-uuid"))
-    assert answer.status == 422
+    assert answer.status == 404

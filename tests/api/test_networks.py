@@ -43,7 +43,7 @@ def test_without_a_network_there_are_the_common_routes_alone() -> None:
     paths = {
         "/v1/auth/challenges",
         "/v1/auth/tokens",
-        *(of_one + more for more in ("", "/token", "/proof", "/proof/request")),
+        *(of_one + more for more in ("", "/deliveries", "/token", "/proof", "/proof/request")),
     }
     assert set(document(resolver(()))["paths"]) == paths
     assert routes_of("a-network-without-routes").routers == ()

@@ -14,14 +14,17 @@ from clarion import base64url, proofs, subscriptions
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
+from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.own_pushes import VerificationBody
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
-from clarion.tables import RuleRow, Subscription, Token
+from clarion.tables import RuleRow, Subscription, Token, WakeUp
 from clarion.tokens import Death, declare_dead, token_hash
+from clarion.wake_ups import expires_at, pending_slot, slot_of
 from tests.api.test_problems import assert_problem
+from tests.api.test_subscriptions import Emitted
 
 SUBSCRIPTIONS = "/v1/subscriptions"
 RULES = "/v1/subscriptions/rules"
@@ -53,8 +56,12 @@ class Inbox:
     def code(self, channel: Channel = Channel.APNS) -> str:
         """Of the one push that is there."""
         [push] = self.pushes(channel)
-        assert isinstance(push.body, VerificationBody)
-        return push.body.code
+        return code_of(push)
+
+
+def code_of(push: PushMessage) -> str:
+    assert isinstance(push.body, VerificationBody)
+    return push.body.code
 
 
 @pytest.fixture
@@ -123,6 +130,38 @@ def test_a_token_moves_to_whoever_proves_it(new_client: Any, inbox: Inbox) -> No
     assert "proof" not in listed
 
 
+def test_the_lake_learns_who_took_over_from_whom(new_client: Any, worker: ApiWorker, inbox: Inbox) -> None:
+    first, second, token, emitted = new_client(), new_client(), new_token(), Emitted()
+    old = register(first, token)["subscription_id"]
+    second.worker = replace(worker, events=emitted)
+    new = register(second, token)["subscription_id"]
+    code = inbox.code()
+    prove(second, new, code)
+    changes = [event for event in emitted.events if isinstance(event, SubscriptionChanged)]
+    assert [(str(one.subscription_id), one.status, one.status_reason, one.revision) for one in changes] == [
+        (new, "pending", None, 0),
+        (old, "invalid", "replaced", 1),
+        (new, "active", None, 1),
+    ]
+    assert not [event for event in emitted.events if code in event.model_dump_json()]
+
+
+def test_wake_ups_and_expiries_follow_the_proof(new_client: Any, inbox: Inbox) -> None:
+    first, second, token = new_client(), new_client(), new_token()
+    old = register(first, token, wake_every_minutes=30)["subscription_id"]
+    new = register(second, token, wake_every_minutes=20)["subscription_id"]
+    assert WakeUp.count(slot_of(old, 30), WakeUp.subscription_id == old) == 1
+    assert WakeUp.count(slot_of(new, 20), WakeUp.subscription_id == new) == 0
+    pending = pending_slot(expires_at(Subscription.get(new)) // HOUR)
+    assert WakeUp.count(pending, WakeUp.subscription_id == new) == 1
+
+    prove(second, new, inbox.code())
+
+    assert WakeUp.count(slot_of(old, 30), WakeUp.subscription_id == old) == 0
+    assert WakeUp.count(slot_of(new, 20), WakeUp.subscription_id == new) == 1
+    assert WakeUp.count(pending, WakeUp.subscription_id == new) == 0
+
+
 def test_the_push_of_a_code_is_a_background_push_of_clarions_own(new_client: Any, inbox: Inbox) -> None:
     token = new_token()
     register(new_client(), token)
@@ -132,7 +171,7 @@ def test_the_push_of_a_code_is_a_background_push_of_clarions_own(new_client: Any
     assert (push.purpose, push.wanted, push.network) == (Purpose.VERIFICATION, Wanted.BACKGROUND, STATEMENTS)
     assert (push.subscription_id, push.client_id) == (UUID(name), second.key)
     assert abs(push.expires_at - now_ms() // 1000 - proofs.CODE_SECONDS) < 60
-    assert len(base64url.decode(push.body.code)) == proofs.CODE_BYTES
+    assert len(base64url.decode(code_of(push))) == proofs.CODE_BYTES
 
 
 def test_of_a_code_nothing_is_kept_or_shown_but_its_hash(
@@ -143,7 +182,7 @@ def test_of_a_code_nothing_is_kept_or_shown_but_its_hash(
     client = new_client()
     name = register(client, token)["subscription_id"]
     [push] = inbox.pushes()
-    code = push.body.code
+    code = code_of(push)
     row = Subscription.get(name)
     assert code not in repr(row.attribute_values)
     assert base64url.decode(code) not in row.attribute_values.values()
@@ -494,11 +533,14 @@ def test_an_id_that_is_none_is_no_address(client: Any) -> None:
 
 def test_the_rules_of_a_replaced_subscription_are_cleaned_up(new_client: Any, worker: ApiWorker, inbox: Inbox) -> None:
     sqs, url = boto3.client("sqs"), worker.settings.cleanup_queue_url
-    sqs.purge_queue(QueueUrl=url)
     first, second, token = new_client(), new_client(), new_token()
     old = register(first, token)["subscription_id"]
     first("PUT", RULES, {"subscription_id": old, "rules": [RULE]})
     prove(second, register(second, token)["subscription_id"], inbox.code())
-    bodies = [message["Body"] for message in sqs.receive_message(QueueUrl=url)["Messages"]]
-    assert [json.loads(body)["subscription_ids"] for body in bodies] == [[old]]
+    asked = list[str]()
+    while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        asked += [name for message in found for name in json.loads(message["Body"])["subscription_ids"]]
+        for message in found:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert old in asked
     assert RuleRow.count(old) == 1, "they go with the clean-up"

@@ -12,6 +12,7 @@ from api import requests
 from api.worker import ApiWorker
 from clarion.cleanup import erase_dead
 from clarion.tables import Quota, RuleRow, Subscription, Token
+from tests.api.test_proofs import Inbox
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 RULES = "/v1/subscriptions/rules"
@@ -67,6 +68,19 @@ def test_registering_costs_what_the_docs_say(client: Any, register: Any, worker:
     with metered(worker) as meter:
         register(client)
     assert meter.units == documented["register a subscription"]
+
+
+def test_a_takeover_costs_what_the_docs_say(new_client: Callable[[], Any], worker: ApiWorker, documented: Any) -> None:
+    holder, client = new_client(), new_client()
+    token, inbox = {"notificationType": "apns", "token": "4e" * 32}, Inbox(worker)
+    holder("POST", "/v1/subscriptions", token)
+    inbox.pushes()
+    with metered(worker) as meter:
+        name = client("POST", "/v1/subscriptions", token).json["subscription_id"]
+    assert meter.units == documented["register a token that another client has"]
+    with metered(worker) as meter:
+        assert client("POST", f"/v1/subscriptions/{name}/proof", {"code": inbox.code()}).status == 200
+    assert meter.units == documented["hand its code back"]
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 10_000])

@@ -137,6 +137,7 @@ class Proving:
             settings = ApiSettings(
                 table_prefix=PREFIX,
                 events_stream="lake",
+                lake_bucket="lake",
                 cleanup_queue_url=self.cleanup_url,
                 push_queues=json.dumps({Channel.APNS: self.push_url}),
                 apps=json.dumps({Channel.APNS: ["first"]}),

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules
+from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
@@ -21,6 +21,7 @@ SCENARIOS = (
     "xmtp",
     "installing",
     "hourly",
+    "scheduling",
     "takeover",
     "another token",
 )
@@ -57,5 +58,7 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield hourly.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
+            case "scheduling":
+                yield scheduling.scenario()
             case _:
                 yield matching.scenario(environment)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules
+from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -46,6 +46,10 @@ def test_what_is_due_in_an_hour_is_done(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize("replaces", [False, True])
 def test_a_token_has_one_owner_at_every_moment(environment: dict[str, str], replaces: bool) -> None:
     assert failures(proving.scenario(replaces=replaces), every=SAMPLE) == []
+
+
+def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str]) -> None:
+    assert failures(scheduling.scenario(), every=SAMPLE) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])

@@ -16,7 +16,7 @@ from local import http2, tls
 from local.http2 import Http2Server, Misbehaviour, Response
 
 OK = http2.ServedAnswer(Response(200))
-PATIENT = Timeouts(connect=2.0, answer=5.0)
+PATIENT = Timeouts(connect=30.0, answer=60.0)
 HASTY = Timeouts(connect=3.0, answer=3.0)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from botocore.model import OperationModel
 
+from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import PushDecision, SubscriptionStatus
 from clarion.messages import PushMessage
@@ -46,18 +47,18 @@ def test_a_pending_subscription_gets_its_code_and_nothing_else(
     worker: Any, queue: Any, lake: Any, apns: Any, pending: Any, message: Any
 ) -> None:
     row = pending("a1" * 32)
-    code = verification(row)
-    queue.put(code, message(row))
+    queue.put(verification(row), message(row))
 
     report = worker.work()
 
     assert report.decisions == {PushDecision.DELIVERED: 1, PushDecision.SUBSCRIPTION_GONE: 1}
     [push] = apns.received
     assert push.headers["apns-push-type"] == "background"
-    assert push.payload["clarion"]["code"] == code.body.code
+    secret = base64url.encode(CODE.secret)
+    assert push.payload["clarion"]["code"] == secret
     assert push.payload["clarion"]["subscription_id"] == row.subscription_id
     assert Subscription.get(row.subscription_id).proof_push == "delivered"
-    assert code.body.code not in str(lake.events)
+    assert secret not in str(lake.events)
 
 
 def test_the_latest_attempt_is_shown(worker: Any, queue: Any, pending: Any, clock: Any) -> None:

@@ -29,7 +29,7 @@ def test_pages_of_the_origins_named_may_make_every_request_that_the_api_takes(te
     (api,) = properties(template, "AWS::ApiGatewayV2::Api")
     assert api["CorsConfiguration"] == {
         "AllowOrigins": ["https://app.example.org", "https://app.example.org:8443", "http://localhost:8080"],
-        "AllowMethods": ["DELETE", "GET", "POST", "PUT"],
+        "AllowMethods": ["DELETE", "GET", "PATCH", "POST", "PUT"],
         "AllowHeaders": ["authorization", "content-type"],
         "ExposeHeaders": ["retry-after"],
         "MaxAge": 3600,

@@ -115,6 +115,7 @@ EVERYTHING: dict[str, Any] = {
         "allowance": ALLOWANCE,
         "pushes_per_minute": 7,
         "pushes_per_token_per_minute": 6,
+        "token_proof": "always",
         "jwt_audience": "clarion",
         "token_lifetime_seconds": 3_600,
         "login_domain": "push.example.org",

@@ -97,11 +97,11 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     }
 
 
-def test_its_router_may_keep_installations_and_rules_and_push_nothing(allowed: Mapping[str, Permissions]) -> None:
+def test_its_router_may_keep_installations_and_rules_and_send_codes(allowed: Mapping[str, Permissions]) -> None:
     may = own(allowed["xmtp-router"])
     assert may["dynamodb:UpdateItem"] == {"installations", "subscriptions", "quotas"}
     assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules", "wake_ups"}
-    assert may["sqs:SendMessage"] == {"cleanup"}
+    assert may["sqs:SendMessage"] == {"cleanup", *CHANNELS}
     assert may["secretsmanager:GetSecretValue"] == {"origin"}
 
 

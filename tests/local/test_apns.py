@@ -18,6 +18,8 @@ from local.apns_trouble import REASONS, trouble_of, troubled_token
 from local.http2 import Misbehaviour
 from local.provider import InjectedFault, Options
 
+PATIENCE_S = 60
+"""What a busy machine may take."""
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
 ALERT = {"aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1}}
@@ -43,7 +45,7 @@ def sign(apns_key: keys.ApnsKeyPair, clock: Any) -> Sign:
 async def client_of(stand_in: Apns, localhost: tls.Localhost) -> AsyncIterator[httpx.AsyncClient]:
     context = localhost.client_context()
     async with httpx.AsyncClient(
-        base_url=stand_in.url, http2=True, http1=False, trust_env=False, verify=context
+        base_url=stand_in.url, http2=True, http1=False, trust_env=False, verify=context, timeout=PATIENCE_S
     ) as client:
         yield client
 
@@ -316,7 +318,9 @@ async def test_it_comes_back_on_the_port_it_had(apns: Apns, client: httpx.AsyncC
 
 
 async def test_a_client_that_speaks_no_http2_is_turned_away(apns: Apns, localhost: tls.Localhost) -> None:
-    async with httpx.AsyncClient(base_url=apns.url, trust_env=False, verify=localhost.client_context()) as client:
+    async with httpx.AsyncClient(
+        base_url=apns.url, trust_env=False, verify=localhost.client_context(), timeout=PATIENCE_S
+    ) as client:
         with pytest.raises(httpx.TransportError):
             await client.get("/_stand-in/received")
 

@@ -14,6 +14,8 @@ from local import keys, tls
 from local.fcm import ERRORS, SCOPE, Fcm
 from local.provider import Options
 
+PATIENCE_S = 60
+"""What a busy machine may take."""
 TOKEN = "cXJ5:APA91bHun4MxP5egoKMwt2KZFBaFUH"
 DATA = {"statement_data": "00ff", "statement_topic": "aa" * 32, "sender_pubkey": "bb" * 32, "notify_type": "alert"}
 SEND = f"/v1/projects/{keys.PROJECT_ID}/messages:send"
@@ -52,7 +54,9 @@ async def exchange(client: httpx.AsyncClient, assertion: str, grant_type: str = 
 @pytest.fixture
 async def client(fcm: Fcm, localhost: tls.Localhost, sign: Sign) -> AsyncIterator[httpx.AsyncClient]:
     context = localhost.client_context()
-    async with httpx.AsyncClient(base_url=fcm.url, http2=True, http1=False, trust_env=False, verify=context) as client:
+    async with httpx.AsyncClient(
+        base_url=fcm.url, http2=True, http1=False, trust_env=False, verify=context, timeout=PATIENCE_S
+    ) as client:
         access_token = (await exchange(client, sign())).json()["access_token"]
         client.headers["authorization"] = f"Bearer {access_token}"
         yield client
@@ -218,7 +222,7 @@ def test_as_a_program_it_writes_the_service_account_that_it_honours(tmp_path: Pa
         claims = {"iss": account["client_email"], "scope": SCOPE, "aud": account["token_uri"]}
         assertion = jwt.encode(claims | {"iat": now, "exp": now + 3600}, account["private_key"], algorithm="RS256")
         context = tls.Localhost.within(tmp_path).client_context()
-        with httpx.Client(http2=True, trust_env=False, verify=context) as client:
+        with httpx.Client(http2=True, trust_env=False, verify=context, timeout=PATIENCE_S) as client:
             form = {"grant_type": GRANT_TYPE, "assertion": assertion}
             assert client.post(account["token_uri"], data=form).status_code == 200
         program.terminate()

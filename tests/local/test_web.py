@@ -19,6 +19,8 @@ from tests.local.chromium import BINARY, DevTools, Target, headless
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+PATIENCE_S = 60
+"""What a busy machine may take."""
 SERVER = ApplicationServer()
 STATEMENT: dict[str, str | None] = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
 FULL: dict[str, object] = {"title": "Polkadot App", "statement": STATEMENT}
@@ -220,7 +222,9 @@ async def test_the_page_shows_the_subscription_by_which_a_push_reaches_it(
         subscription = json.loads(await app.page.evaluate("document.querySelector('#subscription').textContent"))
 
         context = localhost.client_context()
-        async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=context) as client:
+        async with httpx.AsyncClient(
+            http2=True, http1=False, trust_env=False, verify=context, timeout=PATIENCE_S
+        ) as client:
             body = encrypt(subscription, json.dumps(FULL).encode())
             authorization = SERVER.authorization(service.url, time.time())
             headers = {"content-encoding": "aes128gcm", "ttl": "60", "authorization": authorization}

@@ -22,7 +22,9 @@ async def webhook(localhost: tls.Localhost, clock: Any) -> AsyncIterator[Webhook
 
 @pytest.fixture
 async def client(localhost: tls.Localhost) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=localhost.client_context()) as client:
+    async with httpx.AsyncClient(
+        http2=True, http1=False, trust_env=False, verify=localhost.client_context(), timeout=60
+    ) as client:
         yield client
 
 

@@ -37,7 +37,7 @@ def browser(service: PushService) -> BrowserSubscription:
 @pytest.fixture
 async def client(service: PushService, localhost: tls.Localhost, clock: Any) -> AsyncIterator[httpx.AsyncClient]:
     context = localhost.client_context()
-    async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=context) as client:
+    async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=context, timeout=60) as client:
         client.headers["authorization"] = SERVER.authorization(service.url, clock())
         yield client
 
@@ -316,7 +316,7 @@ def test_as_a_program_it_makes_subscriptions_and_says_what_it_has_received(tmp_p
         assert program.stdout
         url = program.stdout.readline().strip()
         context = tls.Localhost.within(tmp_path).client_context()
-        with httpx.Client(base_url=url, http2=True, http1=False, trust_env=False, verify=context) as client:
+        with httpx.Client(base_url=url, http2=True, http1=False, trust_env=False, verify=context, timeout=60) as client:
             refused = client.post("/_stand-in/subscriptions", json={"applicationServerKey": "none"})
             assert verdict(refused) == (400, "BadApplicationServerKey")
             made = client.post("/_stand-in/subscriptions", json={"applicationServerKey": SERVER.public_key})

@@ -23,11 +23,11 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
 from clarion.tables import RuleRow, Subscription, WakeUp, rule_key
-from clarion.wake_ups import PERIODS
+from clarion.wake_ups import PERIODS, due_slots
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from pipeline.prices import READ_UNIT
-from schedule.waking import WakeUps
+from schedule.waking import WakeUps, periods_in_use
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
@@ -325,7 +325,9 @@ def woken(scene: Scene) -> Bill:
             batch.save(WakeUp("20:7", name, network=STATEMENTS, channel=Channel.APNS.value, client_id=bytes(32)))
     queues, executor = scene.settings.push_queues, scene.clients.executor
     with meter.running() as bill:
-        report = WakeUps(sqs=scene.clients.sqs, push_queues=queues, executor=executor).run(6, 7, inf)
+        report = WakeUps(sqs=scene.clients.sqs, push_queues=queues, executor=executor).run(
+            due_slots(periods_in_use(), 6, 7), inf
+        )
     assert report.sent == WOKEN
     return bill
 

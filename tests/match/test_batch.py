@@ -61,10 +61,11 @@ def test_every_subscription_that_wants_a_statement_gets_it(scene: Scene) -> None
     "unfit",
     [
         {"status": SubscriptionStatus.INVALID},
+        {"status": SubscriptionStatus.PENDING},
         {"generation": 2, "rules_generation": 1},
         {"generation": 1, "rules_generation": 2},
     ],
-    ids=["invalid", "left-over rules", "rules not in force yet"],
+    ids=["invalid", "pending", "left-over rules", "rules not in force yet"],
 )
 def test_only_rules_in_force_of_active_subscriptions_count(scene: Scene, unfit: dict[str, Any]) -> None:
     scene.subscribe(**unfit)

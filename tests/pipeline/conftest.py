@@ -17,10 +17,13 @@ DAY = 24 * HOUR_MS
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 NOW = START + DAY
 
+ADAPTIVE = "spark.sql.adaptive.enabled"
 # Frames of a few rows: what counts is how fast a plan is made, not how fast it runs.
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # It plans, and describes the plan, anew after every stage: see `adaptive`.
+    ADAPTIVE: "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # What Spark keeps of past queries for its pages fills the heap with their plans, until it does nothing but collect.
     "spark.sql.ui.retainedExecutions": "1",
@@ -40,6 +43,14 @@ def spark() -> Iterator[SparkSession]:
     spark = session("tests", cores=2, shuffles=2, conf=QUICK)
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def adaptive(spark: SparkSession) -> Iterator[None]:
+    """With adaptive execution, as jobs run elsewhere."""
+    spark.conf.set(ADAPTIVE, value=True)
+    yield
+    spark.conf.set(ADAPTIVE, value=False)
 
 
 @pytest.fixture
@@ -68,5 +79,9 @@ def findings(day: EventLake, plan: Plan) -> Findings:
 
 
 @pytest.fixture(scope="session")
-def differences(findings: Findings) -> DataFrame:
-    return findings.differences.persist()
+def differences(day: EventLake, plan: Plan, findings: Findings) -> DataFrame:
+    """As the job leaves them in the lake."""
+    findings.differences.write.parquet(day.differences_path(plan.period))
+    found = day.differences(plan.period)
+    assert found
+    return found

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
@@ -38,6 +39,7 @@ print(pandas.__file__, pipeline.__file__, signed.data)
 """
 
 
+@pytest.mark.usefixtures("adaptive")
 def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(lake: EventLake) -> None:
     """Earlier runs have done the days before; the last lines of this one arrive after midnight."""
     generate(lake, Plan(START + 22 * HOUR_MS, statements=200, rules=100, hours=2, faults=Faults(lost=500)))

@@ -44,6 +44,7 @@ def send(lake: EventLake, queues: Queues) -> int:
     return replay.send(lake, queues, QUEUES, QUICK, lambda _: None)  # type: ignore[arg-type] # speaks as much of SQS as is needed
 
 
+@pytest.mark.usefixtures("adaptive")
 def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
 ) -> None:

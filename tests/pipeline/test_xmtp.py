@@ -61,7 +61,7 @@ def lake(lake: EventLake) -> EventLake:
     return lake
 
 
-def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> Findings:
+def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> None:
     write(lake, EventKind.NOTIFICATION, [
         (START + 20, XMTP, receipt(n), MESSAGES[n].id, word, who, CLIENT, "apns", MESSAGES[n].sender, key_of(TOPIC),
          None, START, None)
@@ -71,6 +71,10 @@ def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> Findings:
         (START + 99, XMTP, receipt(n), MESSAGES[n].id, "delivered", who, "apns", 1, 99, 200, None, None)
         for n, who, word in decided if word == "queued"
     ])  # fmt: skip
+
+
+def reconciled(lake: EventLake, decided: list[tuple[int, str, str]]) -> Findings:
+    decide(lake, decided)
     return reconcile(lake, PERIOD, NOW, Terms())
 
 
@@ -83,14 +87,14 @@ def test_the_facts_of_an_envelope_are_its_own() -> None:
 
 
 def test_what_depends_on_keys_is_unjudged_and_the_rest_is_borne_out(lake: EventLake) -> None:
-    findings = decide(lake, DECIDED)
+    findings = reconciled(lake, DECIDED)
     assert findings.differences.collect() == []
     assert {(row[0], row[1]) for row in findings.unjudged.collect()} == {(receipt(n), OWNER) for n in range(3)}
 
 
 def test_without_a_condition_a_decision_is_judged_like_any_other(lake: EventLake) -> None:
     wrong = [(n, who, "own_message" if (n, who) == (1, OTHER) else word) for n, who, word in DECIDED]
-    found = decide(lake, [one for one in wrong if one != (0, OTHER, "queued")]).differences.collect()
+    found = reconciled(lake, [one for one in wrong if one != (0, OTHER, "queued")]).differences.collect()
     assert {(row["receipt"], row["subscription_id"], row["network"]) for row in found} == {
         (receipt(0), OTHER, XMTP),
         (receipt(1), OTHER, XMTP),

@@ -1,6 +1,5 @@
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -25,15 +24,6 @@ AT = 29_000_000 // 1440 * 1440 + 700
 """A minute since the epoch, and not the first of its hour."""
 AT_MS = AT * 60_000
 CLIENT = b"c" * 32
-
-
-class InTurn(Executor):
-    """Runs what it is given at once: moto keeps no order when several threads call it."""
-
-    def submit[**P, T](self, call: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Future[T]:
-        future = Future[T]()
-        future.set_result(call(*args, **options))
-        return future
 
 
 class Account:

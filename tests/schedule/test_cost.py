@@ -1,6 +1,7 @@
 """What docs/cost.md says of wake-ups: reckoned from the ledger's row, the prices and what is deployed."""
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,6 @@ def test_the_wheel_takes_as_many_units_as_the_ledger_says() -> None:
 
 
 def test_the_page_states_how_long_a_message_waits_at_most() -> None:
-    per_second = WakeUps.__dataclass_fields__["per_second"].default
+    per_second = signature(WakeUps).parameters["per_second"].default
     assert f"At most {per_second:,} a second" in PAGE
     assert f"for up to {50_000 / per_second:.0f} s" in PAGE

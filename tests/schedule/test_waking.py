@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,10 @@ from clarion.decisions import Purpose, Wanted
 from clarion.networks import STATEMENTS
 from clarion.own_pushes import compose
 from clarion.tables import WakeUp
-from clarion.wake_ups import slot_of
-from schedule.waking import WakeUps
-from tests.schedule.conftest import AT, AT_MS, CLIENT, Account, InTurn
+from clarion.wake_ups import DueSlot, due_slots, slot_of
+from schedule.waking import WakeUps, periods_in_use
+from tests.match.scene import InTurn
+from tests.schedule.conftest import AT, AT_MS, CLIENT, Account
 
 NEVER = math.inf
 
@@ -26,12 +28,16 @@ def sender(account: Account) -> WakeUps:
     return WakeUps(sqs=account.sqs, push_queues=queues, executor=InTurn(), clock=lambda: AT_MS)
 
 
+def slots(after: int, at: int) -> Iterator[DueSlot]:
+    return due_slots(periods_in_use(), after, at)
+
+
 @pytest.mark.parametrize("channel", [Channel.APNS, Channel.FCM])
 def test_who_is_due_gets_a_background_push_that_is_good_until_the_next(
     account: Account, sender: WakeUps, channel: Channel
 ) -> None:
     row = account.due_at(AT, 30, channel=channel)
-    report = sender.run(AT - 1, AT, NEVER)
+    report = sender.run(slots(AT - 1, AT), NEVER)
     [push] = account.pushes()
     assert (report.sent, report.unsent) == (1, 0)
     assert (push.network, push.purpose, push.wanted) == (STATEMENTS, Purpose.WAKE_UP, Wanted.BACKGROUND)
@@ -44,7 +50,7 @@ def test_in_each_minute_of_a_period_others_are_woken_and_everybody_once(account:
     rows = [account.subscribe(wake_every_minutes=period) for period in (20, 20, 20, 21)]
     woken = []
     for minute in range(AT, AT + 20):
-        sender.run(minute - 1, minute, NEVER)
+        sender.run(slots(minute - 1, minute), NEVER)
         due = account.woken()
         assert all(slot_of(name, 20).endswith(f":{minute % 20}") for name in due if name != rows[3].subscription_id)
         woken += due
@@ -54,38 +60,38 @@ def test_in_each_minute_of_a_period_others_are_woken_and_everybody_once(account:
 
 def test_after_a_gap_everybody_who_was_due_in_it_is_woken_once(account: Account, sender: WakeUps) -> None:
     rows = [account.due_at(minute) for minute in (AT - 7, AT - 1, AT)]
-    sender.run(AT - 50, AT, NEVER)
+    sender.run(slots(AT - 50, AT), NEVER)
     assert sorted(account.woken()) == sorted(row.subscription_id for row in rows)
 
 
 def test_a_minute_that_comes_again_repeats_its_pushes_under_the_same_ids(account: Account, sender: WakeUps) -> None:
     account.due_at(AT)
     for _ in range(2):
-        sender.run(AT - 1, AT, NEVER)
+        sender.run(slots(AT - 1, AT), NEVER)
     first, second = account.pushes()
     assert first.envelope_id == second.envelope_id
-    sender.run(AT + 19, AT + 20, NEVER)
+    sender.run(slots(AT + 19, AT + 20), NEVER)
     [third] = account.pushes()
     assert third.envelope_id != first.envelope_id
 
 
 def test_who_is_due_at_another_time_or_nobody_costs_no_request_to_a_queue(account: Account, sender: WakeUps) -> None:
     account.due_at(AT + 1)
-    assert sender.run(AT - 1, AT, NEVER).sent == 0
+    assert sender.run(slots(AT - 1, AT), NEVER).sent == 0
     assert not account.pushes()
 
 
 def test_a_channel_that_is_deployed_no_more_wakes_nobody(account: Account) -> None:
     account.due_at(AT, channel=Channel.FCM)
     sender = WakeUps(sqs=account.sqs, push_queues={Channel.APNS: account.queues["apns"]}, executor=InTurn())
-    report = sender.run(AT - 1, AT, NEVER)
+    report = sender.run(slots(AT - 1, AT), NEVER)
     assert (report.sent, report.unsent) == (0, 0)
 
 
 def test_an_entry_that_cannot_be_read_is_counted_and_keeps_nobody_asleep(account: Account, sender: WakeUps) -> None:
     row = account.due_at(AT)
     WakeUp(f"20:{AT % 20}", "no UUID", network=STATEMENTS, channel="apns", client_id=CLIENT).save()
-    report = sender.run(AT - 1, AT, NEVER)
+    report = sender.run(slots(AT - 1, AT), NEVER)
     assert (report.sent, report.unsent) == (1, 1)
     assert account.woken() == [row.subscription_id]
 
@@ -93,14 +99,14 @@ def test_an_entry_that_cannot_be_read_is_counted_and_keeps_nobody_asleep(account
 def test_what_a_queue_refuses_once_is_sent_all_the_same(account: Account, sender: WakeUps) -> None:
     refuse(account, times=1)
     account.due_at(AT)
-    report = sender.run(AT - 1, AT, NEVER)
+    report = sender.run(slots(AT - 1, AT), NEVER)
     assert (report.sent, report.unsent, len(account.pushes())) == (1, 0, 1)
 
 
 def test_what_a_queue_refuses_again_is_counted(account: Account, sender: WakeUps) -> None:
     refuse(account, times=2)
     account.due_at(AT)
-    report = sender.run(AT - 1, AT, NEVER)
+    report = sender.run(slots(AT - 1, AT), NEVER)
     assert (report.sent, report.unsent, len(account.pushes())) == (0, 1, 0)
 
 
@@ -117,7 +123,7 @@ def refuse(account: Account, *, times: int) -> None:
 
 def test_what_there_is_no_time_for_is_counted(account: Account, sender: WakeUps) -> None:
     account.due_at(AT)
-    report = sender.run(AT - 1, AT, until=time.monotonic() - 1)
+    report = sender.run(slots(AT - 1, AT), until=time.monotonic() - 1)
     assert (report.sent, report.unsent, len(account.pushes())) == (0, 1, 0)
 
 
@@ -130,7 +136,7 @@ def test_many_at_once_reach_the_queues_one_after_the_other(account: Account, sen
         "provide-client-params.sqs.SendMessageBatch",
         lambda params, **_: delays.extend(each.get("DelaySeconds", 0) for each in params["Entries"]),
     )
-    replace(sender, per_second=0.01).run(AT - 1, AT, NEVER)
+    replace(sender, per_second=0.01).run(slots(AT - 1, AT), NEVER)
     first, second, third, fourth = delays
     assert first == 0 < second
     assert fourth - third == third - second == 100

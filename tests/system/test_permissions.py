@@ -31,6 +31,7 @@ from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
 from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
+from local.notifications import CallRefused
 from local.system import System
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
@@ -247,6 +248,9 @@ async def use_xmtp(system: System) -> None:
     async with system.notifications_of(app.device) as client:
         await app.register(client, Mechanism.APNS, "9c" * 32)
         await app.subscribe(client, topics)
+        async with system.notifications_of(Device("who has lost its key")) as another:
+            with pytest.raises(CallRefused, match="already_exists"):
+                await app.register(another, Mechanism.APNS, "9c" * 32)
         await app.unsubscribe(client, [topic.topic for topic in topics])
         await app.delete(client)
     send = system.client("sqs").send_message

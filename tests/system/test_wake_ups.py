@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -34,10 +32,11 @@ DEAD = {
 async def subscribe(system: System, device: Device, channel: Channel, token: str) -> str:
     """A subscription that is woken once a day."""
     subscription = await system.register(device, channel, token)
-    entry = {"network": STATEMENTS, "channel": channel.value, "client_id": device.public_key}
     await change(system, subscription, wake_every_minutes={"N": str(PERIOD)})
     await put(system, WakeUp(PERIODS, str(PERIOD)))
-    await put(system, WakeUp(slot_of(subscription, PERIOD), subscription, **entry))
+    entry = WakeUp(slot_of(subscription, PERIOD), subscription, client_id=device.public_key)
+    entry.network, entry.channel = STATEMENTS, channel.value
+    await put(system, entry)
     return subscription
 
 
@@ -90,12 +89,6 @@ async def push_to(stand_in: StandIn, token: str) -> ReceivedPush:
             await journal.until(journal.count + 1)
 
 
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not await holds():
-            await asyncio.sleep(1)
-
-
 async def test_an_iphone_that_is_due_gets_a_silent_push(system: System) -> None:
     token = "a4" * 32
     subscription = await subscribe(system, Device("Alice, who wakes up"), Channel.APNS, token)
@@ -137,10 +130,9 @@ async def test_whose_token_is_dead_is_woken_no_more(system: System, channel: Cha
     subscription = await subscribe(system, device, channel, DEAD[channel])
     await call_schedule(system, next_minute(subscription))
 
-    async def has_ended() -> bool:
-        return await status_of(system, device, subscription) == "invalid"
-
-    await until(has_ended)
+    async with asyncio.timeout(WAIT_S):
+        while await status_of(system, device, subscription) != "invalid":
+            await asyncio.sleep(1)
     assert not await is_to_be_woken(system, subscription)
 
 

@@ -204,8 +204,8 @@ class Quota(Model):
 class WakeUp(Model):
     """An entry of `clarion.wake_ups`, which says what lies in which slot.
 
-    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` is of the schedule's
-    own row alone.
+    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` and `after` are of the
+    schedule's own row: which minute has begun, and through which all had begun before.
     """
 
     class Meta:
@@ -217,6 +217,7 @@ class WakeUp(Model):
     channel = UnicodeAttribute(null=True)
     client_id = BinaryAttribute(null=True, legacy_encoding=False)
     minute = NumberAttribute(null=True)
+    after = NumberAttribute(null=True)
 
 
 MODELS: tuple[type[Model], ...] = (Subscription, Token, RuleRow, PushRecord, RateLimit, Quota, Lease, WakeUp)

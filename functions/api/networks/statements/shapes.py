@@ -65,15 +65,18 @@ class NotifyType(StrEnum):
 
 
 def _registration_schema(schema: dict[str, Any]) -> None:
-    """What a token looks like depends on its kind, and the kind's field has two spellings."""
+    """What a token looks like, and whether it wakes, depends on its kind, whose field has two spellings."""
     fields, title = schema["properties"], schema["title"]
-    optional = {name: fields[name] for name in ("app", "environment", "device_key", "wake_every_minutes")}
-    kinds = (
-        ([Channel.APNS.value, Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}),
-        ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}),
+    optional = {name: fields[name] for name in ("app", "environment", "device_key")}
+    waking = {"wake_every_minutes": fields["wake_every_minutes"]}
+    kinds: tuple[tuple[list[str], dict[str, str], dict[str, Any]], ...] = (
+        ([Channel.APNS.value], {"pattern": f"^{APNS_TOKEN}$"}, waking),
+        ([Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}, {}),
+        ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}, waking),
         (
             [Channel.WEBPUSH.value],
             {"format": "push-subscription", "description": "a browser's PushSubscription as JSON text"},
+            {},
         ),
     )
     shapes = [
@@ -83,11 +86,12 @@ def _registration_schema(schema: dict[str, Any]) -> None:
                 name: {"type": "string", "enum": kind},
                 "token": fields["token"] | token,
                 **optional,
+                **more,
             },
             "required": [name, "token"],
         }
         for name in ("notificationType", "platform")
-        for kind, token in kinds
+        for kind, token, more in kinds
     ]
     example = {"notificationType": Channel.APNS.value, "token": "0a1b" * 16}
     schema.clear()

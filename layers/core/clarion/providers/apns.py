@@ -4,9 +4,9 @@ https://developer.apple.com/documentation/usernotifications/sending-notification
 https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from clarion.decisions import Environment
 from clarion.providers.credentials import Credential
@@ -105,18 +105,23 @@ class ApnsApp:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApnsPush:
-    """`push_id` is a UUID; `topic` overrides the app's bundle id; `expiration` is in UNIX seconds, 0: now or never."""
+class ApnsPush(NamedTuple):
+    """`push_id` is a UUID; `topic` overrides the app's bundle id; `expiration` is in UNIX seconds, 0: now or never.
+
+    A tuple because a frozen dataclass takes longer to make, and one is made for each push. Its token is never shown.
+    """
 
     app: ApnsApp
-    token: str = field(repr=False)
-    body: bytes = field(repr=False)
+    token: str
+    body: bytes
     push_type: PushType
     push_id: str
     collapse_id: str | None = None
     expiration: int = 0
     topic: str | None = None
+
+    def __repr__(self) -> str:
+        return f"ApnsPush({self.push_id})"
 
     @property
     def credential(self) -> Credential:
