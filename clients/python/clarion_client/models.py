@@ -88,7 +88,7 @@ class DeliveryShape(TypedDict):
     attempt: NotRequired[int]
 
 
-class Deliveries(TypedDict):
+class DeliveryList(TypedDict):
     """The last first, back to `since`."""
 
     since: str

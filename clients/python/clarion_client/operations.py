@@ -13,7 +13,7 @@ import httpx
 from clarion_client.models import (
     Added,
     Channel,
-    Deliveries,
+    DeliveryList,
     DirectPushOptions,
     NotificationResult,
     PushType,
@@ -93,7 +93,7 @@ def request_code(subscription_id: str) -> Operation[None]:
     return _request("POST", _path(subscription_id, "/proof/request"))
 
 
-def list_deliveries(subscription_id: str) -> Operation[Deliveries]:
+def list_deliveries(subscription_id: str) -> Operation[DeliveryList]:
     return _request("GET", _path(subscription_id, "/deliveries"))
 
 
