@@ -177,6 +177,10 @@ openapi: .venv/.ready ## Write docs/openapi.json anew from the code
 npm-package: clients/typescript/dist/index.js ## Pack the TypeScript client, to be installed by npm
 	@mkdir -p .build && cd clients/typescript && $(NPM) pack --silent --pack-destination $(ROOT)/.build
 
+.PHONY: python-package
+python-package: .venv/.ready ## Pack the Python client, to be installed by pip
+	@$(UV) build --quiet --offline --no-build-isolation --python $(PY) --out-dir .build clients/python
+
 .PHONY: proto
 proto: .venv/.ready ## Generate the protobuf modules anew from their .proto files
 	@$(PY) tools/proto.py
