@@ -107,8 +107,8 @@ class ReceivedStatement(content: Map<String, String>) {
     val hash = content["hash"]
     val isCall = content["notify_type"] == "voip"
 
-    /** The same whenever this push is repeated. */
-    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((topic + (data ?: hash)).toByteArray())
+    /** The same whenever this push is repeated. The sender makes the data of each message unique. */
+    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((sender + topic + (data ?: hash)).toByteArray())
 
     /** Of its notification, which a repeat replaces. */
     val number = id.contentHashCode()

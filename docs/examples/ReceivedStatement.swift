@@ -24,9 +24,10 @@ struct ReceivedStatement {
         if data == nil && hash == nil { return nil }
     }
 
-    /// The same whenever this push is repeated.
+    /// The same whenever this push is repeated. The sender makes the data of each message unique.
     var id: Data {
         var digest = SHA256()
+        digest.update(data: Data(sender.utf8))
         digest.update(data: Data(topic.utf8))
         digest.update(data: data ?? Data((hash ?? "").utf8))
         return Data(digest.finalize())

@@ -37,8 +37,8 @@ function notificationOf(message) {
 }
 
 // The same for a push that comes twice, so that the second replaces what the first shows.
-function tagOf({ topic, data, hash }) {
-  return `${topic} ${data ?? hash}`;
+function tagOf({ sender_pubkey, topic, data, hash }) {
+  return `${sender_pubkey} ${topic} ${data ?? hash}`;
 }
 
 function parseJson(message) {

@@ -195,14 +195,17 @@ def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_a_repeat_has_the_digest_that_the_page_knows_it_by_and_others_have_another(channel: Channel) -> None:
     assert digest(statement(channel, b"a")) == digest(statement(channel, b"a"))
-    assert len({digest(statement(channel, data)) for data in (b"a", b"b", b"", TOO_LARGE)}) == 4
+    pushes = [statement(channel, data) for data in (b"a", b"b", b"", TOO_LARGE)]
+    other_sender = json.loads(json.dumps(pushes[0]).replace("ab" * 32, "cd" * 32))
+    assert len({digest(push) for push in (*pushes, other_sender)}) == 5
 
 
 def digest(payload: dict[str, Any]) -> bytes:
     content = payload.get("statement", payload)
     topic = content.get("topic") or content["statement_topic"]
     data = content.get("data", content.get("statement_data"))
-    return sha256((topic + (content["hash"] if data is None else data)).encode()).digest()
+    digested = content["sender_pubkey"] + topic + (content["hash"] if data is None else data)
+    return sha256(digested.encode()).digest()
 
 
 def examples(*endings: str) -> Sequence[Path]:
