@@ -24,7 +24,7 @@ class DeviceKey(context: Context) {
         .build()
         .keysetHandle
 
-    /** The `device_key` to register. */
+    /** The `device_key`, to register with and to PATCH at each start: a registration that is a 409 doesn't store it. */
     val text: String
         get() {
             val key = keyset.publicKeysetHandle.primary.key as HpkePublicKey

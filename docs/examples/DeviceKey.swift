@@ -37,7 +37,7 @@ struct DeviceKey {
         guard added == errSecSuccess else { throw Failure.keychain(added) }
     }
 
-    /// The `device_key` to register.
+    /// The `device_key`, to register with and to PATCH at each start: a registration that is a 409 doesn't store it.
     var text: String {
         key.publicKey.rawRepresentation.base64EncodedString()
             .replacingOccurrences(of: "+", with: "-")

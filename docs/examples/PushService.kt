@@ -135,7 +135,8 @@ interface Messages {
 interface Clarion {
     /**
      * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
-     * names a subscription of one's own is a success. Then PUT of all rules. At each start, too.
+     * names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
+     * `wake_every_minutes`), then PUT of all rules. At each start, too.
      */
     suspend fun register(token: String)
 
