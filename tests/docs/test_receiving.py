@@ -184,6 +184,11 @@ def test_the_page_shows_clarions_own_pushes() -> None:
     assert json.loads(verification(Channel.FCM)["clarion"]) == content
 
 
+def test_the_page_on_privacy_shows_what_comes_out_of_fcms_sealed_data() -> None:
+    shown = [json.loads(one) for one in JSON_BLOCK.findall((DOCS / "privacy.md").read_text())]
+    assert shown == [statement(Channel.FCM, b"\xc0\xff\xee"), verification(Channel.FCM)]
+
+
 def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ?(.*?) ?\| .+ \|$", PAGE.partition("| status |")[2], re.MULTILINE)
     assert {status for status, _ in rows} == set(SubscriptionStatus)
