@@ -47,8 +47,8 @@ export function isVerification(value: unknown): value is Verification {
 }
 
 /** A notification's `tag`: the same for a push that comes twice, so that the second replaces what the first shows. */
-export function tagOf({ topic, ...statement }: Statement): string {
-  return `${topic} ${statement.data ?? statement.hash}`;
+export function tagOf({ sender_pubkey, topic, ...statement }: Statement): string {
+  return `${sender_pubkey} ${topic} ${statement.data ?? statement.hash}`;
 }
 
 export function bytesOf(hex: string): Uint8Array {

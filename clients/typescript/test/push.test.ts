@@ -50,9 +50,10 @@ test("what is no payload of Clarion's is null", () => {
 });
 
 test("a push that comes twice has one tag, another has another", () => {
-  const tags = [statement, { ...statement }, truncated, { ...statement, data: "" }].map(tagOf);
+  const others = [truncated, { ...statement, data: "" }, { ...statement, sender_pubkey: statement.topic }];
+  const tags = [statement, { ...statement }, ...others].map(tagOf);
   assert.equal(tags[0], tags[1]);
-  assert.equal(new Set(tags).size, 3);
+  assert.equal(new Set(tags).size, 4);
 });
 
 test("hex is bytes", () => {
