@@ -7,10 +7,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from clarion.channels import Channel
-from clarion.decisions import Wanted
+from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.payload import StatementBody
+from clarion.own_pushes import WakeUpBody
 from clarion.providers.apns import KEPT_SECONDS, ApnsApp, ApnsPush, PushType
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.providers.webpush import WebPushApp, WebPushPush
@@ -98,6 +99,16 @@ def test_a_call_is_never_kept(message: Callable[..., PushMessage], apns_app: Apn
     push = apns_of(message(Channel.VOIP), apns_app)
 
     assert (push.expiration, push.push_type) == (0, PushType.VOIP)
+
+
+def test_a_wake_up_takes_the_place_of_no_alert_that_apple_keeps(
+    message: Callable[..., PushMessage], apns_app: ApnsApp, fcm_app: FcmApp
+) -> None:
+    changes = {"purpose": Purpose.WAKE_UP, "wanted": Wanted.BACKGROUND, "body": WakeUpBody()}
+    push = apns_of(message(**changes), apns_app)
+    assert (push.expiration, push.push_type) == (0, PushType.BACKGROUND)
+    behind_fcm = fcm_of(message(Channel.FCM, **changes), fcm_app)
+    assert (behind_fcm.expires_at, behind_fcm.ttl) == (0, 3600)
 
 
 def test_a_rule_never_changes_how_an_iphone_is_pushed(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:

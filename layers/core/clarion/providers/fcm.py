@@ -60,8 +60,9 @@ class FcmApp:
 
     def push(self, order: Order[FcmMessage]) -> "FcmPush":
         ttl = max(0, min(int(order.useful_until - order.now), MAX_TTL))
+        kept = ttl > 0 and not order.transient
         return FcmPush(
-            app=self, token=order.token, message=order.body, ttl=ttl, expires_at=int(order.now) + ttl if ttl else 0
+            app=self, token=order.token, message=order.body, ttl=ttl, expires_at=int(order.now) + ttl if kept else 0
         )
 
     @property
@@ -71,7 +72,9 @@ class FcmApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FcmPush:
-    """`ttl` is in seconds; `expires_at` says the same in UNIX seconds, or 0 for now or never, as APNs has it. With `validate_only` Google judges the push like any other, and delivers it to nobody.
+    """`ttl` is in seconds; `expires_at` says until when APNs keeps it, in UNIX seconds, or 0 for now or never.
+
+    With `validate_only` Google judges the push like any other, and delivers it to nobody.
 
     There is no collapse key: FCM keeps only four of them for a device that is offline, and drops what has others.
     https://firebase.google.com/docs/cloud-messaging/customize-messages/collapsible-message-types
