@@ -77,7 +77,7 @@ def test_each_operation_is_a_method_of_each_client(client: type) -> None:
     assert public - {"http", "patience", "run"} == methods
 
 
-@pytest.mark.parametrize("name", OPERATIONS.keys() - OF_SIGN_IN)
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in OF_SIGN_IN])
 def test_what_an_operation_sends_is_described(name: str) -> None:
     request = next(CALLS[name])
     assert_described(request.method, request.path, request.body, name)
