@@ -319,7 +319,7 @@ async def use_cleanup(system: System, subscriptions: Sequence[str]) -> None:
 async def use_deliveries(system: System) -> None:
     """With a push, and a look at what became of it."""
     alice, bob = Device("Alice, whose push is looked up"), Device("Bob, who looks it up")
-    subscription = await system.register(bob, "apns", "9b" * 32, (alice.public_key, TOPIC))
+    subscription = await system.register(bob, "apns", "99" * 32, (alice.public_key, TOPIC))
     await system.store.inject(alice.statement(TOPIC, data=b"delivered?"))
     async with asyncio.timeout(WAIT_S), system.api_of(bob) as api:
         while not (await api.list_deliveries(subscription))["deliveries"]:
