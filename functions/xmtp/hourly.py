@@ -134,7 +134,7 @@ class Hourly:
     def _prune(self, visit: Visit, until: float) -> None:
         """Erase the keys that serve no more. Rules that change again and again meanwhile are left to the next hour."""
         row, subscription = visit
-        if subscription is None or subscription.status == SubscriptionStatus.INVALID:
+        if subscription is None or not SubscriptionStatus(subscription.status).has_rules:
             forget_keys(row)
             return
         now = self.clock()

@@ -10,7 +10,7 @@ import pytest
 from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.cleanup import erase_dead
-from clarion.decisions import Purpose, Wanted
+from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import CleanupMessage
 from clarion.networks import XMTP, Receiver, network
 from clarion.networks.xmtp.installations import (
@@ -312,6 +312,20 @@ def test_keys_are_erased_once_though_the_run_stops_before_it_is_noted(
     assert found
     assert found.keys_due
     assert found.keys_due > clock.seconds
+
+
+@pytest.mark.parametrize("status", SubscriptionStatus)
+def test_old_keys_are_erased_from_the_rules_of_whichever_subscription_has_some(
+    account: Account, hourly: Hourly, clock: Clock, status: SubscriptionStatus
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"a group": AROUND})
+    row.update([Subscription.status.set(status.value)])
+    prune(account, hourly, clock)
+    assert (account.periods(row) == {"a group": [PERIOD, PERIOD + 1]}) == status.has_rules
+    found = account.installation(row)
+    assert found
+    assert bool(found.keys_due) == status.has_rules
 
 
 # ---- the week before the end ------------------------------------------------------------------------------------

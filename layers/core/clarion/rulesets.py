@@ -195,7 +195,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Give each rule in force the condition worked out from its present one; none comes into force or out of it."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if row.status != SubscriptionStatus.ACTIVE:
+            if not SubscriptionStatus(row.status).has_rules:
                 return Unchanged.INVALID
             known = _in_generation(row)
             conditions = {key: rewritten(condition) for key, condition in known.items()}
