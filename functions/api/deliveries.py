@@ -25,7 +25,7 @@ from api.quotas import Rate
 from api.worker import ApiRequest, current
 from clarion import deliveries
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.deliveries import KEPT_HOURS, Delivery
+from clarion.deliveries import KEPT_HOURS, DeliveryRecord
 from clarion.storage import DELIVERIES_PREFIX
 from clarion.tables import Subscription
 
@@ -83,7 +83,7 @@ def listing(subscription_id: UUID) -> Deliveries:
 
 def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> Deliveries:
     """Read the youngest files first, until there are enough deliveries or files."""
-    since, read, found = now - timedelta(hours=KEPT_HOURS), 0, list[Delivery]()
+    since, read, found = now - timedelta(hours=KEPT_HOURS), 0, list[DeliveryRecord]()
     with ThreadPoolExecutor(READERS) as pool:
         for files in batched(_files(s3, bucket, since, now), READERS, strict=False):
             for of_file in pool.map(lambda file: _read(s3, bucket, file, UUID(row.subscription_id)), files):
@@ -126,14 +126,14 @@ def _files(s3: "S3Client", bucket: str, since: datetime, now: datetime) -> Itera
         hour -= timedelta(hours=1)
 
 
-def _read(s3: "S3Client", bucket: str, file: IndexFile, subscription_id: UUID) -> Sequence[Delivery]:
+def _read(s3: "S3Client", bucket: str, file: IndexFile, subscription_id: UUID) -> Sequence[DeliveryRecord]:
     def read(begin: int, end: int) -> bytes:
         return s3.get_object(Bucket=bucket, Key=file.key, Range=f"bytes={begin}-{end - 1}")["Body"].read()
 
     return deliveries.find(file.size, subscription_id, MOST_DELIVERIES, read)
 
 
-def _shape(one: Delivery, network: str) -> DeliveryShape:
+def _shape(one: DeliveryRecord, network: str) -> DeliveryShape:
     at = datetime.fromtimestamp(one.at / 1000, UTC)
     return DeliveryShape(at=at, network=network, decision=one.decision, latency_ms=one.latency_ms, attempt=one.attempt)
 
