@@ -20,8 +20,9 @@ from pydantic import AwareDatetime, BaseModel
 
 from api import quotas
 from api.openapi import BEARER, WITHOUT_BODY, answers
-from api.problems import Problem, ProblemKind
+from api.problems import ProblemKind
 from api.quotas import Rate
+from api.subscriptions import own
 from api.worker import ApiRequest, current
 from clarion import deliveries
 from clarion.decisions import NotificationDecision, PushDecision
@@ -75,7 +76,7 @@ class IndexFile(NamedTuple):
 def listing(subscription_id: UUID) -> Deliveries:
     """Some minutes late, and of the last day. A push that was delivered is one that Apple, Google or a browser's service took."""
     request = current()
-    row = _own(request, subscription_id)
+    row = own(request, subscription_id)
     now = request.worker.now()
     _check_rate(request, now)
     return look_back(_s3(), request.worker.settings.lake_bucket, row, datetime.fromtimestamp(now / 1000, UTC))
@@ -97,18 +98,9 @@ def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> 
     return Deliveries(since=since, deliveries=[_shape(one, row.network) for one in last])
 
 
-def _own(request: ApiRequest, subscription_id: UUID) -> Subscription:
-    """Whatever its network is."""
-    row = next(iter(Subscription.batch_get([str(subscription_id)], consistent_read=True)), None)
-    if row is None or row.client_id != request.client_id:
-        raise Problem(ProblemKind.NO_SUBSCRIPTION)
-    return row
-
-
 def _check_rate(request: ApiRequest, now: int) -> None:
     rate = Rate(request.worker.settings.looks_per_minute, 60)
-    client = (request.client_id or b"").hex()
-    quotas.require(f"deliveries:{client}", rate, now, f"at most {rate.limit} a minute")
+    quotas.require(f"deliveries:{request.client.hex()}", rate, now, f"at most {rate.limit} a minute")
 
 
 def _files(s3: "S3Client", bucket: str, since: datetime, now: datetime) -> Iterator[IndexFile]:
