@@ -406,7 +406,7 @@ def test_an_installation_that_is_not_registered_again_ends(account: Account, hou
     clock.advance(1)
     assert run(hourly).ended == 1
     ended = Subscription.get(row.subscription_id)
-    assert (ended.status, ended.status_reason) == ("invalid", "expired")
+    assert (ended.status, ended.status_reason) == ("invalid", "registration_over")
     assert ended.generation > row.generation
     assert Token.count(token_hash(Channel.APNS, row.token)) == 0
     assert account.installation(row) is None
@@ -414,7 +414,7 @@ def test_an_installation_that_is_not_registered_again_ends(account: Account, hou
     assert [str(name) for name in CleanupMessage.model_validate_json(request).subscription_ids] == [row.subscription_id]
     [event] = account.events()
     assert (event["event"], event["network"], event["status"]) == ("subscription", XMTP, "invalid")
-    assert event["status_reason"] == "expired"
+    assert event["status_reason"] == "registration_over"
     assert run(hourly).ended == 0
 
 
