@@ -50,7 +50,7 @@ class DeliveryShape(BaseModel):
     attempt: int | None = None
 
 
-class Deliveries(BaseModel):
+class RecentDeliveries(BaseModel):
     """The last comes first. `since` is how far back the answer goes: not as far as usual where pushes are many."""
 
     since: AwareDatetime
@@ -70,10 +70,10 @@ class IndexFile(NamedTuple):
     tags=["subscriptions"],
     security=BEARER,
     responses=answers(
-        HTTPStatus.OK, Deliveries, [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
+        HTTPStatus.OK, RecentDeliveries, [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
     ),
 )
-def listing(subscription_id: UUID) -> Deliveries:
+def listing(subscription_id: UUID) -> RecentDeliveries:
     """Some minutes late, and of the last day. A push that was delivered is one that Apple, Google or a browser's service took."""
     request = current()
     row = own(request, subscription_id)
@@ -82,7 +82,7 @@ def listing(subscription_id: UUID) -> Deliveries:
     return look_back(_s3(), request.worker.settings.lake_bucket, row, datetime.fromtimestamp(now / 1000, UTC))
 
 
-def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> Deliveries:
+def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> RecentDeliveries:
     """Read the youngest files first, until there are enough deliveries or files."""
     since, read, found = now - timedelta(hours=KEPT_HOURS), 0, list[DeliveryRecord]()
     with ThreadPoolExecutor(READERS) as pool:
@@ -95,7 +95,7 @@ def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> 
                 since = files[-1].written_at
                 break
     last = sorted(found, key=lambda one: one.at, reverse=True)[:MOST_DELIVERIES]
-    return Deliveries(since=since, deliveries=[_shape(one, row.network) for one in last])
+    return RecentDeliveries(since=since, deliveries=[_shape(one, row.network) for one in last])
 
 
 def _check_rate(request: ApiRequest, now: int) -> None:
