@@ -25,8 +25,9 @@ from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenPr
 from clarion.messages import PushMessage
 from clarion.own_pushes import VerificationBody
 from clarion.tables import Subscription, update_subscription
-from clarion.wake_ups import expires_at
 
+PENDING_MS = 86_400_000
+"""How long a subscription waits for its proof."""
 CODE_BYTES = 32
 CODE_SECONDS = 4 * 3600
 ATTEMPTS = 5
@@ -78,6 +79,11 @@ class ProofCode:
             expires_at=self.until // 1000,
             body=VerificationBody(code=base64url.encode(self.secret)),
         )
+
+
+def expires_at(pending: Subscription) -> int:
+    """UNIX milliseconds."""
+    return int(pending.created_at) + PENDING_MS
 
 
 def status_at(row: Subscription, now: int) -> SubscriptionStatus:
