@@ -1,12 +1,7 @@
 """Proof of possession: a code is pushed to a pending subscription's token, and its client hands it back.
 
-              the right code
-    pending ─────────────────▶ active    whoever held the token before is `invalid`, reason `replaced`
-      │ └─ another code, at most so often
-      ├──────────────────────▶ expired   after a day without proof
-      └──────────────────────▶ invalid   the provider says that the token is dead
-
-Of a code the row has the SHA-256 alone. It is good for one subscription, one token and one use.
+The states that a subscription passes through: docs/architecture.md, "Data". Of a code the row has the SHA-256 alone. It
+is good for one subscription, one token and one use.
 """
 
 from collections.abc import Mapping
@@ -36,15 +31,15 @@ REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
 ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push")
 """Of a subscription's row, about the code that was pushed last."""
-_SILENT = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
-"""Channels whose tokens can be proven without a call that rings. A webhook's address names its client."""
+_ALWAYS_PROVEN = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
+"""Under `always`, also when the token is free. A VoIP token would ring each time; a webhook's address names its client."""
 
 
 def asked_for(policy: TokenProof, channel: Channel, *, taken: bool) -> bool:
     """Whether a token has to be proven; `taken` if another client has it, which under `never` keeps it."""
     if taken:
         return policy is not TokenProof.NEVER
-    return policy is TokenProof.ALWAYS and channel in _SILENT
+    return policy is TokenProof.ALWAYS and channel in _ALWAYS_PROVEN
 
 
 @dataclass(frozen=True, slots=True)
