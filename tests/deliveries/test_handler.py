@@ -13,7 +13,7 @@ import pytest
 from moto import mock_aws
 
 from api import deliveries as api
-from api.deliveries import Deliveries, look_back
+from api.deliveries import RecentDeliveries, look_back
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.events import NotificationDecided, PushTried
@@ -84,7 +84,7 @@ def notify(*keys: str) -> list[str]:
     return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
 
-def look(subscription_id: UUID, now: datetime = NOW) -> Deliveries:
+def look(subscription_id: UUID, now: datetime = NOW) -> RecentDeliveries:
     row = Subscription(str(subscription_id), network=STATEMENTS)
     return look_back(boto3.client("s3"), "lake", row, now)
 
