@@ -7,6 +7,7 @@ from textwrap import dedent
 
 from rich.console import Console
 
+from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import EmulatorError
 from local.lifetime import AlreadyRunningError, end_of_life
@@ -18,7 +19,9 @@ APNS_TOKEN = "ab" * 32
 
 
 def guide(system: System) -> str:
-    return _statements_guide(system, Device("Bob"), Device("Alice")) + "\n" + _xmtp_guide(system)
+    bob, alice = Device("Bob"), Device("Alice")
+    parts = _statements_guide(system, bob, alice), _clients_guide(system, alice), _xmtp_guide(system)
+    return "\n".join(parts)
 
 
 def _statements_guide(system: System, bob: Device, alice: Device) -> str:
@@ -46,6 +49,23 @@ def _statements_guide(system: System, bob: Device, alice: Device) -> str:
         Publish as Alice, from another terminal in this folder; the push shows up below:
 
           .venv/bin/python -m local.publish {system.store.url} Alice {"00" * 32} "hello"
+        """)
+
+
+def _clients_guide(system: System, alice: Device) -> str:
+    """What other clients than curl have to know."""
+    deployment = system.deployment
+    return dedent(f"""\
+        A second client is Alice; a token that Bob has is pending for her:
+
+          export ALICE="Authorization: Bearer {alice.api_token(API_SECRET)}"
+
+        To sign in with a key of your own, the login domain is {EMULATOR.api.login_domain}. Python looks up no names under
+        .localhost: call {deployment.api_url} with the header "Host: {deployment.api_host}".
+
+        What the stand-in for FCM got, with what it answered; `since` is the `next` of the last look:
+
+          curl -s --cacert {system.stand_ins["ca_file"]} "{system.fcm.url}/_stand-in/received?since=0"
         """)
 
 

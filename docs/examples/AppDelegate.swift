@@ -6,8 +6,11 @@ import UIKit
 /// The calls of Clarion's API that the app needs, each one request: see docs/api.md.
 protocol Clarion {
     /// PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
-    /// names a subscription of one's own is a success. Then PUT of all rules.
+    /// names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
+    /// `wake_every_minutes`), then PUT of all rules.
     func register(channel: String, token: String, environment: String) async throws
+    /// PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request.
+    func sendDeviceKey() async throws
     /// POST /v1/subscriptions/{id}/proof
     func prove(subscription: String, code: String) async throws
 }
@@ -40,7 +43,9 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
     ) {
         Task {
             do {
-                if !(try await handBack(payload, to: clarion)) {
+                let content = opened(payload, subscriptionIds: messages.subscriptionIds)
+                if content == nil { try await clarion.sendDeviceKey() }
+                if !(try await handBack(content ?? [:], to: clarion)) {
                     try await messages.synchronise()
                 }
                 completion(.newData)

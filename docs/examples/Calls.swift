@@ -33,7 +33,7 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         for _: PKPushType,
         completion: @escaping () -> Void
     ) {
-        let content = payload.dictionaryPayload
+        let content = opened(payload.dictionaryPayload, subscriptionIds: messages.subscriptionIds) ?? [:]
         guard let statement = ReceivedStatement(content) else { return endAtOnce(content, completion) }
         let call = UUID(statement.id)
         let isNew = messages.isNew(statement.id)

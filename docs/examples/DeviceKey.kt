@@ -10,6 +10,7 @@ import com.google.crypto.tink.RegistryConfiguration
 import com.google.crypto.tink.hybrid.HpkePublicKey
 import com.google.crypto.tink.hybrid.HybridConfig
 import com.google.crypto.tink.integration.android.AndroidKeysetManager
+import java.security.GeneralSecurityException
 import org.json.JSONObject
 
 private const val TEMPLATE = "DHKEM_X25519_HKDF_SHA256_HKDF_SHA256_CHACHA20_POLY1305_RAW"
@@ -24,23 +25,32 @@ class DeviceKey(context: Context) {
         .build()
         .keysetHandle
 
-    /** The `device_key` to register. */
+    /** The `device_key`, to register with and to PATCH at each start: a registration that is a 409 doesn't store it. */
     val text: String
         get() {
             val key = keyset.publicKeysetHandle.primary.key as HpkePublicKey
             return Base64.encodeToString(key.publicKeyBytes.toByteArray(), BASE64URL)
         }
 
-    /** A message's data as it would have come unsealed. What isn't sealed stays as it is. */
-    fun open(data: Map<String, String>, subscriptionId: String): Map<String, String> {
+    /**
+     * A message's data as it would have come unsealed, opened by the id of the subscription that it is for. What isn't
+     * sealed stays as it is. Null if no id opens it, or if this app is too old for it.
+     */
+    fun open(data: Map<String, String>, subscriptionIds: Iterable<String>): Map<String, String>? {
         val clarion = JSONObject(data["clarion"] ?: return data)
         if (!clarion.has("sealed")) return data
-        require(clarion.getInt("v") == 1) { "sealed in another way: this app is too old for it" }
+        if (clarion.getInt("v") != 1) return null
         val sealed = Base64.decode(clarion.getString("sealed"), BASE64URL)
-        val decrypt = keyset.getPrimitive(RegistryConfiguration.get(), HybridDecrypt::class.java)
-        val plaintext = decrypt.decrypt(sealed, "clarion push v1$subscriptionId".toByteArray())
+        val plaintext = subscriptionIds.firstNotNullOfOrNull { decrypt(sealed, it) } ?: return null
         val content = JSONObject(plaintext.decodeToString())
         return content.keys().asSequence().associateWith(content::getString)
+    }
+
+    private fun decrypt(sealed: ByteArray, subscriptionId: String): ByteArray? = try {
+        keyset.getPrimitive(RegistryConfiguration.get(), HybridDecrypt::class.java)
+            .decrypt(sealed, "clarion push v1$subscriptionId".toByteArray())
+    } catch (_: GeneralSecurityException) {
+        null
     }
 
     private companion object {

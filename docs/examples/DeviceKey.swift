@@ -8,13 +8,12 @@ import Security
 struct DeviceKey {
     enum Failure: Error {
         case keychain(OSStatus)
-        case sealedInAnotherWay
     }
 
     private let key: Curve25519.KeyAgreement.PrivateKey
 
     /// The key as it was made at first: by the app, before it registers.
-    init(keychainGroup: String) throws {
+    init(keychainGroup: String = "ABCDE12345.com.example.push") throws {
         let item: [CFString: Any] = [
             kSecClass: kSecClassGenericPassword,
             kSecAttrService: "clarion-device-key",
@@ -37,7 +36,7 @@ struct DeviceKey {
         guard added == errSecSuccess else { throw Failure.keychain(added) }
     }
 
-    /// The `device_key` to register.
+    /// The `device_key`, to register with and to PATCH at each start: a registration that is a 409 doesn't store it.
     var text: String {
         key.publicKey.rawRepresentation.base64EncodedString()
             .replacingOccurrences(of: "+", with: "-")
@@ -45,12 +44,8 @@ struct DeviceKey {
             .replacingOccurrences(of: "=", with: "")
     }
 
-    /// The payload as it would have come unsealed. One that isn't sealed stays as it is.
-    func open(_ payload: [AnyHashable: Any], subscriptionId: String) throws -> [AnyHashable: Any] {
-        guard let clarion = payload["clarion"] as? [String: Any], let text = clarion["sealed"] as? String else {
-            return payload
-        }
-        guard clarion["v"] as? Int == 1, let sealed = Data(base64URL: text) else { throw Failure.sealedInAnotherWay }
+    /// The members that were sealed.
+    func open(_ sealed: Data, subscriptionId: String) throws -> [String: Any] {
         var recipient = try HPKE.Recipient(
             privateKey: key,
             ciphersuite: .Curve25519_SHA256_ChachaPoly,
@@ -58,12 +53,24 @@ struct DeviceKey {
             encapsulatedKey: Data(sealed.prefix(32))
         )
         let plaintext = try recipient.open(Data(sealed.dropFirst(32)))
-        let content = try JSONSerialization.jsonObject(with: plaintext) as? [String: Any] ?? [:]
-        var opened = payload
-        opened["clarion"] = nil
-        for (name, value) in content { opened[name] = value }
-        return opened
+        return try JSONSerialization.jsonObject(with: plaintext) as? [String: Any] ?? [:]
     }
+}
+
+/// The payload as it would have come unsealed, opened by the id of the subscription that it is for. What isn't sealed
+/// stays as it is. Nil if no id opens it, if this app is too old for it, or before the phone was unlocked for the first
+/// time.
+func opened(_ payload: [AnyHashable: Any], subscriptionIds: [String]) -> [AnyHashable: Any]? {
+    guard let clarion = payload["clarion"] as? [String: Any], let text = clarion["sealed"] as? String else {
+        return payload
+    }
+    guard clarion["v"] as? Int == 1, let sealed = Data(base64URL: text), let key = try? DeviceKey() else { return nil }
+    let contents = subscriptionIds.lazy.compactMap { try? key.open(sealed, subscriptionId: $0) }
+    guard let content = contents.first else { return nil }
+    var opened = payload
+    opened["clarion"] = nil
+    for (name, value) in content { opened[name] = value }
+    return opened
 }
 
 private extension Data {

@@ -15,7 +15,9 @@ final class NotificationService: UNNotificationServiceExtension {
         show = contentHandler
         content = request.content.mutableCopy() as? UNMutableNotificationContent ?? content
         content.body = "You have a new message."
-        guard let statement = ReceivedStatement(request.content.userInfo) else { return finish() }
+        guard let payload = opened(request.content.userInfo, subscriptionIds: messages.subscriptionIds),
+              let statement = ReceivedStatement(payload)
+        else { return finish() }
         work = Task { @MainActor in
             if let message = try? await read(statement) {
                 content.title = message.name

@@ -1,6 +1,6 @@
 // Receives Clarion's pushes on Android. In the manifest: this service with the action
 // com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT. The app makes
-// the notification channels "messages" and "calls". A sealed push is opened first: see DeviceKey.kt.
+// the notification channels "messages" and "calls", and its one DeviceKey (DeviceKey.kt).
 
 package com.example.push
 
@@ -28,6 +28,7 @@ private const val CALL_MILLISECONDS = 30_000L
 private const val MESSAGES = "messages"
 private const val CALLS = "calls"
 private const val WORKING = 1
+private const val UNOPENED = 2
 
 class PushService : FirebaseMessagingService() {
     private val app get() = application as PushApplication
@@ -38,13 +39,19 @@ class PushService : FirebaseMessagingService() {
     override fun onDeletedMessages() = runOnce(this, "synchronise")
 
     override fun onMessageReceived(message: RemoteMessage) {
-        val data = message.data
+        val data = app.deviceKey.open(message.data, app.messages.subscriptionIds) ?: return onUnopened()
         val own = data["clarion"]
         when {
             own != null -> onClarion(JSONObject(own))
             "statement_topic" in data -> onStatement(message, ReceivedStatement(data))
             else -> runOnce(this, "synchronise")
         }
+    }
+
+    /** Sealed for another key, or for a subscription whose id the app doesn't know yet. */
+    private fun onUnopened() {
+        showText(this, getString(R.string.app_name), "You may have new messages.", UNOPENED)
+        runOnce(this, "recover")
     }
 
     private fun onClarion(own: JSONObject) = when (own.optString("purpose")) {
@@ -107,8 +114,8 @@ class ReceivedStatement(content: Map<String, String>) {
     val hash = content["hash"]
     val isCall = content["notify_type"] == "voip"
 
-    /** The same whenever this push is repeated. */
-    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((topic + (data ?: hash)).toByteArray())
+    /** The same whenever this push is repeated. The sender makes the data of each message unique. */
+    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((sender + topic + (data ?: hash)).toByteArray())
 
     /** Of its notification, which a repeat replaces. */
     val number = id.contentHashCode()
@@ -116,6 +123,9 @@ class ReceivedStatement(content: Map<String, String>) {
 
 /** What your app has already: its keys, its contacts, its own database. */
 interface Messages {
+    /** As the API gave them, of all networks and accounts on this phone. */
+    val subscriptionIds: Collection<String>
+
     fun nameOf(sender: String): String
 
     /** The text; null if the data can't be decrypted. */
@@ -135,9 +145,13 @@ interface Messages {
 interface Clarion {
     /**
      * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
-     * names a subscription of one's own is a success. Then PUT of all rules. At each start, too.
+     * names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
+     * `wake_every_minutes`), then PUT of all rules. At each start, too.
      */
     suspend fun register(token: String)
+
+    /** PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request. */
+    suspend fun sendDeviceKey()
 
     /** POST /v1/subscriptions/{id}/proof */
     suspend fun prove(subscription: String, code: String)
@@ -152,6 +166,7 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
             "register" -> app.clarion.register(text("token"))
             "prove" -> app.clarion.prove(text("id"), text("code"))
             "fetch" -> showFetched()
+            "recover" -> recover()
             else -> app.messages.synchronise()
         }
         Result.success()
@@ -162,6 +177,11 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
     /** What Android 11 and older show while the work goes on. */
     override suspend fun getForegroundInfo() =
         ForegroundInfo(WORKING, notification(applicationContext, "Looking for messages", ""))
+
+    private suspend fun recover() {
+        app.clarion.sendDeviceKey()
+        app.messages.synchronise()
+    }
 
     private suspend fun showFetched() {
         val data = app.messages.fetch(text("hash"), text("topic"))

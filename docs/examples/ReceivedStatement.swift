@@ -11,7 +11,7 @@ struct ReceivedStatement {
     /// BLAKE2b-256 of the whole statement, if `data` is nil.
     let hash: String?
 
-    /// Nil for a push that is about no statement. A sealed one is opened first: see DeviceKey.swift.
+    /// Nil for a push that is about no statement. A sealed one is `opened` first: see DeviceKey.swift.
     init?(_ payload: [AnyHashable: Any]) {
         guard let statement = payload["statement"] as? [String: Any],
               let topic = statement["topic"] as? String,
@@ -24,9 +24,10 @@ struct ReceivedStatement {
         if data == nil && hash == nil { return nil }
     }
 
-    /// The same whenever this push is repeated.
+    /// The same whenever this push is repeated. The sender makes the data of each message unique.
     var id: Data {
         var digest = SHA256()
+        digest.update(data: Data(sender.utf8))
         digest.update(data: Data(topic.utf8))
         digest.update(data: data ?? Data((hash ?? "").utf8))
         return Data(digest.finalize())
@@ -44,6 +45,8 @@ extension Data {
 
 /// What your app has already: its keys, its contacts, its own database. App and extension share it by an app group.
 protocol Messages {
+    /// As the API gave them, of all networks and accounts on this phone.
+    var subscriptionIds: [String] { get }
     /// Who the sender is, and what the data says; nil if the sender is no contact, or the data can't be decrypted.
     func read(_ data: Data, from sender: String, topic: String) -> (name: String, text: String)?
     /// The data of the statement with this hash, from a node: see fetch_statement.py.

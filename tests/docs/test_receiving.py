@@ -186,6 +186,11 @@ def test_the_page_shows_clarions_own_pushes() -> None:
     assert json.loads(verification(Channel.FCM)["clarion"]) == content
 
 
+def test_the_page_on_privacy_shows_what_comes_out_of_fcms_sealed_data() -> None:
+    shown = [json.loads(one) for one in JSON_BLOCK.findall((DOCS / "privacy.md").read_text())]
+    assert shown == [statement(Channel.FCM, b"\xc0\xff\xee"), verification(Channel.FCM)]
+
+
 def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ?(.*?) ?\| .+ \|$", PAGE.partition("| status |")[2], re.MULTILINE)
     assert {status for status, _ in rows} == set(SubscriptionStatus)
@@ -197,14 +202,17 @@ def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_a_repeat_has_the_digest_that_the_page_knows_it_by_and_others_have_another(channel: Channel) -> None:
     assert digest(statement(channel, b"a")) == digest(statement(channel, b"a"))
-    assert len({digest(statement(channel, data)) for data in (b"a", b"b", b"", TOO_LARGE)}) == 4
+    pushes = [statement(channel, data) for data in (b"a", b"b", b"", TOO_LARGE)]
+    other_sender = json.loads(json.dumps(pushes[0]).replace("ab" * 32, "cd" * 32))
+    assert len({digest(push) for push in (*pushes, other_sender)}) == 5
 
 
 def digest(payload: dict[str, Any]) -> bytes:
     content = payload.get("statement", payload)
     topic = content.get("topic") or content["statement_topic"]
     data = content.get("data", content.get("statement_data"))
-    return sha256((topic + (content["hash"] if data is None else data)).encode()).digest()
+    digested = content["sender_pubkey"] + topic + (content["hash"] if data is None else data)
+    return sha256(digested.encode()).digest()
 
 
 def examples(*endings: str) -> Sequence[Path]:
