@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from aws_cdk import Stack
 
-from clarion import wake_ups
 from clarion.channels import CHANNELS, PROVIDERS, Channel
 from clarion.networks import network
 from infra.config import AppConfig
@@ -96,8 +95,6 @@ class DispatchFunction(ComponentFunction):
             self.consume(pair.held, consumer.of_held)
         self._allow_reading(channel)
         self._allow_writing(pair)
-        if channel in wake_ups.CHANNELS:
-            self.allow_tables("DeleteItem", foundation.tables.wake_ups)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
         else:
@@ -120,11 +117,12 @@ class DispatchFunction(ComponentFunction):
         self.allow_events()
 
     def _allow_ending_subscriptions(self) -> None:
-        """What a dead token ends: all of its holders'."""
+        """What a dead token ends: all of its holders', with their wake-ups, or their expiry where one is pending."""
         tables = self.foundation.tables
         self.allow_sending(self.foundation.queues.cleanup.queue)
         self.allow_tables("UpdateItem", tables.subscriptions)
         self.allow_tables("Query DeleteItem", tables.tokens)
+        self.allow_tables("DeleteItem", tables.wake_ups)
         allow_key(self, self.foundation.key, "dynamodb")
 
 

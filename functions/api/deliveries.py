@@ -21,12 +21,13 @@ from pydantic import AwareDatetime, BaseModel
 
 from api import quotas
 from api.openapi import BEARER, WITHOUT_BODY, answers
-from api.problems import Problem, ProblemKind
+from api.problems import ProblemKind
 from api.quotas import Rate
+from api.subscriptions import own
 from api.worker import ApiRequest, current
 from clarion import deliveries
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.deliveries import KEPT_HOURS, Delivery
+from clarion.deliveries import KEPT_HOURS, DeliveryRecord
 from clarion.storage import DELIVERIES_PREFIX
 from clarion.tables import Subscription
 
@@ -76,7 +77,7 @@ class IndexFile(NamedTuple):
 def listing(subscription_id: UUID) -> DeliveryList:
     """Some minutes late, and of the last day. A push that was delivered is one that Apple, Google or a browser's service took."""
     request = current()
-    row = _own(request, subscription_id)
+    row = own(request, subscription_id)
     now = request.worker.now()
     _check_rate(request, now)
     bucket, end = request.worker.settings.lake_bucket, datetime.fromtimestamp(now / 1000, UTC)
@@ -86,7 +87,7 @@ def listing(subscription_id: UUID) -> DeliveryList:
 def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime, *, until: float) -> DeliveryList:
     """Read the youngest files first, until there are enough deliveries or files, or it is `until` (monotonic seconds)."""
     made = datetime.fromtimestamp(row.created_at / 1000, UTC)
-    since, read, found = max(now - timedelta(hours=KEPT_HOURS), made), 0, list[Delivery]()
+    since, read, found = max(now - timedelta(hours=KEPT_HOURS), made), 0, list[DeliveryRecord]()
     with ThreadPoolExecutor(READERS) as pool:
         for files in batched(_files(s3, bucket, since, now), READERS, strict=False):
             for of_file in pool.map(lambda file: _read(s3, bucket, file, UUID(row.subscription_id)), files):
@@ -100,18 +101,9 @@ def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime, *, 
     return DeliveryList(since=since, deliveries=[_shape(one, row.network) for one in last])
 
 
-def _own(request: ApiRequest, subscription_id: UUID) -> Subscription:
-    """Whatever its network is."""
-    row = next(iter(Subscription.batch_get([str(subscription_id)], consistent_read=True)), None)
-    if row is None or row.client_id != request.client_id:
-        raise Problem(ProblemKind.NO_SUBSCRIPTION)
-    return row
-
-
 def _check_rate(request: ApiRequest, now: int) -> None:
     rate = Rate(request.worker.settings.looks_per_minute, 60)
-    client = (request.client_id or b"").hex()
-    quotas.require(f"deliveries:{client}", rate, now, f"at most {rate.limit} a minute")
+    quotas.require(f"deliveries:{request.client.hex()}", rate, now, f"at most {rate.limit} a minute")
 
 
 def _files(s3: "S3Client", bucket: str, since: datetime, now: datetime) -> Iterator[IndexFile]:
@@ -129,14 +121,14 @@ def _files(s3: "S3Client", bucket: str, since: datetime, now: datetime) -> Itera
         hour -= timedelta(hours=1)
 
 
-def _read(s3: "S3Client", bucket: str, file: IndexFile, subscription_id: UUID) -> Sequence[Delivery]:
+def _read(s3: "S3Client", bucket: str, file: IndexFile, subscription_id: UUID) -> Sequence[DeliveryRecord]:
     def read(begin: int, end: int) -> bytes:
         return s3.get_object(Bucket=bucket, Key=file.key, Range=f"bytes={begin}-{end - 1}")["Body"].read()
 
     return deliveries.find(file.size, subscription_id, MOST_DELIVERIES, read)
 
 
-def _shape(one: Delivery, network: str) -> DeliveryShape:
+def _shape(one: DeliveryRecord, network: str) -> DeliveryShape:
     at = datetime.fromtimestamp(one.at / 1000, UTC)
     return DeliveryShape(at=at, network=network, decision=one.decision, latency_ms=one.latency_ms, attempt=one.attempt)
 

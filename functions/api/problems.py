@@ -40,7 +40,11 @@ class ProblemKind(Enum):
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be JSON")
     INVALID = ("invalid", HTTPStatus.UNPROCESSABLE_ENTITY, "The request breaks a rule")
     TOO_MANY_REQUESTS = ("too-many-requests", HTTPStatus.TOO_MANY_REQUESTS, "You have sent too many requests")
-    CONTENDED = ("contended", HTTPStatus.SERVICE_UNAVAILABLE, "Other requests kept changing the same rules")
+    CONTENDED = (
+        "contended",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Other requests kept changing the same subscription or rules",
+    )
     UNAVAILABLE = ("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "A part of the service does not answer")
 
     def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:

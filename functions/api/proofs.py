@@ -6,6 +6,7 @@ from uuid import UUID
 from api import quotas
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
+from api.subscriptions import own
 from api.worker import ClientRequest
 from clarion import proofs, sqs, takeovers
 from clarion.channels import Channel
@@ -72,14 +73,6 @@ def prove(request: ClientRequest, subscription_id: UUID, secret: bytes) -> Subsc
         if row.status != SubscriptionStatus.PENDING or not proofs.is_right(row, secret):
             return _proven_before(request, subscription_id, secret)
     raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
-
-
-def own(request: ClientRequest, subscription_id: UUID) -> Subscription:
-    """The client's subscription of this id, in whatever network."""
-    row = next(iter(Subscription.batch_get([str(subscription_id)], consistent_read=True)), None)
-    if row is None or row.client_id != request.client:
-        raise Problem(ProblemKind.NO_SUBSCRIPTION)
-    return row
 
 
 def _taken_over(request: ClientRequest, row: Subscription) -> Subscription | None:

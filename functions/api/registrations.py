@@ -30,11 +30,11 @@ def register(request: ClientRequest, registration: Registration) -> Subscription
     """A new subscription. A token belongs to one; its owner learns which one if there is one."""
     _check_reachable(request, registration)
     taken = subscriptions.holder(registration)
-    made = _made(request, registration, taken)
+    made = _register_new(request, registration, taken)
     if isinstance(made, TokenTaken) and made != taken:
         # Somebody has registered it meanwhile.
-        made = _made(request, registration, made)
-    return _required(made, registration)
+        made = _register_new(request, registration, made)
+    return _require_written(made, registration)
 
 
 def put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> None:
@@ -52,7 +52,7 @@ def put(request: ClientRequest, registration: Registration, extra_writes: ExtraW
             return Unchanged.CONTENDED
         return made
 
-    made = _required(_until_written(request, registration, attempt), registration)
+    made = _require_written(_until_written(request, registration, attempt), registration)
     if made.status == SubscriptionStatus.PENDING and subscriptions.holder(registration):
         proof = f"prove it by /v1/subscriptions/{made.subscription_id}/proof with the code that is pushed to it"
         raise Problem(ProblemKind.TOKEN_TAKEN, proof)
@@ -69,9 +69,9 @@ def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subs
             raise Problem(ProblemKind.NO_SUBSCRIPTION)
         if not status_at(current, request.worker.now()).has_rules:
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
-        return current if current.token == token else _moved(request, current, _with_token(current, token))
+        return current if current.token == token else _replace_token(request, current, _with_token(current, token))
 
-    return _required(_until_written(request, registration, attempt), registration)
+    return _require_written(_until_written(request, registration, attempt), registration)
 
 
 def _with_token(row: Subscription, token: str) -> Registration:
@@ -94,7 +94,8 @@ def _until_written(request: ClientRequest, registration: Registration, attempt: 
     return Unchanged.CONTENDED
 
 
-def _required(written: Written, registration: Registration) -> Subscription:
+def _require_written(written: Written, registration: Registration) -> Subscription:
+    """The subscription; raises `Problem` if the token is taken or the write met others."""
     if isinstance(written, TokenTaken):
         mine = {"subscription_id": written.subscription_id} if written.owner == registration.owner else {}
         raise Problem(ProblemKind.TOKEN_TAKEN, more=mine)
@@ -104,38 +105,42 @@ def _required(written: Written, registration: Registration) -> Subscription:
 
 
 def _put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> Written:
+    """The subscription that the registration names, as it is then: new, unchanged or with the token; or who holds that."""
     row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
     if row is not None and _has_good_code(row, registration, request.worker.now()):
         return row if transact(request.worker.connection, extra_writes) else Unchanged.CONTENDED
     if row is not None:
-        return _moved(request, row, registration, extra_writes)
-    return _made(request, registration, subscriptions.holder(registration), extra_writes)
+        return _replace_token(request, row, registration, extra_writes)
+    return _register_new(request, registration, subscriptions.holder(registration), extra_writes)
 
 
-def _made(
+def _register_new(
     request: ClientRequest,
     registration: Registration,
     taken: TokenTaken | None,
     extra_writes: ExtraWrites = no_extra_writes,
 ) -> Written:
-    """A token that another client has is pending; one that the client has already is not registered twice."""
+    """The new subscription, pending if its token is to be proven, or who has the token.
+
+    `taken` is who holds it, as far as is known. A client that waits for the proof of this token has it, too.
+    """
     if taken and not _may_be_proven(request, registration, taken):
         return taken
     now, rows = request.worker.now(), subscriptions.of_owner(registration.owner)
-    for row in rows:
-        if status_at(row, now) is SubscriptionStatus.PENDING and _has_token(row, registration):
-            return TokenTaken(row.subscription_id, registration.owner)
-    if not _has_room(request, registration.owner, rows, now):
+    if pending := next((row for row in rows if _is_pending(row, registration, now)), None):
+        return TokenTaken(pending.subscription_id, registration.owner)
+    if not _make_space(request, registration.owner, rows, now):
         return Unchanged.CONTENDED
-    asked = _with_code(request, registration) if _is_asked(request, registration, taken) else registration
+    asked = _with_code(request, registration) if _needs_proof(request, registration, taken) else registration
     made = subscriptions.register(request.worker.connection, asked, now=now, extra_writes=extra_writes)
-    return _recorded(request, asked, made, now)
+    return _publish(request, asked, made, now)
 
 
-def _has_room(request: ClientRequest, owner: Owner, rows: Sequence[Subscription], now: int) -> bool:
-    """A phone that gets new tokens must not lock itself out: its oldest ended subscription gives way.
+def _make_space(request: ClientRequest, owner: Owner, rows: Sequence[Subscription], now: int) -> bool:
+    """Remove the oldest of the owner's ended subscriptions if `rows`, which are all, leave no place for another one.
 
-    False if that has changed meanwhile. Raises `Problem` if none has ended.
+    So a phone that gets new tokens doesn't lock itself out. Returns False if the owner's subscriptions have changed
+    meanwhile. Raises `Problem` if none has ended.
     """
     limit = request.worker.settings.subscriptions_per_client
     ended = sorted((row for row in rows if not status_at(row, now).has_rules), key=lambda row: row.updated_at)
@@ -145,26 +150,26 @@ def _has_room(request: ClientRequest, owner: Owner, rows: Sequence[Subscription]
     return not surplus or removed(request, owner, surplus, now) is not Unchanged.CONTENDED
 
 
-def _moved(
+def _replace_token(
     request: ClientRequest,
     row: Subscription,
     registration: Registration,
     extra_writes: ExtraWrites = no_extra_writes,
 ) -> Written:
-    """At once if the token is its own or free and needs no proof; otherwise it is pending from now on."""
+    """`row` with the registration's token, pending if that is to be proven, or who holds the token."""
     worker, now, has_token = request.worker, request.worker.now(), _has_token(row, registration)
     its_own = has_token and row.status == SubscriptionStatus.ACTIVE
-    if its_own or not _is_asked(request, registration, None):
+    if its_own or not _needs_proof(request, registration, None):
         made = subscriptions.move(worker.connection, row, registration, now=now, extra_writes=extra_writes)
         if not (isinstance(made, TokenTaken) and _may_be_proven(request, registration, made)):
-            return _recorded(request, registration, made, now)
+            return _publish(request, registration, made, now)
     asked = _with_code(request, registration)
     made = subscriptions.move(worker.connection, row, asked, now=now, extra_writes=extra_writes)
-    return _recorded(request, asked, made, now)
+    return _publish(request, asked, made, now)
 
 
-def _recorded(request: ClientRequest, registration: Registration, written: Written, now: int) -> Written:
-    """Emit what has changed, and push the code to a token that is to be proven."""
+def _publish(request: ClientRequest, registration: Registration, written: Written, now: int) -> Written:
+    """Emit the change, if there was one, and push the code to a token that is to be proven; returns `written`."""
     if isinstance(written, Subscription):
         request.worker.events.add(SubscriptionChanged.of(written, now))
         if registration.code:
@@ -176,7 +181,7 @@ def _with_code(request: ClientRequest, registration: Registration) -> Registrati
     return replace(registration, code=proofs.new_code(request, registration.channel, registration.token))
 
 
-def _is_asked(request: ClientRequest, registration: Registration, taken: TokenTaken | None) -> bool:
+def _needs_proof(request: ClientRequest, registration: Registration, taken: TokenTaken | None) -> bool:
     return asked_for(request.worker.settings.token_proof, registration.channel, taken=taken is not None)
 
 
@@ -191,8 +196,12 @@ def _is_another_of_the_owners(taken: TokenTaken, registration: Registration) -> 
 
 def _has_good_code(row: Subscription, registration: Registration, now: int) -> bool:
     """Whether the app has the code by which it can prove this token."""
-    pending = status_at(row, now) is SubscriptionStatus.PENDING and _has_token(row, registration)
-    return pending and is_good(row, now) and row.proof_push == PushDecision.DELIVERED
+    return _is_pending(row, registration, now) and is_good(row, now) and row.proof_push == PushDecision.DELIVERED
+
+
+def _is_pending(row: Subscription, registration: Registration, now: int) -> bool:
+    """Whether it waits for the proof of this very token."""
+    return status_at(row, now) is SubscriptionStatus.PENDING and _has_token(row, registration)
 
 
 def _has_token(row: Subscription, registration: Registration) -> bool:

@@ -10,9 +10,8 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from api import proofs, registrations, subscriptions
 from api.openapi import BEARER, WITH_BODY, WITHOUT_BODY, answers
 from api.problems import ProblemKind
-from api.proofs import own
 from api.shapes import HandedBackCode, NewToken, Registered, SubscriptionChange, SubscriptionState
-from api.subscriptions import canonical_token
+from api.subscriptions import canonical_token, own
 from api.worker import current
 from clarion.tables import Subscription
 

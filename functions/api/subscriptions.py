@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from api.problems import Problem, ProblemKind
-from api.proofs import own
 from api.worker import ClientRequest
 from clarion import base64url, proofs, subscriptions
 from clarion.addresses import canonical
@@ -17,10 +16,18 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.networks import network
 from clarion.rulesets import Owner, RuleSet, Unchanged
 from clarion.subscriptions import ExtraWrites, no_extra_writes
-from clarion.tables import Subscription
+from clarion.tables import Subscription, find_subscription
 from clarion.wake_ups import CHANNELS as WAKING
 
 UUID_BYTES, REVISION_BYTES = 16, 8
+
+
+def own(request: ClientRequest, subscription_id: UUID) -> Subscription:
+    """The client's subscription of this id, in whatever network."""
+    row = find_subscription(str(subscription_id))
+    if row is None or row.client_id != request.client:
+        raise Problem(ProblemKind.NO_SUBSCRIPTION)
+    return row
 
 
 def remove(

@@ -17,7 +17,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import ValidationError
 
-from clarion.deliveries import Delivery, pack
+from clarion.deliveries import DeliveryRecord, pack
 from clarion.events import NotificationDecided, PushTried
 from clarion.faults import AWS_ERRORS, describe
 from clarion.storage import deliveries_key
@@ -54,7 +54,7 @@ def index(s3: "S3Client", file: LakeFile) -> None:
         s3.put_object(Bucket=file.bucket, Key=deliveries_key(file.key), Body=pack(deliveries))
 
 
-def read(lines: Iterable[bytes]) -> Iterator[Delivery]:
+def read(lines: Iterable[bytes]) -> Iterator[DeliveryRecord]:
     """The deliveries that a file's lines say. A line that can't be read is passed over: the pipeline reports those."""
     for line in lines:
         for mark, model in MODELS.items():
@@ -62,9 +62,9 @@ def read(lines: Iterable[bytes]) -> Iterator[Delivery]:
                 yield from _delivery(model, line)
 
 
-def _delivery(model: type[PushTried | NotificationDecided], line: bytes) -> Iterator[Delivery]:
+def _delivery(model: type[PushTried | NotificationDecided], line: bytes) -> Iterator[DeliveryRecord]:
     try:
-        delivery = Delivery.of(model.model_validate_json(line))
+        delivery = DeliveryRecord.of(model.model_validate_json(line))
     except ValidationError:
         logger.warning("unreadable line")
         return

@@ -17,9 +17,10 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
+from clarion.proofs import expires_at
 from clarion.tables import Subscription, WakeUp
 from clarion.tokens import expire
-from clarion.wake_ups import expires_at, over_slots
+from clarion.wake_ups import expiry_slots
 
 BATCH = 100
 """The most items of one BatchGetItem."""
@@ -46,7 +47,7 @@ class Expiries:
     def run(self, after: int, at: int, until: float) -> ExpiryReport:
         """End what has expired by the minute `at`; nothing new begins after `until`, in seconds of the monotonic clock."""
         report = ExpiryReport()
-        for slot in over_slots(after, at):
+        for slot in expiry_slots(after, at):
             for entries in batched(WakeUp.query(slot), BATCH, strict=False):
                 if time.monotonic() < until:
                     self._end(entries, at * 60_000, report)

@@ -47,7 +47,7 @@ from xmtp.refresh import refresh
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-EXPIRED = "expired"
+REGISTRATION_OVER = "registration_over"
 """The reason for which a subscription is invalid whose installation was not registered again."""
 BATCH = 100
 """The most items of one BatchGetItem."""
@@ -134,7 +134,7 @@ class Hourly:
     def _prune(self, visit: Visit, until: float) -> None:
         """Erase the keys that serve no more. Rules that change again and again meanwhile are left to the next hour."""
         row, subscription = visit
-        if subscription is None or subscription.status == SubscriptionStatus.INVALID:
+        if subscription is None or not SubscriptionStatus(subscription.status).has_rules:
             forget_keys(row)
             return
         now = self.clock()
@@ -165,7 +165,7 @@ class Hourly:
         row, subscription = visit
         now, ended = self.clock(), list[Subscription]()
         if subscription is not None:
-            death = Death(EXPIRED, at=now, since=int(row.valid_until) * 1000, certain=False)
+            death = Death(REGISTRATION_OVER, at=now, since=int(row.valid_until) * 1000, certain=False)
             ended = declare_dead(self.connection, subscription, death, request_cleanup=self.cleanup.send)
         for one in ended:
             self.events.add(SubscriptionChanged.of(one, now))

@@ -7,7 +7,7 @@ import boto3
 
 from api.worker import ApiWorker
 from clarion.decisions import PushDecision
-from clarion.deliveries import Delivery, pack
+from clarion.deliveries import DeliveryRecord, pack
 from tests.api.conftest import Client
 
 SUBSCRIPTIONS = "/v1/subscriptions"
@@ -24,7 +24,7 @@ def deliveries(subscription_id: str) -> str:
 
 def indexed(subscription_id: str) -> datetime:
     now = datetime.now(UTC).replace(microsecond=0)
-    content = pack([Delivery(UUID(subscription_id), int(now.timestamp() * 1000), PushDecision.DELIVERED, 119, 1)])
+    content = pack([DeliveryRecord(UUID(subscription_id), int(now.timestamp() * 1000), PushDecision.DELIVERED, 119, 1)])
     key = f"deliveries/day={now:%Y-%m-%d}/hour={now:%H}/{uuid4()}.jsonl.gz"
     boto3.client("s3").put_object(Bucket="lake", Key=key, Body=content)
     return now

@@ -20,9 +20,11 @@ from api.app import handle, resolver
 from api.authorization import Authorizer
 from api.openapi import document
 from api.problems import ProblemKind
+from api.proofs import PER_CLIENT, PER_TOKEN
 from api.settings import ApiSettings
 from api.worker import ApiWorker
 from clarion.networks import NETWORKS, STATEMENTS
+from clarion.proofs import ATTEMPTS, CODE_SECONDS, PENDING_MS
 from local.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -73,6 +75,13 @@ def test_the_documented_limits_are_the_defaults() -> None:
     fields = ApiSettings.model_fields
     assert len(rows) == 8
     assert {name: int(value) for name, value in rows} == {name: fields[name.lower()].default for name, _ in rows}
+
+
+def test_the_documented_limits_of_proofs_are_those_of_the_code() -> None:
+    [table] = re.findall(r"^\| limit of \|.*?\n\n", (DOCS / "api.md").read_text(), re.MULTILINE | re.DOTALL)
+    documented = [int(value) for value in re.findall(r"^\| .+? \| (\d+) \|", table, re.MULTILINE)]
+    assert documented == [PER_CLIENT.limit, PER_TOKEN.limit, CODE_SECONDS / 3600, ATTEMPTS, PENDING_MS / 3_600_000]
+    assert PER_CLIENT.seconds == PER_TOKEN.seconds == 3600
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")

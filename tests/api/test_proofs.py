@@ -18,11 +18,12 @@ from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.own_pushes import VerificationBody
+from clarion.proofs import expires_at
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token, WakeUp
 from clarion.tokens import Death, declare_dead, token_hash
-from clarion.wake_ups import expires_at, pending_slot, slot_of
+from clarion.wake_ups import expiry_slot, slot_of
 from tests.api.test_problems import assert_problem
 from tests.api.test_subscriptions import Emitted
 
@@ -152,7 +153,7 @@ def test_wake_ups_and_expiries_follow_the_proof(new_client: Any, inbox: Inbox) -
     new = register(second, token, wake_every_minutes=20)["subscription_id"]
     assert WakeUp.count(slot_of(old, 30), WakeUp.subscription_id == old) == 1
     assert WakeUp.count(slot_of(new, 20), WakeUp.subscription_id == new) == 0
-    pending = pending_slot(expires_at(Subscription.get(new)) // HOUR)
+    pending = expiry_slot(expires_at(Subscription.get(new)) // HOUR)
     assert WakeUp.count(pending, WakeUp.subscription_id == new) == 1
 
     prove(second, new, inbox.code())

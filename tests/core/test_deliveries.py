@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.deliveries import DECISIONS, Delivery, find, pack
+from clarion.deliveries import DECISIONS, DeliveryRecord, find, pack
 from clarion.events import NotificationDecided
 from clarion.networks import STATEMENTS
 
 DELIVERIES = st.builds(
-    Delivery,
+    DeliveryRecord,
     st.one_of(st.uuids(), st.sampled_from([UUID(int=1), UUID(int=2), UUID(int=2**128 - 1)])),
     st.integers(0, 2**48),
     st.sampled_from(DECISIONS),
@@ -35,12 +35,12 @@ class Reader:
         self.read_bytes.append(end - begin)
         return self.content[begin:end]
 
-    def find(self, subscription_id: UUID, limit: int = 1_000) -> list[Delivery]:
+    def find(self, subscription_id: UUID, limit: int = 1_000) -> list[DeliveryRecord]:
         return find(len(self.content), subscription_id, limit, self)
 
 
 @given(st.lists(DELIVERIES, max_size=200))
-def test_every_subscription_finds_its_own_deliveries_and_no_others(deliveries: list[Delivery]) -> None:
+def test_every_subscription_finds_its_own_deliveries_and_no_others(deliveries: list[DeliveryRecord]) -> None:
     index = Reader(pack(deliveries))
     for subscription_id in {one.subscription_id for one in deliveries} | {UUID(int=7)}:
         own = [one for one in deliveries if one.subscription_id == subscription_id]
@@ -50,7 +50,7 @@ def test_every_subscription_finds_its_own_deliveries_and_no_others(deliveries: l
 
 
 @given(st.lists(DELIVERIES, max_size=200), st.integers(1, 5))
-def test_of_many_deliveries_the_last_ones_are_found(deliveries: list[Delivery], limit: int) -> None:
+def test_of_many_deliveries_the_last_ones_are_found(deliveries: list[DeliveryRecord], limit: int) -> None:
     index = Reader(pack(deliveries))
     for subscription_id in {one.subscription_id for one in deliveries}:
         times = sorted((one.at for one in deliveries if one.subscription_id == subscription_id), reverse=True)
@@ -58,13 +58,13 @@ def test_of_many_deliveries_the_last_ones_are_found(deliveries: list[Delivery], 
 
 
 @pytest.fixture(scope="module")
-def crowd() -> list[Delivery]:
+def crowd() -> list[DeliveryRecord]:
     random = Random(4)
     ids = [UUID(int=random.getrandbits(128), version=4) for _ in range(50_000)]
-    return [Delivery(name, at, PushDecision.DELIVERED, 120, 1) for at, name in enumerate(ids)]
+    return [DeliveryRecord(name, at, PushDecision.DELIVERED, 120, 1) for at, name in enumerate(ids)]
 
 
-def test_one_read_of_a_hundredth_finds_one_of_fifty_thousand(crowd: list[Delivery]) -> None:
+def test_one_read_of_a_hundredth_finds_one_of_fifty_thousand(crowd: list[DeliveryRecord]) -> None:
     content = pack(crowd)
     for one in crowd[::500]:
         index = Reader(content)
@@ -73,14 +73,14 @@ def test_one_read_of_a_hundredth_finds_one_of_fifty_thousand(crowd: list[Deliver
         assert sum(index.read_bytes) < len(content) / 30
 
 
-def test_a_subscription_with_most_of_a_file_gets_its_last_without_reading_all(crowd: list[Delivery]) -> None:
+def test_a_subscription_with_most_of_a_file_gets_its_last_without_reading_all(crowd: list[DeliveryRecord]) -> None:
     busy = UUID(int=2**127)
-    index = Reader(pack([*crowd, *(Delivery(busy, at, PushDecision.RETRY, 5, 2) for at in range(50_000))]))
+    index = Reader(pack([*crowd, *(DeliveryRecord(busy, at, PushDecision.RETRY, 5, 2) for at in range(50_000))]))
     assert [one.at for one in index.find(busy, 50)] == [*range(49_999, 49_949, -1)]
     assert sum(index.read_bytes) < 2.5 * len(index.content)
 
 
-def test_what_says_nothing_yet_is_left_out(notified: Callable[[NotificationDecision], Delivery | None]) -> None:
+def test_what_says_nothing_yet_is_left_out(notified: Callable[[NotificationDecision], DeliveryRecord | None]) -> None:
     assert notified(NotificationDecision.QUEUED) is None
     assert notified(NotificationDecision.DUPLICATE) is None
     limited = notified(NotificationDecision.RATE_LIMITED)
@@ -89,8 +89,8 @@ def test_what_says_nothing_yet_is_left_out(notified: Callable[[NotificationDecis
 
 
 @pytest.fixture
-def notified() -> Callable[[NotificationDecision], Delivery | None]:
-    def make(decision: NotificationDecision) -> Delivery | None:
+def notified() -> Callable[[NotificationDecision], DeliveryRecord | None]:
+    def make(decision: NotificationDecision) -> DeliveryRecord | None:
         event = NotificationDecided(
             network=STATEMENTS,
             at=1,
@@ -102,7 +102,7 @@ def notified() -> Callable[[NotificationDecision], Delivery | None]:
             channel=Channel.APNS,
             key=b"k",
         )
-        return Delivery.of(event)
+        return DeliveryRecord.of(event)
 
     return make
 

@@ -19,7 +19,7 @@ from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, move, remove
 from clarion.tables import Subscription, Token, WakeUp
 from clarion.tokens import Death, declare_dead, token_hash
-from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES, PERIODS, due_slots, over_slots, slot_of
+from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES, PERIODS, due_slots, expiry_slots, slot_of
 from tests.match.scene import credentials
 
 HOUR_MS = 3_600_000
@@ -66,9 +66,9 @@ def test_subscriptions_are_spread_evenly() -> None:
 @given(st.integers(1 << 20, 1 << 32), st.integers(1, 10_000))
 def test_whoever_expires_is_found_within_the_hour_after(at: int, gap: int) -> None:
     """If nothing is missed for longer than since `after`."""
-    found = over_slots(at - gap, at)
-    assert found[-1] == wake_ups.pending_slot(at // 60 - 1)
-    assert wake_ups.pending_slot((at - gap) // 60) in found or (at - gap) // 60 == at // 60
+    found = expiry_slots(at - gap, at)
+    assert found[-1] == wake_ups.expiry_slot(at // 60 - 1)
+    assert wake_ups.expiry_slot((at - gap) // 60) in found or (at - gap) // 60 == at // 60
     assert len(found) >= 24
 
 

@@ -17,6 +17,7 @@ from clarion.events import EventLog
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.metrics import metrics_of
 from clarion.networks import STATEMENTS
+from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp
 from schedule.expiries import Expiries
 from schedule.handler import SERVICE, Schedule
@@ -48,7 +49,7 @@ class Scheduling:
         self.stop()
 
     def _subscribe(self, status: SubscriptionStatus) -> Subscription:
-        made_at = self._at * 60_000 - wake_ups.PENDING_MS - 1
+        made_at = self._at * 60_000 - PENDING_MS - 1
         row = Subscription(
             next(name for name in map(str, iter(uuid4, None)) if wake_ups.slot_of(name, PERIOD) == f"{PERIOD}:0"),
             client_id=uuid4().bytes * 2,

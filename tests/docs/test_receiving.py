@@ -24,9 +24,11 @@ from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
 from clarion.own_pushes import VerificationBody, WakeUpBody
+from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
 from clarion.providers.webhook import addressed
 from clarion.settings import TITLE
+from xmtp.hourly import REGISTRATION_OVER
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "receiving.md").read_text()
@@ -194,7 +196,7 @@ def test_the_page_says_what_to_do_at_each_status_and_each_reason_of_a_dead_token
     assert {status for status, _ in rows} == set(SubscriptionStatus)
     of_apple = {reason for _, reason in apns.TOKEN_GONE | apns.TOKEN_OR_APP}
     named = {reason for _, reasons in rows for reason in re.findall(r"`([\w]+)`", reasons)}
-    assert named == of_apple | {"UNREGISTERED", fcm.FOREIGN, fcm.INVALID, "replaced", "webpush"}
+    assert named == of_apple | {"UNREGISTERED", fcm.FOREIGN, fcm.INVALID, REPLACED, REGISTRATION_OVER, "webpush"}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from aws_cdk.assertions import Template
 
-from clarion.channels import CHANNELS
+from clarion.channels import CHANNELS, PROVIDERS
 from infra.environments import PROD
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 
@@ -60,6 +60,14 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
     assert allows(permitted["match"], reading)
     assert not allows(permitted["match"], reading._replace(resource="LakeOversize/ingest/seen/1"))
     assert set(key_uses([reading])) == {Call("match", "kms:Decrypt", "key by way of s3")}
+
+
+def test_who_ends_subscriptions_may_delete_all_that_is_theirs(template_with: Callable[..., Template]) -> None:
+    """A pending subscription has an expiry among the wake-ups, whatever its channel."""
+    ending = [name for name, row in CHANNELS.items() if PROVIDERS[row.provider].ends_subscriptions]
+    granted = permissions(template_with(channels=ending))
+    owned = {f"{PROD.prefix}tokens", f"{PROD.prefix}wake_ups"}
+    assert {name: granted[name]["dynamodb:DeleteItem"] for name in ending} == dict.fromkeys(ending, owned)
 
 
 def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions]) -> None:

@@ -10,8 +10,8 @@ import pytest
 from pynamodb.exceptions import PynamoDBException
 
 from clarion.decisions import SubscriptionStatus
+from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp
-from clarion.wake_ups import PENDING_MS
 from schedule import handler
 from tests.schedule.conftest import AT, Account
 

@@ -96,6 +96,12 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(
+            channel, "dynamodb:DeleteItem", f"{PROD.prefix}wake_ups"
+        ): "a pending subscription's token dies: the dispatchers' own tests have it"
+        for channel in (Channel.VOIP, Channel.WEBPUSH)
+    },
+    **{
+        Call(
             component, f"dynamodb:{action}", f"{PROD.prefix}wake_ups"
         ): "an installation that is woken comes and goes as any other subscription"
         for component, action in (

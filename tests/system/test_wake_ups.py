@@ -9,8 +9,9 @@ import pytest
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import STATEMENTS
+from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp, table_name
-from clarion.wake_ups import PENDING_MS, PERIODS, pending_slot, slot_of
+from clarion.wake_ups import PERIODS, expiry_slot, slot_of
 from infra.environments import EMULATOR
 from local.apns_trouble import troubled_token
 from local.device import Device
@@ -141,6 +142,6 @@ async def test_what_is_not_proven_for_a_day_expires(system: System) -> None:
     subscription = await system.register(device, "apns", "a7" * 32)
     made_at = now_ms() - PENDING_MS - HOUR_MS
     await change(system, subscription, status={"S": "pending"}, created_at={"N": str(made_at)})
-    await put(system, WakeUp(pending_slot((made_at + PENDING_MS) // HOUR_MS), subscription))
+    await put(system, WakeUp(expiry_slot((made_at + PENDING_MS) // HOUR_MS), subscription))
     await call_schedule(system, (now_ms() // HOUR_MS + 1) * 60)
     assert await status_of(system, device, subscription) == "expired"

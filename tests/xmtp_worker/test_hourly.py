@@ -10,7 +10,7 @@ import pytest
 from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.cleanup import erase_dead
-from clarion.decisions import Purpose, Wanted
+from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import CleanupMessage
 from clarion.networks import XMTP, Receiver, network
 from clarion.networks.xmtp.installations import (
@@ -314,6 +314,20 @@ def test_keys_are_erased_once_though_the_run_stops_before_it_is_noted(
     assert found.keys_due > clock.seconds
 
 
+@pytest.mark.parametrize("status", SubscriptionStatus)
+def test_old_keys_are_erased_from_the_rules_of_whichever_subscription_has_some(
+    account: Account, hourly: Hourly, clock: Clock, status: SubscriptionStatus
+) -> None:
+    row = account.install("phone")
+    account.subscribe("phone", {"a group": AROUND})
+    row.update([Subscription.status.set(status.value)])
+    prune(account, hourly, clock)
+    assert (account.periods(row) == {"a group": [PERIOD, PERIOD + 1]}) == status.has_rules
+    found = account.installation(row)
+    assert found
+    assert bool(found.keys_due) == status.has_rules
+
+
 # ---- the week before the end ------------------------------------------------------------------------------------
 
 
@@ -392,7 +406,7 @@ def test_an_installation_that_is_not_registered_again_ends(account: Account, hou
     clock.advance(1)
     assert run(hourly).ended == 1
     ended = Subscription.get(row.subscription_id)
-    assert (ended.status, ended.status_reason) == ("invalid", "expired")
+    assert (ended.status, ended.status_reason) == ("invalid", "registration_over")
     assert ended.generation > row.generation
     assert Token.count(token_hash(Channel.APNS, row.token)) == 0
     assert account.installation(row) is None
@@ -400,7 +414,7 @@ def test_an_installation_that_is_not_registered_again_ends(account: Account, hou
     assert [str(name) for name in CleanupMessage.model_validate_json(request).subscription_ids] == [row.subscription_id]
     [event] = account.events()
     assert (event["event"], event["network"], event["status"]) == ("subscription", XMTP, "invalid")
-    assert event["status_reason"] == "expired"
+    assert event["status_reason"] == "registration_over"
     assert run(hourly).ended == 0
 
 

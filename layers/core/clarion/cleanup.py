@@ -21,7 +21,7 @@ from pynamodb.expressions.condition import Condition
 
 from clarion.generations import BATCH, NEVER, batch_write, prefix
 from clarion.messages import CleanupMessage
-from clarion.tables import RuleRow, Subscription
+from clarion.tables import RuleRow, find_subscription
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -48,7 +48,7 @@ def erase_dead(connection: Connection, subscription_id: str, through: int, *, un
     Those are all rules of a subscription that is gone; otherwise, all generations below the current one, and those
     above it up to `through`, a claim whose request has ended. `until` is in seconds of the monotonic clock.
     """
-    row = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    row = find_subscription(subscription_id)
     if row is None:
         return erase(connection, subscription_id, until=until)
     current = int(row.generation)

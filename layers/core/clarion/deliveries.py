@@ -42,7 +42,7 @@ _SPARE = 32
 """Records on each side that are read beyond six standard deviations."""
 
 
-class Delivery(NamedTuple):
+class DeliveryRecord(NamedTuple):
     """One outcome, as the module's page describes its record; `latency_ms` and `attempt` are those of a push."""
 
     subscription_id: UUID
@@ -63,13 +63,13 @@ class Delivery(NamedTuple):
         return cls(event.subscription_id, event.at, event.decision, event.latency_ms, event.attempt)
 
 
-def pack(deliveries: Iterable[Delivery]) -> bytes:
+def pack(deliveries: Iterable[DeliveryRecord]) -> bytes:
     """The object that holds `deliveries`."""
     ordered = sorted(deliveries, key=lambda one: (one.subscription_id, -one.at))
     return b"".join(map(_packed, ordered))
 
 
-def find(size: int, subscription_id: UUID, limit: int, read: Callable[[int, int], bytes]) -> list[Delivery]:
+def find(size: int, subscription_id: UUID, limit: int, read: Callable[[int, int], bytes]) -> list[DeliveryRecord]:
     """The last `limit` outcomes of a subscription in an object of `size` bytes.
 
     `read(begin, end)` returns the object's bytes from `begin` up to `end`.
@@ -94,12 +94,12 @@ def _estimate(total: int, subscription_id: UUID) -> tuple[int, int]:
     return max(place - margin, 0), min(place + margin, total)
 
 
-def _packed(one: Delivery) -> bytes:
+def _packed(one: DeliveryRecord) -> bytes:
     latency = _NO_LATENCY if one.latency_ms is None else min(one.latency_ms, _NO_LATENCY - 1)
     attempt = min(one.attempt or 0, _MOST_ATTEMPTS)
     return _RECORD.pack(one.subscription_id.bytes, one.at, latency, attempt, _PLACES[one.decision])
 
 
-def _unpacked(subscription_id: bytes, at: int, latency: int, attempt: int, place: int) -> Delivery:
+def _unpacked(subscription_id: bytes, at: int, latency: int, attempt: int, place: int) -> DeliveryRecord:
     latency_ms = None if latency == _NO_LATENCY else latency
-    return Delivery(UUID(bytes=subscription_id), at, DECISIONS[place], latency_ms, attempt or None)
+    return DeliveryRecord(UUID(bytes=subscription_id), at, DECISIONS[place], latency_ms, attempt or None)

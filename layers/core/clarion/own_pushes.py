@@ -1,7 +1,7 @@
 """Clarion's own pushes, alike for every network: a verification carries a code to an app, a wake-up nothing.
 
-Both are background pushes, of which the app alone learns. A call is the exception: a VoIP token takes nothing else, so the
-app ends the call that it has to report at once.
+Both are background pushes, which show nothing, where the channel has such: a VoIP token takes calls alone, so the app ends
+at once the one that it has to report, and a browser has to show a notification for every push.
 
     APNs, VoIP   {"aps": …, "clarion": {"purpose": "verification", "subscription_id": "…", "code": "…"}}
     FCM          data: {"clarion": the same object as JSON text}

@@ -1,12 +1,7 @@
 """Proof of possession: a code is pushed to a pending subscription's token, and its client hands it back.
 
-              the right code
-    pending ─────────────────▶ active    whoever held the token before is `invalid`, reason `replaced`
-      │ └─ another code, at most so often
-      ├──────────────────────▶ expired   after a day without proof
-      └──────────────────────▶ invalid   the provider says that the token is dead
-
-Of a code the row has the SHA-256 alone. It is good for one subscription, one token and one use.
+The states that a subscription passes through: docs/architecture.md, "Data". Of a code the row has the SHA-256 alone. It
+is good for one subscription, one token and one use.
 """
 
 from collections.abc import Mapping
@@ -25,8 +20,9 @@ from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenPr
 from clarion.messages import PushMessage
 from clarion.own_pushes import VerificationBody
 from clarion.tables import Subscription, update_subscription
-from clarion.wake_ups import expires_at
 
+PENDING_MS = 86_400_000
+"""How long a subscription waits for its proof."""
 CODE_BYTES = 32
 CODE_SECONDS = 4 * 3600
 ATTEMPTS = 5
@@ -35,15 +31,15 @@ REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
 ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push")
 """Of a subscription's row, about the code that was pushed last."""
-_SILENT = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
-"""Channels whose tokens can be proven without a call that rings. A webhook's address names its client."""
+_ALWAYS_PROVEN = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
+"""Under `always`, also when the token is free. A VoIP token would ring each time; a webhook's address names its client."""
 
 
 def asked_for(policy: TokenProof, channel: Channel, *, taken: bool) -> bool:
     """Whether a token has to be proven; `taken` if another client has it, which under `never` keeps it."""
     if taken:
         return policy is not TokenProof.NEVER
-    return policy is TokenProof.ALWAYS and channel in _SILENT
+    return policy is TokenProof.ALWAYS and channel in _ALWAYS_PROVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,11 @@ class ProofCode:
             expires_at=self.until // 1000,
             body=VerificationBody(code=base64url.encode(self.secret)),
         )
+
+
+def expires_at(pending: Subscription) -> int:
+    """UNIX milliseconds."""
+    return int(pending.created_at) + PENDING_MS
 
 
 def status_at(row: Subscription, now: int) -> SubscriptionStatus:

@@ -32,7 +32,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
 from clarion.generations import BATCH, NEVER, WRITE_ATTEMPTS, back_off, batch_write, claim_generation, flip, prefix
-from clarion.tables import RuleRow, Subscription, lost_race, rule_key
+from clarion.tables import RuleRow, Subscription, find_subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
 """What a receiver asks for: keys, each with its condition; see `clarion.networks.Rule`."""
@@ -108,7 +108,7 @@ class RequestContext(NamedTuple):
 
 def owned(subscription_id: str, owner: Owner) -> Subscription | None:
     """The owner's subscription as it is now; None if there is none or it is somebody else's."""
-    found = next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+    found = find_subscription(subscription_id)
     return found if found and owner.owns(found) else None
 
 
@@ -195,7 +195,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Give each rule in force the condition worked out from its present one; none comes into force or out of it."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if row.status != SubscriptionStatus.ACTIVE:
+            if not SubscriptionStatus(row.status).has_rules:
                 return Unchanged.INVALID
             known = _in_generation(row)
             conditions = {key: rewritten(condition) for key, condition in known.items()}

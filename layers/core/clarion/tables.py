@@ -254,6 +254,11 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
     return connection
 
 
+def find_subscription(subscription_id: str) -> Subscription | None:
+    """The row as it is now."""
+    return next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+
+
 def update_subscription(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
     """The row as it is afterwards; None if the condition does not hold."""
     row = Subscription(subscription_id)

@@ -8,7 +8,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
 from clarion.proofs import ATTRIBUTES, REPLACED
-from clarion.tables import Subscription, Token, transact
+from clarion.tables import Subscription, Token, find_subscription, transact
 from clarion.tokens import end, hash_of, held_token, token_of, unchanged
 from clarion.wake_ups import add_wake_up, remove_expiry
 
@@ -49,6 +49,6 @@ def take_over(
 
 def _holding(held: Token, row: Subscription) -> Subscription | None:
     """The subscription that holds the token of `row`, if it is what its row of `tokens` says."""
-    found = next(iter(Subscription.batch_get([held.subscription_id], consistent_read=True)), None)
+    found = find_subscription(held.subscription_id)
     holds = found and found.status == SubscriptionStatus.ACTIVE and hash_of(found) == hash_of(row)
     return found if holds else None

@@ -13,7 +13,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.tables import Subscription, Token, lost_race, update_subscription
+from clarion.tables import Subscription, Token, find_subscription, lost_race, update_subscription
 from clarion.wake_ups import remove_expiry, remove_wake_up
 
 DEATH_ATTEMPTS = 3
@@ -142,7 +142,7 @@ def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> 
                 return None
             if attempt == DEATH_ATTEMPTS or not lost_race(error):
                 raise
-        row = next(iter(Subscription.batch_get([tried.subscription_id], consistent_read=True)), None)
+        row = find_subscription(tried.subscription_id)
     return None
 
 

@@ -21,13 +21,14 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
+from clarion.proofs import expires_at
 from clarion.tables import Subscription, WakeUp
 
 CHANNELS = (Channel.APNS, Channel.FCM)
 """Which can wake an app without showing anything."""
 LEAST_MINUTES, MOST_MINUTES = 20, 1440
-PENDING_MS = 86_400_000
-"""How long a subscription waits for its proof."""
+EXPIRY_RETRY_HOURS = 24
+"""How long the schedule comes back to what it could not end when it expired."""
 PERIODS = "minutes"
 _HOUR_MS = 3_600_000
 
@@ -52,18 +53,14 @@ def due_slots(periods: Iterable[int], after: int, at: int) -> Iterator[DueSlot]:
             yield DueSlot(f"{period}:{minute % period}", minute + period)
 
 
-def pending_slot(hour: int) -> str:
+def expiry_slot(hour: int) -> str:
+    """Of the subscriptions that expire in this hour since the epoch."""
     return f"pending:{hour}"
 
 
-def over_slots(after: int, at: int) -> list[str]:
-    """Whose subscriptions have expired by the minute `at`: of the last day, and of whatever passed since `after`."""
-    return [pending_slot(hour) for hour in range(after // 60 - 24, at // 60)]
-
-
-def expires_at(pending: Subscription) -> int:
-    """UNIX milliseconds."""
-    return int(pending.created_at) + PENDING_MS
+def expiry_slots(after: int, at: int) -> list[str]:
+    """Of the hours that ended since the minute `after` and by the minute `at`, and of `EXPIRY_RETRY_HOURS` before."""
+    return [expiry_slot(hour) for hour in range(after // 60 - EXPIRY_RETRY_HOURS, at // 60)]
 
 
 def add_wake_up(write: TransactWrite, row: Subscription) -> None:
@@ -113,4 +110,4 @@ def _wake_up_of(row: Subscription) -> WakeUp | None:
 def _expiry_of(row: Subscription) -> WakeUp | None:
     if row.status != SubscriptionStatus.PENDING:
         return None
-    return WakeUp(pending_slot(expires_at(row) // _HOUR_MS), row.subscription_id)
+    return WakeUp(expiry_slot(expires_at(row) // _HOUR_MS), row.subscription_id)
