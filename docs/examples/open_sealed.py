@@ -1,4 +1,4 @@
-"""A device key, and what it opens.
+"""A device key, and what it opens. It needs the package `cryptography`, from version 47 on.
 
 open_sealed.py KEY_FILE                                    prints the `device_key` to register, of a key made at first
 open_sealed.py KEY_FILE SUBSCRIPTION_ID < payload.json     prints the payload as it would have come unsealed
