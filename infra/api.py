@@ -214,7 +214,7 @@ class HttpApi(Construct):
             allow_origins=[str(origin).rstrip("/") for origin in environment.api.origins],
             allow_methods=[apigateway.CorsHttpMethod[name] for name in sorted({*own, *of_networks})],
             allow_headers=["authorization", "content-type", *headers_of_networks],
-            expose_headers=["retry-after"],
+            expose_headers=["link", "retry-after"],
             max_age=PREFLIGHT_KEPT,
         )
 

@@ -8,6 +8,9 @@ from clarion import wake_ups
 from infra.functions import ComponentFunction, Foundation
 from infra.permissions import allow_key
 
+KEPT = Duration.minutes(5)
+"""So long Lambda tries to make a call that failed, or for which it has no capacity."""
+
 
 class ScheduleFunction(ComponentFunction):
     """EventBridge calls it asynchronously: Lambda makes a call that has failed twice again."""
@@ -31,12 +34,15 @@ class ScheduleFunction(ComponentFunction):
         self._allow_tables()
         self.allow_sending(*woken, queues.cleanup.queue)
         self.allow_events()
-        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-run-lambda-schedule.html
+        # By itself Lambda keeps a call for six hours: the next ones have made up for it long before.
+        self.configure_async_invoke(max_event_age=KEPT)
+        # At the beginning of each minute: a rate counts from when the rule was made.
+        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
         events.Rule(
             scope,
             "EveryMinute",
             rule_name=f"{environment.prefix}every-minute",
-            schedule=events.Schedule.rate(Duration.minutes(1)),
+            schedule=events.Schedule.cron(minute="*"),
             targets=[events_targets.LambdaFunction(self)],
         )
 

@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion_client import Problem
 from local.cast import Cast
 from local.notifications import CallRefused
 from local.provider import ReceivedPush
@@ -51,7 +52,7 @@ class DemoStage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
             outcome = await scene.play(system, cast)
-        except (Unexpected, CallRefused, TimeoutError, httpx.HTTPError) as error:
+        except (Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError) as error:
             self._console.print(f"   [red]✗ {str(error) or 'nothing came in time'}[/red]")
             return None
         for push in outcome.pushes:

@@ -1,4 +1,4 @@
-"""A simulated phone: it signs and submits statements, and manages its subscriptions through the HTTP API."""
+"""A simulated phone: it signs and submits statements, and has a bearer token for the HTTP API."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,16 +6,12 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, Self
 
-import httpx
 import jwt
 import sr25519
 from websockets.asyncio.client import ClientConnection, connect
 
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
-
-type Rule = tuple[bytes, bytes]
-"""Sender's public key and topic."""
 
 NEVER_EXPIRES = (1 << 32) - 1
 
@@ -94,65 +90,3 @@ class Publisher:
         await self._socket.send(json.dumps(request))
         answer: dict[str, Any] = json.loads(await self._socket.recv())
         return answer
-
-
-class Api:
-    """A device's calls of the HTTP API. `client` has the API's base URL and the device's bearer token."""
-
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
-
-    async def register(self, notify_type: str, token: str, **more: str) -> str:
-        """The new subscription's id; `more` are the optional fields, `app` and `environment`."""
-        answer = await self._send(
-            "POST", "/v1/subscriptions", {"notificationType": notify_type, "token": token, **more}
-        )
-        subscription: str = answer.json()["subscription_id"]
-        return subscription
-
-    async def subscriptions(self) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = (await self._send("GET", "/v1/subscriptions")).json()
-        return answer
-
-    async def deliveries(self, subscription: str) -> list[dict[str, Any]]:
-        """What became of its last pushes, the last first."""
-        answer = await self._send("GET", f"/v1/subscriptions/{subscription}/deliveries")
-        found: list[dict[str, Any]] = answer.json()["deliveries"]
-        return found
-
-    async def prove(self, subscription: str, code: str) -> str:
-        """The subscription's status since."""
-        answer = await self._send("POST", f"/v1/subscriptions/{subscription}/proof", {"code": code})
-        return str(answer.json()["status"])
-
-    async def replace_token(self, subscription: str, token: str) -> str:
-        """The subscription's status since."""
-        answer = await self._send("PUT", f"/v1/subscriptions/{subscription}/token", {"token": token})
-        return str(answer.json()["status"])
-
-    async def unregister(self, *subscriptions: str) -> None:
-        await self._send("DELETE", "/v1/subscriptions", {"subscription_ids": list(subscriptions)})
-
-    async def notify(self, token: str, push_id: str, message: bytes) -> dict[str, Any]:
-        """Push directly; the provider's acceptance, or its reason to refuse."""
-        body = {"deviceToken": token, "pushId": push_id, "message": message.hex()}
-        result: dict[str, Any] = (await self._send("POST", "/v1/notify", body)).json()
-        return result
-
-    async def replace_rules(self, subscription: str, *rules: Rule) -> None:
-        await self._send("PUT", "/v1/subscriptions/rules", _rules(subscription, rules))
-
-    async def add_rules(self, subscription: str, *rules: Rule) -> None:
-        await self._send("POST", "/v1/subscriptions/rules", _rules(subscription, rules))
-
-    async def remove_rules(self, subscription: str, *rules: Rule) -> None:
-        await self._send("DELETE", "/v1/subscriptions/rules", _rules(subscription, rules))
-
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
-        response = await self._client.request(method, path, json=body)
-        return response.raise_for_status()
-
-
-def _rules(subscription: str, rules: tuple[Rule, ...]) -> dict[str, Any]:
-    wanted = [{"sender_pubkey": sender.hex(), "topic": topic.hex()} for sender, topic in rules]
-    return {"subscription_id": subscription, "rules": wanted}

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from clarion.networks import network
+from clarion.storage import EVENTS_PREFIX
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -39,7 +40,7 @@ class LocalLake:
             await asyncio.sleep(_POLL)
 
     def _read_new(self) -> None:
-        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=EVENTS_PREFIX):
             for found in page.get("Contents", []):
                 if found["Key"] not in self._read:
                     self._events += _lines(self._s3.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read())

@@ -30,17 +30,13 @@ WEB_CHAT = topic_of("chat of Alice and Carol in her browser")
 
 async def registration(system: System, cast: Cast) -> Outcome:
     alice, dave = cast.alice.public_key, cast.dave.public_key
+    await system.register(cast.bob, "apns", "b0b" + "a1" * 30 + "0", (alice, CHAT), (dave, FLOOD))
+    await system.register(cast.bob, "voip", "b0b" + "c2" * 30 + "0", (alice, CALLS))
+    await system.register(cast.carol, "fcm", "carol-" + "F" * 140, (alice, topic_of("chat of Alice and Carol")))
+    cast.browser = system.webpush.subscribe(system.application_server_key)
+    await system.register(cast.carol, "webpush", json.dumps(cast.browser.as_json()), (alice, WEB_CHAT))
     async with system.api_of(cast.bob) as bob, system.api_of(cast.carol) as carol:
-        apns = await bob.register("apns", "b0b" + "a1" * 30 + "0")
-        voip = await bob.register("voip", "b0b" + "c2" * 30 + "0")
-        fcm = await carol.register("fcm", "carol-" + "F" * 140)
-        cast.browser = system.webpush.subscribe(system.application_server_key)
-        browser = await carol.register("webpush", json.dumps(cast.browser.as_json()))
-        await bob.replace_rules(apns, (alice, CHAT), (dave, FLOOD))
-        await bob.replace_rules(voip, (alice, CALLS))
-        await carol.replace_rules(fcm, (alice, topic_of("chat of Alice and Carol")))
-        await carol.replace_rules(browser, (alice, WEB_CHAT))
-        outcome = [*await bob.subscriptions(), *await carol.subscriptions()]
+        outcome = [*await bob.list_subscriptions(), *await carol.list_subscriptions()]
     rules = sum(len(subscription["rules"]) for subscription in outcome)
     expect(rules, 5, "rules listed by GET /v1/subscriptions")
     return Outcome(Counter({"subscriptions": len(outcome), "rules": rules}))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack, cast
 
 import httpx
 
@@ -17,10 +17,12 @@ from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS, XMTP, network
 from clarion.settings import PREFIX
+from clarion_client import AsyncClient, rule
+from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
 from local import keys, tls
 from local.apns import Apns
-from local.device import Api, Device, Rule
+from local.device import Device
 from local.emulator import (
     ROOT,
     EmulatedDeployment,
@@ -136,10 +138,10 @@ class System:
         return sum(int(sum(metrics.get(metric, ()))) for metrics in flushed)
 
     @asynccontextmanager
-    async def api_of(self, device: Device) -> AsyncIterator[Api]:
+    async def api_of(self, device: Device) -> AsyncIterator[AsyncClient]:
         """The API as `device` sees it, signed in."""
         async with self._http_of(device) as client:
-            yield Api(client)
+            yield AsyncClient(client)
 
     @asynccontextmanager
     async def notifications_of(self, device: Device, *, binary: bool = False) -> AsyncIterator[HttpNotificationsClient]:
@@ -157,12 +159,19 @@ class System:
     def _headers_of(self, device: Device) -> dict[str, str]:
         return {"Host": self.deployment.api_host, "Authorization": f"Bearer {device.api_token(API_SECRET)}"}
 
-    async def register(self, device: Device, notify_type: str, token: str, *rules: Rule) -> str:
-        """The id of a new subscription of `device`, to whom the rules' senders get through."""
+    async def register(
+        self,
+        device: Device,
+        channel: str,
+        token: str,
+        *rules: tuple[bytes, bytes],
+        **options: Unpack[SubscriptionChange],
+    ) -> str:
+        """The id of a new subscription of `device`; each rule is a sender's public key and a topic."""
         async with self.api_of(device) as api:
-            subscription = await api.register(notify_type, token)
-            await api.replace_rules(subscription, *rules)
-        return subscription
+            registered = await api.register_subscription(cast("Channel", channel), token, **options)
+            await api.replace_rules(registered["subscription_id"], [rule(*each) for each in rules])
+        return registered["subscription_id"]
 
     async def push_of(self, raw: bytes, seconds: float = PATIENCE, *, of: str = STATEMENTS) -> ReceivedPush:
         """The push that APNs accepted first of this statement, or envelope of another network, once it is there."""

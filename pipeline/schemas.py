@@ -77,6 +77,7 @@ SCHEMAS: dict[EventKind, StructType] = {
         _field("receipt", _TEXT),
         _field("envelope_id", _BYTES),
         _field("decision", _TEXT),
+        _field("purpose", _TEXT, needed=False),
         _field("subscription_id", _TEXT),
         _field("channel", _TEXT),
         _field("attempt", _INT),

@@ -1,9 +1,10 @@
 """`/v1/subscriptions/{id}/deliveries`: what became of a subscription's last envelopes and pushes, from the lake's index.
 
 The lake is minutes late. An answer takes as many reads of S3 as there were files in the time that it looks back, up to
-`MOST_FILES`: half a day of a deployment whose lake gets a file a minute.
+`MOST_FILES`: five hours of a deployment whose lake gets a file a minute. Nothing is older than the subscription.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 MOST_DELIVERIES = 50
-MOST_FILES = 720
+MOST_FILES = 300
 READERS = 32
 
 router = APIGatewayHttpRouter()
@@ -49,7 +50,7 @@ class DeliveryShape(BaseModel):
     attempt: int | None = None
 
 
-class Deliveries(BaseModel):
+class DeliveryList(BaseModel):
     """The last comes first. `since` is how far back the answer goes: not as far as usual where pushes are many."""
 
     since: AwareDatetime
@@ -69,32 +70,34 @@ class IndexFile(NamedTuple):
     tags=["subscriptions"],
     security=BEARER,
     responses=answers(
-        HTTPStatus.OK, Deliveries, [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
+        HTTPStatus.OK, DeliveryList, [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
     ),
 )
-def listing(subscription_id: UUID) -> Deliveries:
+def listing(subscription_id: UUID) -> DeliveryList:
     """Some minutes late, and of the last day. A push that was delivered is one that Apple, Google or a browser's service took."""
     request = current()
     row = _own(request, subscription_id)
     now = request.worker.now()
     _check_rate(request, now)
-    return look_back(_s3(), request.worker.settings.lake_bucket, row, datetime.fromtimestamp(now / 1000, UTC))
+    bucket, end = request.worker.settings.lake_bucket, datetime.fromtimestamp(now / 1000, UTC)
+    return look_back(_s3(), bucket, row, end, until=request.until)
 
 
-def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime) -> Deliveries:
-    """Read the youngest files first, until there are enough deliveries or files."""
-    since, read, found = now - timedelta(hours=KEPT_HOURS), 0, list[Delivery]()
+def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime, *, until: float) -> DeliveryList:
+    """Read the youngest files first, until there are enough deliveries or files, or it is `until` (monotonic seconds)."""
+    made = datetime.fromtimestamp(row.created_at / 1000, UTC)
+    since, read, found = max(now - timedelta(hours=KEPT_HOURS), made), 0, list[Delivery]()
     with ThreadPoolExecutor(READERS) as pool:
         for files in batched(_files(s3, bucket, since, now), READERS, strict=False):
             for of_file in pool.map(lambda file: _read(s3, bucket, file, UUID(row.subscription_id)), files):
                 found += of_file
             read += len(files)
-            if len(found) >= MOST_DELIVERIES or read >= MOST_FILES:
+            if len(found) >= MOST_DELIVERIES or read >= MOST_FILES or time.monotonic() > until:
                 # What is older was written before.
                 since = files[-1].written_at
                 break
     last = sorted(found, key=lambda one: one.at, reverse=True)[:MOST_DELIVERIES]
-    return Deliveries(since=since, deliveries=[_shape(one, row.network) for one in last])
+    return DeliveryList(since=since, deliveries=[_shape(one, row.network) for one in last])
 
 
 def _own(request: ApiRequest, subscription_id: UUID) -> Subscription:

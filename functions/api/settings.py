@@ -62,6 +62,8 @@ class ClientSettings(Settings):
     """Of one client."""
     rules_per_minute: int = Field(default=30_000, gt=0)
     """Of one client: written or erased by changes of more than `TRANSACTION_RULES` rules."""
+    looks_per_minute: int = Field(default=3, gt=0)
+    """Of one client, at the deliveries of a subscription."""
 
     @model_validator(mode="after")
     def _a_full_set_can_be_replaced(self) -> Self:
@@ -88,8 +90,6 @@ class ApiSettings(ClientSettings):
     networks: Json[tuple[NetworkName, ...]] = (STATEMENTS,)
     lake_bucket: str
     """Where the index of deliveries lies."""
-    looks_per_minute: int = Field(default=6, gt=0)
-    """Of one client, at the deliveries of a subscription."""
 
     login_secret_id: str | None = None
     login_domain: str | None = None

@@ -105,6 +105,7 @@ def tried(attempt: Attempt, now: int) -> PushTried:
         receipt=message.receipt,
         envelope_id=message.envelope_id,
         decision=verdict.decision,
+        purpose=message.purpose,
         subscription_id=message.subscription_id,
         channel=message.channel,
         attempt=attempt.delivery.attempt,

@@ -11,6 +11,7 @@ from aws_lambda_powertools import Logger
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException
 
+from clarion import own_pushes
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
 from clarion.events import EventLog, SubscriptionChanged
@@ -35,11 +36,16 @@ logger = Logger(service="dispatch")
 
 @dataclass(slots=True)
 class BatchReport:
-    """`unfinished` are the ids of messages that stay in the queue; `latencies` are those of delivered pushes, in ms."""
+    """`unfinished` are the ids of messages that stay in the queue; `latencies` are those of delivered pushes, in ms.
+
+    Those of Clarion's own are neither among the latencies nor what an alarm compares with match's writes: nobody's envelope
+    was on its way. `own_delivered` says how many of the delivered they are.
+    """
 
     unfinished: list[str] = field(default_factory=list)
     decisions: Counter[PushDecision] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
+    own_delivered: int = 0
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many messages wait until somebody fixes the app."""
 
@@ -228,7 +234,10 @@ class Dispatcher:
             self.events.add(event)
             report.decisions[event.decision] += 1
             if isinstance(attempt.verdict, Delivered):
-                report.latencies.append(event.latency_ms)
+                if event.purpose in own_pushes.BODIES:
+                    report.own_delivered += 1
+                else:
+                    report.latencies.append(event.latency_ms)
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
                 report.faults[app or self.apps.first, attempt.verdict.reason] += 1

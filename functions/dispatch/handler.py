@@ -1,5 +1,6 @@
 """The Lambda of each push queue. What it makes at its start serves all its invocations."""
 
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from pynamodb.connection import Connection
 from clarion import tables
 from clarion.channels import CHANNELS, Provider
 from clarion.cleanup import CleanupQueue
-from clarion.decisions import Environment
+from clarion.decisions import Environment, PushDecision
 from clarion.events import EventLog
 from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
@@ -74,7 +75,8 @@ def _apps(settings: DispatchSettings, transport: Transport) -> Apps[Any]:
 
 
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
-    for decision, count in report.decisions.items():
+    metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
+    for decision, count in (report.decisions - Counter({PushDecision.DELIVERED: report.own_delivered})).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
         metrics.add_metric(Metric.LATENCY, MetricUnit.Milliseconds, latency)

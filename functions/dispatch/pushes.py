@@ -67,6 +67,7 @@ def build(message: PushMessage, token: str, app: App, *, now: float, device_key:
         now=now,
         call=is_call(message.channel, message.wanted),
         background=message.wanted is Wanted.BACKGROUND,
+        transient=message.purpose is Purpose.WAKE_UP,
     )
     return app.push(order)
 

@@ -50,6 +50,8 @@ class Expiries:
             for entries in batched(WakeUp.query(slot), BATCH, strict=False):
                 if time.monotonic() < until:
                     self._end(entries, at * 60_000, report)
+                else:
+                    report.failed += len(entries)
         return report
 
     def _end(self, entries: Sequence[WakeUp], now: int, report: ExpiryReport) -> None:

@@ -26,8 +26,12 @@ from schedule.ticks import begin
 from schedule.waking import THREADS, WakeUps, periods_in_use
 
 SERVICE = "schedule"
+CATCH_UP_MINUTES = 5
+"""An app that was to be woken earlier is woken when its next minute comes: nobody waits for an old wake-up."""
 SPARE_SECONDS = 30
 """What is under way when the time is up may take so long: two requests, of two attempts each."""
+TABLE_SECONDS = 5
+"""What one request to a table may take; it is tried twice."""
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
@@ -70,7 +74,7 @@ class Schedule:
             self.metrics.flush_metrics()
 
     def _wake(self, periods: Sequence[int], after: int, at: int, until: float) -> None:
-        report = self.wake_ups.run(due_slots(periods, after, at), until)
+        report = self.wake_ups.run(due_slots(periods, max(after, at - CATCH_UP_MINUTES), at), until)
         self._count(Metric.WAKE_UPS_SENT, report.sent)
         self._count(Metric.WAKE_UPS_UNSENT, report.unsent)
 
@@ -90,7 +94,7 @@ class Schedule:
 def _schedule() -> Schedule:
     settings = ScheduleSettings.from_environment()
     sqs = boto3.client("sqs", config=CONFIG)
-    tables.bind(settings.table_prefix)
+    tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS)
     return Schedule(
         wake_ups=WakeUps(sqs=sqs, push_queues=settings.push_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(

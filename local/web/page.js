@@ -1,6 +1,10 @@
-// Registers the service worker, subscribes, and shows what the app hands to Clarion's API.
+// Registers the service worker, subscribes, and hands the subscription to Clarion's API, whose codes it hands back.
+import { ClarionClient, handBack, register, subscribe } from "./clarion-client/index.js";
 
-const applicationServerKey = new URLSearchParams(location.search).get("applicationServerKey");
+const parameters = new URLSearchParams(location.search);
+const applicationServerKey = parameters.get("applicationServerKey");
+const api = parameters.get("api");
+const clarion = api && new ClarionClient(api, async () => document.querySelector("#bearer").value);
 const status = document.querySelector("#status");
 const button = document.querySelector("#subscribe");
 
@@ -8,48 +12,46 @@ async function start() {
   if (!("serviceWorker" in navigator && "PushManager" in window)) {
     throw new Error("this browser has no push messages");
   }
-  await navigator.serviceWorker.register("service-worker.js");
-  navigator.serviceWorker.addEventListener("message", ({ data }) => showJson("#opened", data));
+  await navigator.serviceWorker.register("service-worker.js", { type: "module" });
+  navigator.serviceWorker.addEventListener("message", ({ data }) => report(() => receive(data)));
   const { pushManager } = await navigator.serviceWorker.ready;
   showJson("#subscription", await pushManager.getSubscription());
-  button.addEventListener("click", () => report(() => subscribe(pushManager), "Subscribed."));
+  button.addEventListener("click", () => report(() => subscribeHere(pushManager)));
   button.disabled = applicationServerKey === null;
+  return "Ready.";
 }
 
-async function subscribe(pushManager) {
+async function subscribeHere(pushManager) {
   if ((await Notification.requestPermission()) !== "granted") {
     throw new Error("notifications are not allowed");
   }
-  await endSubscriptionOfAnotherKey(pushManager);
-  // Browsers refuse anything else: each push has to show a notification.
-  showJson("#subscription", await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
+  const subscription = await subscribe(pushManager, applicationServerKey);
+  showJson("#subscription", subscription);
+  return clarion ? stateOf(await register(clarion, subscription)) : "Subscribed.";
 }
 
-// A subscription is bound to the key it was made with; with another key, `subscribe` is an InvalidStateError.
-async function endSubscriptionOfAnotherKey(pushManager) {
-  const subscription = await pushManager.getSubscription();
-  if (subscription !== null && base64url(subscription.options.applicationServerKey) !== applicationServerKey) {
-    await subscription.unsubscribe();
-  }
+// What the service worker posts: a verification, or what was clicked.
+async function receive(content) {
+  showJson("#opened", content);
+  const proven = clarion && (await handBack(clarion, content));
+  return proven ? stateOf(proven) : "Opened.";
 }
 
-function base64url(buffer) {
-  const base64 = btoa(String.fromCharCode(...new Uint8Array(buffer)));
-  return base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+function stateOf({ status, subscription_id }) {
+  return `Subscription ${subscription_id} is ${status}.`;
 }
 
 function showJson(selector, value) {
   document.querySelector(selector).textContent = value === null ? "" : JSON.stringify(value, null, 2);
 }
 
-async function report(action, success) {
+async function report(action) {
   status.textContent = "Working…";
   try {
-    await action();
-    status.textContent = success;
+    status.textContent = await action();
   } catch (error) {
     status.textContent = `${error.name}: ${error.message}`;
   }
 }
 
-report(start, "Ready.");
+report(start);

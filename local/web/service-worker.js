@@ -1,21 +1,17 @@
 // Shows each push of Clarion as a notification, and opens the page when it is clicked.
-//
-// The payload is JSON: `title`, and `statement` with its bytes in lower-case hex: `topic`, `sender_pubkey`, and `data`,
-// which is null if the statement was too large for a push; then `hash` says which statement to fetch. A verification has
-// `clarion` instead, whose code the page hands back to the API.
-"use strict";
+import { bytesOf, readPush, tagOf } from "./clarion-client/push.js";
 
 // Browsers revoke the permission of a site that shows nothing for a push.
 const UNREADABLE = { title: "New message", body: "Open the app to read it.", data: null };
-const HEX = /^(?:[0-9a-f]{2})*$/;
 
 self.addEventListener("install", () => self.skipWaiting());
 
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener("push", (event) => {
-  const { title, ...options } = notificationOf(event.data) ?? UNREADABLE;
-  event.waitUntil(self.registration.showNotification(title, options));
+  const push = readPush(event.data);
+  const { title, ...options } = notificationOf(push);
+  event.waitUntil(Promise.all([self.registration.showNotification(title, options), passOn(push)]));
 });
 
 self.addEventListener("notificationclick", (event) => {
@@ -23,58 +19,22 @@ self.addEventListener("notificationclick", (event) => {
   event.waitUntil(open(event.notification.data));
 });
 
-// Null for what is no payload of Clarion's.
-function notificationOf(message) {
-  const payload = parseJson(message);
-  if (isVerification(payload?.clarion)) {
-    return { title: "Confirm this browser", body: "Click to receive messages here.", data: payload.clarion };
+function notificationOf(push) {
+  switch (push?.kind) {
+    case "statement":
+      return {
+        title: push.title,
+        body: bodyOf(push.statement.data),
+        data: push.statement,
+        tag: tagOf(push.statement),
+      };
+    case "verification":
+      return { title: "Confirm this browser", body: "Click to receive messages here.", data: push.verification };
+    case "sealed": // an app that has given a device key would open it here
+      return { ...UNREADABLE, title: push.title ?? UNREADABLE.title };
+    default:
+      return UNREADABLE;
   }
-  if (!isPayload(payload)) {
-    return null;
-  }
-  const { title, statement } = payload;
-  return { title, body: bodyOf(statement.data), data: statement, tag: tagOf(statement) };
-}
-
-// The same for a push that comes twice, so that the second replaces what the first shows.
-function tagOf({ sender_pubkey, topic, data, hash }) {
-  return `${sender_pubkey} ${topic} ${data ?? hash}`;
-}
-
-function parseJson(message) {
-  try {
-    return message?.json() ?? null;
-  } catch {
-    return null;
-  }
-}
-
-function isPayload(payload) {
-  return (
-    typeof payload === "object" &&
-    payload !== null &&
-    typeof payload.title === "string" &&
-    payload.title !== "" &&
-    isStatement(payload.statement)
-  );
-}
-
-function isVerification(own) {
-  return own?.purpose === "verification" && typeof own.subscription_id === "string" && typeof own.code === "string";
-}
-
-function isStatement(statement) {
-  return (
-    typeof statement === "object" &&
-    statement !== null &&
-    isHex(statement.topic) &&
-    isHex(statement.sender_pubkey) &&
-    (statement.data === null ? isHex(statement.hash) : isHex(statement.data))
-  );
-}
-
-function isHex(value) {
-  return typeof value === "string" && HEX.test(value);
 }
 
 // An app would decrypt the data here, and fetch what the push could not carry.
@@ -82,7 +42,7 @@ function bodyOf(data) {
   if (data === null) {
     return "A message too large for a push";
   }
-  const bytes = Uint8Array.from(data.match(/../g) ?? [], (digits) => parseInt(digits, 16));
+  const bytes = bytesOf(data);
   return readable(bytes) ?? `An encrypted message of ${bytes.length} bytes`;
 }
 
@@ -95,11 +55,19 @@ function readable(bytes) {
   }
 }
 
+// An open page hands the code back by itself.
+async function passOn(push) {
+  if (push?.kind === "verification") {
+    const [page] = await self.clients.matchAll({ type: "window" });
+    page?.postMessage(push.verification);
+  }
+}
+
 async function open(content) {
-  const pages = await self.clients.matchAll({ type: "window" });
-  if (pages.length === 0) {
+  const [page] = await self.clients.matchAll({ type: "window" });
+  if (!page) {
     return self.clients.openWindow(self.registration.scope);
   }
-  pages[0].postMessage(content);
-  return pages[0].focus();
+  page.postMessage(content);
+  return page.focus();
 }

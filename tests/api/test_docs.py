@@ -111,17 +111,6 @@ def same(found: Any, expected: Any) -> bool:
     return bool(expected in ("…", found))
 
 
-def test_the_example_client_signs_in_registers_and_whitelists(gateway: Gateway, worker: ApiWorker) -> None:
-    client = DOCS / "examples" / "client.py"
-    assert client.read_text() in (DOCS / "api.md").read_text()
-    assert len(client.read_text().splitlines()) <= 41
-    assert worker.login
-    command = [sys.executable, str(client), gateway.url, worker.login.domain, uuid4().hex * 2, uuid4().hex]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    [subscription] = json.loads(ran.stdout)
-    assert len(subscription["rules"]) == 2
-
-
 def test_the_page_needs_nothing_from_elsewhere(client: Any) -> None:
     client.headers = {}
     page = client("GET", "/docs")

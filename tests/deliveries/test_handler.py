@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -13,9 +14,9 @@ import pytest
 from moto import mock_aws
 
 from api import deliveries as api
-from api.deliveries import Deliveries, look_back
+from api.deliveries import DeliveryList, look_back
 from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, PushDecision
+from clarion.decisions import NotificationDecision, Purpose, PushDecision
 from clarion.events import NotificationDecided, PushTried
 from clarion.networks import STATEMENTS
 from clarion.tables import Subscription
@@ -38,8 +39,15 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "lake"
 
 
-def pushed(subscription_id: UUID, decision: PushDecision, at: datetime, attempt: int = 1) -> PushTried:
+def pushed(
+    subscription_id: UUID,
+    decision: PushDecision,
+    at: datetime,
+    attempt: int = 1,
+    purpose: Purpose = Purpose.NOTIFICATION,
+) -> PushTried:
     return PushTried(
+        purpose=purpose,
         network=STATEMENTS,
         at=int(at.timestamp() * 1000),
         receipt=uuid4(),
@@ -84,9 +92,9 @@ def notify(*keys: str) -> list[str]:
     return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
 
-def look(subscription_id: UUID, now: datetime = NOW) -> Deliveries:
-    row = Subscription(str(subscription_id), network=STATEMENTS)
-    return look_back(boto3.client("s3"), "lake", row, now)
+def look(subscription_id: UUID, now: datetime = NOW, created_at: int = 0) -> DeliveryList:
+    row = Subscription(str(subscription_id), network=STATEMENTS, created_at=created_at)
+    return look_back(boto3.client("s3"), "lake", row, now, until=time.monotonic() + 60)
 
 
 def index_keys() -> list[str]:
@@ -173,3 +181,23 @@ def test_where_there_are_many_files_the_answer_says_how_far_back_it_goes(monkeyp
     found = look(mine)
     assert len(found.deliveries) == 2
     assert found.since > NOW - timedelta(days=1)
+
+
+@pytest.mark.parametrize("purpose", [Purpose.WAKE_UP, Purpose.VERIFICATION])
+def test_wake_ups_and_codes_leave_the_place_to_what_a_client_asks_about(purpose: Purpose) -> None:
+    mine = uuid4()
+    write(
+        f"{EVENTS}a.jsonl",
+        pushed(mine, PushDecision.DELIVERED, NOW, purpose=purpose).to_line(),
+        pushed(mine, PushDecision.REFUSED, NOW).to_line(),
+    )
+    assert notify(f"{EVENTS}a.jsonl") == []
+    assert [one.decision for one in look(mine).deliveries] == [PushDecision.REFUSED]
+
+
+def test_for_a_subscription_that_was_just_made_no_older_file_is_read() -> None:
+    mine, made = uuid4(), NOW - timedelta(minutes=1)
+    write("events/day=2026-11-20/hour=15/a.jsonl", pushed(mine, PushDecision.STALE, NOW).to_line())
+    assert notify("events/day=2026-11-20/hour=15/a.jsonl") == []
+    found = look(mine, created_at=int(made.timestamp() * 1000))
+    assert (found.deliveries, found.since) == ([], made)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, override
 
 import boto3
@@ -161,14 +160,14 @@ def without_body(write: Write, row: Subscription) -> PushMessage:
     return write(row, network="toy", body=None)
 
 
-def sealed(*texts: str) -> str:
-    return blake2b("\n".join(texts).encode(), key=b"").hexdigest()
+def joined(*texts: str) -> str:
+    return "\n".join(texts)
 
 
-def seals_of(apns: Any) -> list[str]:
+def texts_of(apns: Any) -> list[str]:
     """What the toy network's pushes hold that were accepted."""
     payloads = [push.payload for push in apns.received if push.accepted]
-    return [payload["sealed"] for payload in payloads if "sealed" in payload]
+    return [payload["text"] for payload in payloads if "text" in payload]
 
 
 def test_a_push_without_a_body_has_what_its_network_s_row_holds_when_it_is_sent(
@@ -183,7 +182,7 @@ def test_a_push_without_a_body_has_what_its_network_s_row_holds_when_it_is_sent(
     report = worker.work()
 
     assert report.decisions == {PushDecision.DELIVERED: 1}
-    assert seals_of(apns) == [sealed(*texts[1:])]
+    assert texts_of(apns) == [joined(*texts[1:])]
 
 
 def test_one_request_reads_the_rows_of_a_batch(
@@ -205,8 +204,8 @@ def test_one_request_reads_the_rows_of_a_batch(
     report = worker.work()
 
     assert report.decisions == {PushDecision.DELIVERED: 5}
-    assert sorted(seals_of(apns)) == sorted(
-        [sealed("of one"), sealed("of the other"), sealed("of the other"), sealed("hello")]
+    assert sorted(texts_of(apns)) == sorted(
+        [joined("of one"), joined("of the other"), joined("of the other"), joined("hello")]
     )
     assert requests.reads == 1
 
@@ -269,7 +268,7 @@ def test_a_row_that_could_not_be_read_is_read_again_later_and_holds_up_nobody_el
     latest.write(row, "hello", "again")
     clock.advance(600)
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
-    assert seals_of(apns) == [sealed("hello", "again")]
+    assert texts_of(apns) == [joined("hello", "again")]
 
 
 def test_a_push_that_is_retried_has_what_the_row_holds_by_then(
@@ -285,7 +284,7 @@ def test_a_push_that_is_retried_has_what_the_row_holds_by_then(
     clock.advance(600)
     worker.work()
 
-    assert seals_of(apns) == [sealed("hello", "again")]
+    assert texts_of(apns) == [joined("hello", "again")]
 
 
 def test_a_row_that_its_network_fails_on_loses_its_own_push_alone(

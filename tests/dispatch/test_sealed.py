@@ -1,10 +1,7 @@
-"""Sealed pushes on their way through dispatch, opened by the example in the docs."""
+"""Sealed pushes on their way through dispatch, opened by the client for Python."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +13,10 @@ from clarion.own_pushes import VerificationBody
 from clarion.sealing import parse_device_key
 from clarion.settings import TITLE
 from clarion.tables import Subscription
+from clarion_client.sealed import DeviceKey
 from local.apns import Apns
 from local.fcm import Fcm
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "open_sealed.py"
 DATA = b"hello".hex()
 
 type Register = Callable[..., Subscription]
@@ -27,38 +24,30 @@ type Write = Callable[..., PushMessage]
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Callable[..., str]:
-    """What the example prints."""
-
-    def app(*arguments: str, payload: object = None) -> str:
-        command = [sys.executable, str(EXAMPLE), str(tmp_path / "key"), *arguments]
-        return subprocess.run(
-            command, input=json.dumps(payload), capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    return app
+def app() -> DeviceKey:
+    return DeviceKey.generate()
 
 
 @pytest.fixture
-def device_key(app: Callable[..., str]) -> bytes:
-    return parse_device_key(app())
+def device_key(app: DeviceKey) -> bytes:
+    return parse_device_key(app.public)
 
 
 def test_an_iphone_opens_what_apple_gets_sealed(
-    app: Callable[..., str], device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
+    app: DeviceKey, device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
 ) -> None:
     row = register(Channel.APNS, "a1" * 32, device_key=device_key)
     queue.put(message(row))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
     assert received.payload.keys() == {"aps", "clarion"}
-    opened = json.loads(app(row.subscription_id, payload=received.payload))
+    opened = app.open(received.payload, row.subscription_id)
     assert opened["aps"] == {"alert": {"title": TITLE}, "mutable-content": 1}
     assert opened["statement"]["data"] == DATA
 
 
 def test_an_android_phone_opens_what_google_gets_sealed(
-    app: Callable[..., str],
+    app: DeviceKey,
     device_key: bytes,
     register: Register,
     message: Write,
@@ -71,12 +60,12 @@ def test_an_android_phone_opens_what_google_gets_sealed(
     assert android_fleet.work().decisions == {PushDecision.DELIVERED: 1}
     data = fcm.received[0].payload["message"]["data"]
     assert data.keys() == {"clarion"}
-    opened = json.loads(app(row.subscription_id, payload=data))
+    opened = app.open(data, row.subscription_id)
     assert (opened["statement_data"], opened["notify_type"]) == (DATA, "alert")
 
 
 def test_the_code_of_a_verification_is_for_the_app_alone(
-    app: Callable[..., str], device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
+    app: DeviceKey, device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
 ) -> None:
     row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending")
     body = VerificationBody(code="c" * 43)
@@ -84,5 +73,5 @@ def test_the_code_of_a_verification_is_for_the_app_alone(
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
     assert "c" * 43 not in json.dumps(received.payload)
-    opened = json.loads(app(row.subscription_id, payload=received.payload))
+    opened = app.open(received.payload, row.subscription_id)
     assert opened["clarion"] == {"purpose": "verification", "subscription_id": row.subscription_id, "code": "c" * 43}

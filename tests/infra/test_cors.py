@@ -31,7 +31,7 @@ def test_pages_of_the_origins_named_may_make_every_request_that_the_api_takes(te
         "AllowOrigins": ["https://app.example.org", "https://app.example.org:8443", "http://localhost:8080"],
         "AllowMethods": ["DELETE", "GET", "PATCH", "POST", "PUT"],
         "AllowHeaders": ["authorization", "content-type"],
-        "ExposeHeaders": ["retry-after"],
+        "ExposeHeaders": ["link", "retry-after"],
         "MaxAge": 3600,
     }
 

@@ -1,14 +1,11 @@
-import json
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import jwt
-import pytest
 
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import decode
-from local.device import Api, Device, forge, topic_of
+from local.device import Device, forge, topic_of
 
 SECRET = "a secret of at least thirty-two bytes"
 CHAT = topic_of("chat")
@@ -38,37 +35,3 @@ def test_an_api_token_names_the_device_for_a_day() -> None:
     )
     assert claims["sub"] == alice.public_key.hex()
     assert claims["exp"] - claims["iat"] == 24 * 3600
-
-
-async def test_the_api_is_called_as_the_product_document_says() -> None:
-    calls = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        calls.append((request.method, request.url.path, json.loads(request.content or b"null")))
-        return httpx.Response(200, json={"subscription_id": "s"} if request.method == "POST" else [])
-
-    alice, rule = Device("Alice"), {"sender_pubkey": Device("Alice").public_key.hex(), "topic": CHAT.hex()}
-    async with httpx.AsyncClient(base_url="https://api", transport=httpx.MockTransport(answer)) as client:
-        api = Api(client)
-        assert await api.register("apns", "00ff") == "s"
-        await api.replace_rules("s", (alice.public_key, CHAT))
-        await api.add_rules("s", (alice.public_key, CHAT))
-        await api.remove_rules("s", (alice.public_key, CHAT))
-        assert await api.subscriptions() == []
-        await api.unregister("s")
-    ruled = {"subscription_id": "s", "rules": [rule]}
-    assert calls == [
-        ("POST", "/v1/subscriptions", {"notificationType": "apns", "token": "00ff"}),
-        ("PUT", "/v1/subscriptions/rules", ruled),
-        ("POST", "/v1/subscriptions/rules", ruled),
-        ("DELETE", "/v1/subscriptions/rules", ruled),
-        ("GET", "/v1/subscriptions", None),
-        ("DELETE", "/v1/subscriptions", {"subscription_ids": ["s"]}),
-    ]
-
-
-async def test_a_refusal_of_the_api_is_an_error() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(409))
-    async with httpx.AsyncClient(base_url="https://api", transport=transport) as client:
-        with pytest.raises(httpx.HTTPStatusError):
-            await Api(client).register("apns", "00ff")

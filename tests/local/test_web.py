@@ -1,10 +1,6 @@
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, override
 
 import httpx
 import pytest
@@ -12,10 +8,10 @@ import pytest_asyncio
 
 from clarion import base64url
 from local import tls
-from local.emulator import ROOT
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt
 from tests.local.chromium import BINARY, DevTools, Target, headless
+from tests.web_app import NOTIFICATIONS, WebApp, serving, subscribing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,71 +27,6 @@ def payload(**changes: str | None) -> dict[str, object]:
 
 
 UNREADABLE = {"title": "New message", "body": "Open the app to read it.", "data": None}
-NOTIFICATIONS = """
-    navigator.serviceWorker.ready
-        .then((registration) => registration.getNotifications())
-        .then((shown) => shown.map(({ title, body, data }) => ({ title, body, data })))
-"""
-CLICK = """
-    registration.getNotifications().then(([notification]) => {
-        dispatchEvent(new NotificationEvent("notificationclick", { notification }));
-    })
-"""
-
-
-class WebApp:
-    """The page in a tab, and its service worker."""
-
-    def __init__(self, devtools: DevTools, page: Target, origin: str) -> None:
-        self._devtools = devtools
-        self._origin = origin
-        self.page = page
-
-    async def open(self) -> None:
-        """Return once the service worker is active."""
-        await self._devtools.call("Browser.grantPermissions", origin=self._origin, permissions=["notifications"])
-        await self.page.call("ServiceWorker.enable")
-        await self.page.call("BackgroundService.setRecording", service="pushMessaging", shouldRecord=True)
-        await self.page.call("BackgroundService.startObserving", service="pushMessaging")
-        await self.page.call("Page.navigate", url=f"{self._origin}/?applicationServerKey={SERVER.public_key}")
-        await self.until_status("Ready.")
-        await self.page.event("ServiceWorker.workerVersionUpdated", self._is_activated)
-
-    def _is_activated(self, update: dict[str, Any]) -> bool:
-        for version in update["versions"]:
-            if version["scriptURL"].startswith(f"{self._origin}/") and version["status"] == "activated":
-                self._registration = version["registrationId"]
-                return True
-        return False
-
-    def _is_completed_push(self, recorded: dict[str, Any]) -> bool:
-        event = recorded["backgroundServiceEvent"]
-        return (event["origin"], event["eventName"]) == (f"{self._origin}/", "Push event completed")
-
-    async def until_status(self, text: str) -> None:
-        await self.page.until(f"document.querySelector('#status')?.textContent === {json.dumps(text)}")
-
-    async def push(self, payload: str) -> dict[str, Any]:
-        """The notification that the service worker shows for it, the first one."""
-        await self.page.call(
-            "ServiceWorker.deliverPushMessage", origin=self._origin, registrationId=self._registration, data=payload
-        )
-        # Not by polling for the notification: Chromium forgets one that is asked for while it is about to be shown.
-        completed = await self.page.event("BackgroundService.backgroundServiceEventReceived", self._is_completed_push)
-        assert completed["backgroundServiceEvent"]["eventMetadata"] == [{"key": "Status", "value": "Success"}]
-        notifications: list[dict[str, Any]] = await self.page.evaluate(NOTIFICATIONS)
-        [shown] = notifications
-        return shown
-
-    async def click_notification(self) -> None:
-        worker = await self._devtools.service_worker(self._origin)
-        await worker.evaluate(CLICK)
-
-
-class _Files(SimpleHTTPRequestHandler):
-    @override
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -109,13 +40,8 @@ async def devtools() -> AsyncIterator[DevTools]:
 @pytest.fixture
 def origin() -> Iterator[str]:
     """Each test has one of its own, and so a service worker and notifications of its own."""
-    handler = partial(_Files, directory=str(ROOT / "local" / "web"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://localhost:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving() as origin:
+        yield origin
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -128,7 +54,7 @@ async def page(devtools: DevTools) -> AsyncIterator[Target]:
 
 @pytest.fixture
 def app(devtools: DevTools, page: Target, origin: str) -> WebApp:
-    return WebApp(devtools, page, origin)
+    return WebApp(devtools, page, origin, applicationServerKey=SERVER.public_key)
 
 
 async def test_a_full_push_is_shown_with_its_message(app: WebApp) -> None:
@@ -259,13 +185,3 @@ async def test_the_page_says_why_it_could_not_subscribe(app: WebApp) -> None:
     await app.open()
     await app.page.evaluate("document.querySelector('#subscribe').click()")
     await app.until_status("AbortError: no push service")
-
-
-def subscribing(subscription: dict[str, Any]) -> str:
-    """A script by which the page gets this subscription: a headless browser has no push service to ask."""
-    return f"""
-        PushManager.prototype.subscribe = async (options) => {{
-            window.subscribedWith = options;
-            return {json.dumps(subscription)};
-        }};
-    """

@@ -51,7 +51,8 @@ async def test_a_function_can_do_no_more_than_its_role_may(system: System) -> No
 async def test_a_direct_push_reaches_both_providers(system: System) -> None:
     async with system.api_of(Device("Alice, who has been given tokens")) as api:
         answers = [
-            await api.notify(token, "0123456789abcdef" * 2, b"directly") for token in ("d1" * 32, "d-" + "D" * 140)
+            await api.push_directly(token, "0123456789abcdef" * 2, b"directly")
+            for token in ("d1" * 32, "d-" + "D" * 140)
         ]
     assert [(answer["success"], answer["platform"]) for answer in answers] == [(True, "ios"), (True, "android")]
 

@@ -21,6 +21,8 @@ from clarion.networks.statements.codec import digest
 from clarion.providers import apns, fcm
 from clarion.tables import Subscription, Token, table_name
 from clarion.tokens import token_hash
+from clarion_client import rule
+from clarion_client.models import Environment
 from local.apns_trouble import troubled_token
 from local.device import Device, topic_of
 from local.http2 import Misbehaviour
@@ -66,7 +68,7 @@ class Case:
     answer: str | Misbehaviour | None
     fate: Fate
     retry_after: int | None = None
-    environment: str = "production"
+    environment: Environment = "production"
 
     def __str__(self) -> str:
         return f"{self.channel} {self.answer}"
@@ -188,8 +190,8 @@ async def warm_up(system: System, cases: Sequence[Case], sender: Device) -> None
     raws = [sender.statement(AWAKE, data=f"{number}".encode()) for number in range(WARM)]
     for case in cases:
         async with system.api_of(Device(case.name)) as api:
-            (subscription,) = await api.subscriptions()
-            await api.add_rules(subscription["subscription_id"], (sender.public_key, AWAKE))
+            (subscription,) = await api.list_subscriptions()
+            await api.add_rules(subscription["subscription_id"], [rule(sender.public_key, AWAKE)])
     for raw in raws:
         await system.store.inject(raw)
     hashes = {digest(raw).hex() for raw in raws}
@@ -207,10 +209,8 @@ async def push_others(system: System, sender: Device) -> None:
 
 
 async def registered(system: System, case: Case, token: str, sender: Device) -> str:
-    async with system.api_of(Device(case.name)) as api:
-        subscription = await api.register(case.channel, token, environment=case.environment)
-        await api.replace_rules(subscription, (sender.public_key, TOPIC))
-    return subscription
+    wanted = (sender.public_key, TOPIC)
+    return await system.register(Device(case.name), case.channel, token, wanted, environment=case.environment)
 
 
 async def decided(system: System, of: str, cases: Mapping[str, Case]) -> Mapping[str, list[dict[str, Any]]]:
@@ -299,9 +299,10 @@ async def test_a_dead_tokens_subscription_says_why_and_the_token_can_be_register
 ) -> None:
     assert seen[case].row["status_reason"] == {"S": case.answer}
 
-    async with system.api_of(Device(f"Carol, with the old phone of {case.name}")) as api:
-        again = await api.register(case.channel, seen[case].row["token"]["S"])
-        await api.unregister(again)
+    carol = Device(f"Carol, with the old phone of {case.name}")
+    again = await system.register(carol, case.channel, seen[case].row["token"]["S"])
+    async with system.api_of(carol) as api:
+        await api.remove_subscriptions(again)
 
 
 async def test_no_answer_of_the_tables_is_left_out() -> None:

@@ -25,6 +25,8 @@ from clarion.networks import STATEMENTS, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
+from clarion_client import rule
+from clarion_client.models import Channel as ChannelName
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
 from infra.networks import function_name, functions_of
@@ -210,27 +212,32 @@ def recorded(system: System) -> list[dict[str, Any]]:
 async def use_the_api(system: System) -> None:
     alice, bob = Device("Alice, permitted"), Device("Bob, who uses all of the API")
     async with system.api_of(bob) as api:
-        subscription = await api.register("apns", "9e" * 32)
-        await api.replace_rules(subscription, *((alice.public_key, topic_of(f"{each}")) for each in range(200)))
-        await api.replace_rules(subscription, (alice.public_key, TOPIC))
-        await api.add_rules(subscription, (alice.public_key, topic_of("another")))
-        await api.remove_rules(subscription, (alice.public_key, topic_of("another")))
-        await api.subscriptions()
-        await api.unregister(subscription)
+        subscription = (await api.register_subscription("apns", "9e" * 32))["subscription_id"]
+        await api.replace_rules(subscription, [rule(alice.public_key, topic_of(f"{each}")) for each in range(200)])
+        await api.replace_rules(subscription, [rule(alice.public_key, TOPIC)])
+        await api.add_rules(subscription, [rule(alice.public_key, topic_of("another"))])
+        await api.remove_rules(subscription, [rule(alice.public_key, topic_of("another"))])
+        await api.list_subscriptions()
+        await api.remove_subscriptions(subscription)
         for channel, token in await tokens_of_others(system):
-            await api.register(channel, token)
+            await api.register_subscription(channel, token)
         for device in ("9d" * 32, "bob-" + "B" * 140):
             # Whether the provider takes it is of no matter here: its key has been asked for.
-            await api.notify(device, "0123456789abcdef" * 2, b"directly")
+            await api.push_directly(device, "0123456789abcdef" * 2, b"directly")
 
 
-async def tokens_of_others(system: System) -> list[tuple[str, str]]:
+async def tokens_of_others(system: System) -> list[tuple[ChannelName, str]]:
     """Channels and tokens that another client has."""
     browser = json.dumps(system.webpush.subscribe(system.application_server_key).as_json())
-    tokens = [("apns", "9b" * 32), ("voip", "9a" * 32), ("fcm", "carol-" + "C" * 140), ("webpush", browser)]
+    tokens: list[tuple[ChannelName, str]] = [
+        ("apns", "9b" * 32),
+        ("voip", "9a" * 32),
+        ("fcm", "carol-" + "C" * 140),
+        ("webpush", browser),
+    ]
     async with system.api_of(Device("Carol, whose tokens they are")) as api:
         for channel, token in tokens:
-            await api.register(channel, token)
+            await api.register_subscription(channel, token)
     return tokens
 
 
@@ -315,9 +322,9 @@ async def use_deliveries(system: System) -> None:
     subscription = await system.register(bob, "apns", "9b" * 32, (alice.public_key, TOPIC))
     await system.store.inject(alice.statement(TOPIC, data=b"delivered?"))
     async with asyncio.timeout(WAIT_S), system.api_of(bob) as api:
-        while not await api.deliveries(subscription):
-            # A client may look six times a minute.
-            await asyncio.sleep(11)
+        while not (await api.list_deliveries(subscription))["deliveries"]:
+            # A client may look three times a minute.
+            await asyncio.sleep(21)
 
 
 def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, topic: bytes) -> None:

@@ -66,7 +66,7 @@ async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
     await lake.job("retire", "--idle-days", "0", variables={**as_role(emulator, role), **settings})
 
     async with system.api_of(cast.bob) as api:
-        assert not await api.subscriptions()
+        assert not await api.list_subscriptions()
 
 
 def role_of_job(system: System, name: str) -> str:

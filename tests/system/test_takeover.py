@@ -2,10 +2,10 @@
 
 import asyncio
 
-import httpx
 import pytest
 
 from clarion.networks.statements.codec import digest
+from clarion_client import Problem
 from local.device import Device, topic_of
 from local.scenes import QUIET, decisions_on
 from local.system import PATIENCE, System
@@ -46,17 +46,18 @@ async def test_who_signs_in_on_the_same_phone_takes_its_token_over(system: Syste
     old = await system.register(before, "apns", token, rule)
     new = await system.register(after, "apns", token, rule)
     async with system.api_of(after) as api:
-        [pending] = await api.subscriptions()
+        [pending] = await api.list_subscriptions()
         assert (pending["status"], len(pending["rules"])) == ("pending", 1)
     assert await woken_by(system, alice, b"meanwhile", token, queued=1) == 1, "Bob alone is woken"
 
     code = await codes_at(system, token, new)
     async with system.api_of(after) as api:
-        assert await api.prove(new, code) == "active"
-        assert await api.prove(new, code) == "active", "the answer may have been lost"
+        proven = {"subscription_id": new, "status": "active"}
+        assert await api.prove_token(new, code) == proven
+        assert await api.prove_token(new, code) == proven, "the answer may have been lost"
 
     async with system.api_of(before) as api:
-        [ended] = await api.subscriptions()
+        [ended] = await api.list_subscriptions()
     assert (ended["subscription_id"], ended["status"], ended["statusReason"]) == (old, "invalid", "replaced")
     assert await woken_by(system, alice, b"afterwards", token, queued=1) == 1, "Carol alone is woken"
 
@@ -64,21 +65,22 @@ async def test_who_signs_in_on_the_same_phone_takes_its_token_over(system: Syste
 async def test_a_squatter_keeps_no_token_from_the_phone_that_has_it(system: System) -> None:
     owner, squatter, token = Device("Dave, who has the phone"), Device("Eve, who knows his token"), "71" * 32
     squatted = await system.register(squatter, "apns", token)
+    name = await system.register(owner, "apns", token)
     async with system.api_of(owner) as api:
-        name = await api.register("apns", token)
-        assert await api.prove(name, await codes_at(system, token, name)) == "active"
+        proven = await api.prove_token(name, await codes_at(system, token, name))
+    assert proven["status"] == "active"
 
+    again = await system.register(squatter, "apns", token)
     async with system.api_of(squatter) as api:
-        again = await api.register("apns", token)
-        with pytest.raises(httpx.HTTPStatusError, match="403"):
-            await api.prove(again, "A" * 43)
-        states = {one["subscription_id"]: one["status"] for one in await api.subscriptions()}
+        with pytest.raises(Problem, match="wrong-code"):
+            await api.prove_token(again, "A" * 43)
+        states = {one["subscription_id"]: one["status"] for one in await api.list_subscriptions()}
     assert states == {squatted: "invalid", again: "pending"}
     stolen = await codes_at(system, token, again)
     async with system.api_of(owner) as api:
-        with pytest.raises(httpx.HTTPStatusError, match="404"):
-            await api.prove(again, stolen)
-        [row] = await api.subscriptions()
+        with pytest.raises(Problem, match="no-subscription"):
+            await api.prove_token(again, stolen)
+        [row] = await api.list_subscriptions()
     assert (row["subscription_id"], row["status"]) == (name, "active")
 
 
@@ -86,5 +88,5 @@ async def test_a_device_that_gets_another_token_keeps_its_rules(system: System) 
     alice, bob = Device("Alice, who writes on"), Device("Bob, whose token changes")
     name = await system.register(bob, "apns", "72" * 32, (alice.public_key, CHAT))
     async with system.api_of(bob) as api:
-        assert await api.replace_token(name, "73" * 32) == "active"
+        assert (await api.replace_token(name, "73" * 32))["status"] == "active"
     assert await woken_by(system, alice, b"to the new token", "73" * 32, queued=1) == 1

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -55,9 +54,9 @@ async def change(system: System, subscription: str, **values: dict[str, str]) ->
     )
 
 
-async def status_of(system: System, device: Device, subscription: str) -> Any:
+async def status_of(system: System, device: Device, subscription: str) -> str:
     async with system.api_of(device) as api:
-        return next(one["status"] for one in await api.subscriptions() if one["subscription_id"] == subscription)
+        return (await api.get_subscription(subscription))["status"]
 
 
 async def is_to_be_woken(system: System, subscription: str) -> bool:
@@ -116,7 +115,7 @@ async def test_who_has_left_is_not_woken(system: System) -> None:
     bob, token, other = Device("Bob, who leaves"), "a5" * 32, "a6" * 32
     subscription = await subscribe(system, bob, Channel.APNS, token)
     async with system.api_of(bob) as api:
-        await api.unregister(subscription)
+        await api.remove_subscriptions(subscription)
     assert not await is_to_be_woken(system, subscription)
     await call_schedule(system, next_minute(subscription))
     another = await subscribe(system, bob, Channel.APNS, other)

@@ -372,7 +372,8 @@ async def test_an_installation_that_is_not_registered_again_ends(system: System)
     chat.hello(system)
 
     async with system.api_of(Device("who gets the phone next")) as api:
-        await api.unregister(await api.register("apns", token))
+        registered = await api.register_subscription("apns", token)
+        await api.remove_subscriptions(registered["subscription_id"])
     assert not wakes(system.apns.received, token)
 
 

@@ -19,6 +19,7 @@ from math import isqrt
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from clarion import own_pushes
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.events import NotificationDecided, PushTried
 
@@ -52,11 +53,14 @@ class Delivery(NamedTuple):
 
     @classmethod
     def of(cls, event: NotificationDecided | PushTried) -> Self | None:
-        """None for what says nothing yet: that a push was queued, or had been before."""
+        """None for what says nothing yet, that a push was queued or had been before, and for Clarion's own pushes."""
         if event.decision not in _PLACES:
             return None
-        pushed = (event.latency_ms, event.attempt) if isinstance(event, PushTried) else ()
-        return cls(event.subscription_id, event.at, event.decision, *pushed)
+        if isinstance(event, NotificationDecided):
+            return cls(event.subscription_id, event.at, event.decision)
+        if event.purpose in own_pushes.BODIES:
+            return None
+        return cls(event.subscription_id, event.at, event.decision, event.latency_ms, event.attempt)
 
 
 def pack(deliveries: Iterable[Delivery]) -> bytes:

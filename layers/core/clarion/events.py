@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from clarion.batching import by_size
 from clarion.channels import Channel
-from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
+from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, PushDecision, SubscriptionStatus
 from clarion.messages import HexBytes, Milliseconds, ObservedMessage
 from clarion.networks import Rule
 
@@ -96,10 +96,14 @@ class NotificationDecided(Decided):
 
 
 class PushTried(Decided):
-    """`provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`."""
+    """`purpose` is that of the push's message.
+
+    `provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`.
+    """
 
     event: Literal["push"] = "push"
     decision: PushDecision
+    purpose: Purpose = Purpose.NOTIFICATION
     subscription_id: UUID
     channel: Channel
     attempt: int

@@ -17,6 +17,8 @@ NAMESPACE = "Clarion"
 class Metric(StrEnum):
     """What is measured besides decisions."""
 
+    OWN_PUSHES_DELIVERED = "own_pushes_delivered"
+    """Codes and wake-ups that a provider took: they are not among `push_delivered`."""
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     KEYS_UNAVAILABLE = "keys_unavailable"

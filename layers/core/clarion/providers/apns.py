@@ -101,7 +101,9 @@ class ApnsApp:
             push_type=PushType.VOIP if order.call else PushType.BACKGROUND if order.background else PushType.ALERT,
             push_id=order.push_id,
             collapse_id=order.collapse_id,
-            expiration=0 if order.call else min(int(order.useful_until), int(order.now) + KEPT_SECONDS),
+            expiration=0
+            if order.call or order.transient
+            else min(int(order.useful_until), int(order.now) + KEPT_SECONDS),
         )
 
 

@@ -8,7 +8,8 @@ class Order[Body](NamedTuple):
 
     `body` is the payload's: bytes, or a message where the provider wants one. `push_id` is a UUID. Of several pushes
     with one `collapse_id` a phone shows the latest. `useful_until` and `now` are in UNIX seconds. A `call` rings now or
-    never; a `background` push shows nothing.
+    never; a `background` push shows nothing. Apple keeps one push for a phone that is offline, so one that is `transient`,
+    as the next one comes by itself, must not take the place of another.
     """
 
     token: str
@@ -19,6 +20,7 @@ class Order[Body](NamedTuple):
     now: float
     call: bool = False
     background: bool = False
+    transient: bool = False
 
     def __repr__(self) -> str:
         return f"Order({self.push_id})"
