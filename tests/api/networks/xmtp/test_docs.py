@@ -14,6 +14,7 @@ from api.networks.xmtp.codes import CallCode
 from api.networks.xmtp.protocols import MEDIA_TYPES
 from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import RPCS, XmtpWorker
+from clarion.networks.xmtp.installations import subscription_id_of
 from local.gateway import Gateway
 
 PAGE = (Path(__file__).parents[4] / "docs" / "xmtp.md").read_text()
@@ -45,6 +46,14 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
         found, shown = json.loads(answered), json.loads(expected)
         assert found.keys() == shown.keys(), command
         assert all(shown[name] in ("…", value) for name, value in found.items()), command
+
+
+def test_the_page_derives_an_installations_subscription_as_clarion_does() -> None:
+    [shown] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    defined: dict[str, Callable[[str, str], str]] = {}
+    exec(shown, defined)  # noqa: S102 - the page's own example
+    client_id = bytes(range(32))
+    assert defined["subscription_id_of"](client_id.hex(), "mine") == subscription_id_of(client_id, "mine")
 
 
 def test_every_code_is_explained() -> None:
