@@ -126,16 +126,39 @@ def _written(
     for attempt in range(attempts):
         if transact(connection, write):
             return row
-        if row.status == SubscriptionStatus.ACTIVE and (taken := holder(registration)):
-            return taken
+        if row.status == SubscriptionStatus.ACTIVE:
+            if taken := holder(registration):
+                return taken
+            _free_orphan(connection, registration)
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
 
 
 def holder(registration: Registration) -> TokenTaken | None:
-    """Whose the token is now, in the registration's network."""
-    row = held_token(registration.network, token_hash(registration.channel, registration.token))
-    return TokenTaken(row.subscription_id, Owner(row.holder, row.client_id)) if row else None
+    """Whose the token is now, in the registration's network; a token whose subscription is gone is nobody's."""
+    held = _held(registration)
+    if held is None or not list(Subscription.batch_get([held.subscription_id], consistent_read=True)):
+        return None
+    return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
+
+
+def _held(registration: Registration) -> Token | None:
+    return held_token(registration.network, token_hash(registration.channel, registration.token))
+
+
+def _free_orphan(connection: Connection, registration: Registration) -> None:
+    """Delete the row of a token whose subscription is gone."""
+    held = _held(registration)
+    if held is None:
+        return
+
+    def write(transaction: TransactWrite) -> None:
+        # It deletes nothing, but fails if the subscription has been made again meanwhile.
+        gone = Subscription.subscription_id.does_not_exist()
+        transaction.delete(Subscription(held.subscription_id), condition=gone)
+        transaction.delete(held, condition=Token.subscription_id == held.subscription_id)
+
+    transact(connection, write)
 
 
 def change(connection: Connection, row: Subscription, changes: Mapping[str, Any], *, now: int) -> Subscription | None:
@@ -236,11 +259,11 @@ def _change_expiry(write: TransactWrite, before: Subscription, after: Subscripti
 
 
 def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
-    """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
+    """False if one of `rows` has meanwhile gone or changed: it may have another token and another wake-up by now."""
 
     def write(transaction: TransactWrite) -> None:
         for row in rows:
-            transaction.delete(row, condition=Subscription.status == row.status)
+            transaction.delete(row, condition=unchanged(row))
             if row.status == SubscriptionStatus.ACTIVE:
                 free_token(transaction, row)
             remove_wake_up(transaction, row)
