@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -78,9 +79,10 @@ def test_an_android_phone_opens_what_google_gets_sealed(
 def test_the_code_of_a_verification_is_for_the_app_alone(
     app: Callable[..., str], device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
 ) -> None:
-    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending")
+    receipt = uuid4()
+    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending", proof_receipt=str(receipt))
     body = VerificationBody(code="c" * 43)
-    queue.put(message(row, purpose=Purpose.VERIFICATION, wanted=Wanted.BACKGROUND, body=body))
+    queue.put(message(row, purpose=Purpose.VERIFICATION, receipt=receipt, wanted=Wanted.BACKGROUND, body=body))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
     assert "c" * 43 not in json.dumps(received.payload)
