@@ -59,6 +59,8 @@ def build(message: PushMessage, token: str, app: App, *, now: float, device_key:
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
+    if not CHANNELS[message.channel].takes_device_key:
+        device_key = None
     payload = _payload(message, app.title, device_key)
     order = Order(
         token=token,

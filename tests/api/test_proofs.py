@@ -11,6 +11,7 @@ import pytest
 
 from api.worker import ApiWorker
 from clarion import base64url, proofs, subscriptions
+from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
@@ -506,6 +507,18 @@ def test_a_change_or_a_registration_that_breaks_a_rule_names_the_field(
     for answer in (client("PATCH", f"{SUBSCRIPTIONS}/{name}", {field: value}), client("POST", SUBSCRIPTIONS, body)):
         assert_problem(answer, 422, "invalid")
         assert [error["field"] for error in answer.json["errors"]] == [field]
+
+
+def test_a_move_to_a_webhook_drops_the_options_that_it_does_not_have(client: Any, worker: ApiWorker) -> None:
+    options: Any = {"device_key": bytes(range(32)), "wake_every_minutes": 30}
+    before = Registration("xmtp", client.key, Channel.APNS, new_token(), **options)
+    row = subscriptions.register(worker.connection, before, now=now_ms())
+    assert isinstance(row, Subscription)
+    address = WebhookAddress(client=client.key.hex(), installation_id="i", token="t").text
+    after = Registration("xmtp", client.key, Channel.WEBHOOK, address)
+    subscriptions.move(worker.connection, row, after, now=now_ms())
+    moved = Subscription.get(row.subscription_id)
+    assert (moved.channel, moved.device_key, moved.wake_every_minutes) == ("webhook", None, None)
 
 
 def test_another_networks_client_proves_its_token_by_the_same_request(

@@ -9,13 +9,14 @@ from uuid import uuid4
 from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ATTRIBUTES, ProofCode
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.wake_ups import CHANNELS as WAKING
 from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
 TRANSACTION_SUBSCRIPTIONS = 33
@@ -93,7 +94,7 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of
+    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made now: what a provider says of an earlier registration of
     the same token is not about it. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
@@ -243,6 +244,8 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "environment": registration.environment and registration.environment.value,
         "status_reason": None,
         "ttl": None,
+        "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
+        "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
         "created_at": now,
         "updated_at": now,
