@@ -85,6 +85,15 @@ def test_a_code_that_has_been_replaced_is_not_pushed(
     assert Subscription.get(row.subscription_id).proof_push is None
 
 
+def test_a_code_that_is_refused_is_no_dead_letter(worker: Any, queue: Any, pending: Any) -> None:
+    """Whoever looks at dead letters would see it."""
+    row = pending(troubled_token(InjectedFault("PayloadTooLarge")))
+    queue.put(verification(row))
+    assert worker.work().decisions == {PushDecision.REFUSED: 1}
+    assert (len(queue), queue.dead) == (0, [])
+    assert Subscription.get(row.subscription_id).proof_push == "refused"
+
+
 def test_an_active_subscription_gets_no_code(worker: Any, queue: Any, apns: Any, register: Register) -> None:
     queue.put(verification(register(Channel.APNS, "a1" * 32, **CODE.attributes)))
     report = worker.work()
