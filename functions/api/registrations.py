@@ -164,11 +164,11 @@ def _moved(
 
 
 def _recorded(request: ClientRequest, registration: Registration, written: Written, now: int) -> Written:
-    """Emit what has changed, and push the code to a token that is to be proven."""
+    """Emit what has changed, and push the code to a token that is to be proven, if it has not had too many."""
     if isinstance(written, Subscription):
         request.worker.events.add(SubscriptionChanged.of(written, now))
         if registration.code:
-            proofs.push(request, written, registration.code)
+            proofs.push_if_allowed(request, written, registration.code)
     return written
 
 
