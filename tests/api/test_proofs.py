@@ -486,6 +486,32 @@ def test_another_token_that_another_client_has_is_pending_until_it_is_proven(new
     assert listed["rules"] == [RULE]
 
 
+def test_another_token_gives_a_pending_subscription_no_other_day(
+    new_client: Any, worker: ApiWorker, inbox: Inbox
+) -> None:
+    begin, client, tokens = now_ms(), new_client(), [new_token(), new_token()]
+    for token in tokens:
+        register(new_client(), token)
+    client.worker = replace(worker, now=lambda: begin)
+    name = register(client, tokens[0])["subscription_id"]
+    client.worker = replace(worker, now=lambda: begin + DAY - 1)
+    assert replace_token(client, name, tokens[1]).json["status"] == "pending"
+    client.worker = replace(worker, now=lambda: begin + DAY)
+    assert state(client, name)["status"] == "expired"
+    mine = WakeUp.subscription_id == name
+    assert WakeUp.count(pending_slot((begin + DAY) // HOUR), mine) == 1
+
+
+def test_an_expired_subscription_that_is_registered_again_has_another_day(client: Any, worker: ApiWorker) -> None:
+    begin, code = now_ms(), proofs.ProofCode.new(now_ms())
+    registration = Registration("xmtp", client.key, Channel.APNS, new_token(), code=code)
+    row = subscriptions.register(worker.connection, registration, now=begin)
+    assert isinstance(row, Subscription)
+    moved = subscriptions.move(worker.connection, row, registration, now=begin + DAY)
+    assert isinstance(moved, Subscription)
+    assert proofs.status_at(moved, begin + 2 * DAY - 1) is SubscriptionStatus.PENDING
+
+
 def test_a_token_of_another_of_ones_own_subscriptions_is_named(client: Any, inbox: Inbox) -> None:
     tokens = [new_token(), new_token()]
     one, other = (register(client, token)["subscription_id"] for token in tokens)

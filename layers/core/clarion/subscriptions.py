@@ -12,7 +12,7 @@ from pynamodb.transactions import TransactWrite
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
-from clarion.proofs import ATTRIBUTES, ProofCode
+from clarion.proofs import ATTRIBUTES, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
@@ -95,7 +95,7 @@ def move(
     """Give a subscription the registration's token and app, and life again if it was dead.
 
     It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made now: what a provider says of an earlier registration of
-    the same token is not about it. `CONTENDED` if `row` is no longer what it was.
+    the same token is not about it. But the day in which a pending one has to be proven goes on. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
@@ -237,6 +237,7 @@ def _state(code: ProofCode | None) -> dict[str, Any]:
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
+    stays_pending = registration.code is not None and status_at(row, now) is SubscriptionStatus.PENDING
     return {
         "channel": registration.channel.value,
         "token": registration.token,
@@ -247,7 +248,7 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
         "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
-        "created_at": now,
+        "created_at": row.created_at if stays_pending else now,
         "updated_at": now,
         **_state(registration.code),
     }
