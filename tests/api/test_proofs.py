@@ -278,6 +278,9 @@ def test_a_code_is_good_for_four_hours_and_a_subscription_is_pending_for_a_day(
     assert state(client, name)["status"] == "expired"
     assert_problem(prove(client, name, code), 409, "subscription-invalid")
     assert_problem(client("POST", f"{SUBSCRIPTIONS}/{name}/proof/request"), 409, "subscription-invalid")
+    for method in ("PUT", "POST", "DELETE"):
+        changed = client(method, RULES, {"subscription_id": name, "rules": [RULE]})
+        assert_problem(changed, 409, "subscription-invalid")
     assert register(client, token)["status"] == "pending", "it may be registered again"
 
 
