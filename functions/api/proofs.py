@@ -1,6 +1,7 @@
 """Proving that a token is the client's own: the code, within its allowances, its push, and its return."""
 
 import time
+from typing import NamedTuple
 from uuid import UUID
 
 from api import quotas
@@ -9,27 +10,41 @@ from api.quotas import Rate
 from api.subscriptions import own
 from api.worker import ClientRequest
 from clarion import proofs, sqs, takeovers
-from clarion.channels import Channel
-from clarion.decisions import SubscriptionStatus
+from clarion.channels import Channel, is_call
+from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.events import SubscriptionChanged
 from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ProofCode
 from clarion.sqs import SqsMessage
 from clarion.tables import Subscription
-from clarion.tokens import token_hash
+from clarion.tokens import hash_of, token_hash
 
-PER_CLIENT, PER_TOKEN = Rate(20, 3600), Rate(6, 3600)
-"""Codes that are pushed."""
+PER_CLIENT = Rate(20, 3600)
+
+
+class TokenRates(NamedTuple):
+    """How many codes go to one token, for one of its clients and for all of them."""
+
+    per_client: Rate
+    in_all: Rate
+
+
+TO_TOKEN, TO_RINGING_TOKEN = TokenRates(Rate(3, 3600), Rate(30, 3600)), TokenRates(Rate(2, 3600), Rate(4, 3600))
 
 
 def new_code(request: ClientRequest, channel: Channel, token: str) -> ProofCode:
-    """Within the allowances of the client, and then of the token: whoever makes up clients wakes no phone more often."""
-    now = request.worker.now()
-    detail = f"at most {PER_CLIENT.limit} codes an hour"
-    quotas.require(f"codes:{request.client.hex()}", PER_CLIENT, now, detail)
-    detail = f"at most {PER_TOKEN.limit} codes an hour to one token, for all its clients"
-    quotas.require(f"codes_to:{token_hash(channel, token).hex()}", PER_TOKEN, now, detail)
+    """Within the client's allowances."""
+    now, client, rate = request.worker.now(), request.client.hex(), _rates(channel).per_client
+    quotas.require(f"codes:{client}", PER_CLIENT, now, f"at most {PER_CLIENT.limit} codes an hour")
+    name = f"codes:{client}:{token_hash(channel, token).hex()}"
+    quotas.require(name, rate, now, f"at most {rate.limit} codes an hour to one token")
     return ProofCode.new(now)
+
+
+def push_if_allowed(request: ClientRequest, row: Subscription, code: ProofCode) -> None:
+    """Push within the allowance of the token, whose clients share it; beyond it the client asks for another later."""
+    if quotas.take(*_token_quota(row), request.worker.now()) is None:
+        push(request, row, code)
 
 
 def push(request: ClientRequest, row: Subscription, code: ProofCode) -> None:
@@ -46,6 +61,9 @@ def renew(request: ClientRequest, row: Subscription) -> None:
     """Push another code to a pending subscription; it replaces the one before."""
     _require_pending(row, request.worker.now())
     code = new_code(request, Channel(row.channel), row.token)
+    name, rate = _token_quota(row)
+    detail = f"at most {rate.limit} codes an hour to one token, for all its clients"
+    quotas.require(name, rate, request.worker.now(), detail)
     renewed = proofs.replace_code(row, code)
     if renewed is None:
         raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
@@ -73,6 +91,15 @@ def prove(request: ClientRequest, subscription_id: UUID, secret: bytes) -> Subsc
         if row.status != SubscriptionStatus.PENDING or not proofs.is_right(row, secret):
             return _proven_before(request, subscription_id, secret)
     raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+
+
+def _rates(channel: Channel) -> TokenRates:
+    return TO_RINGING_TOKEN if is_call(channel, Wanted.BACKGROUND) else TO_TOKEN
+
+
+def _token_quota(row: Subscription) -> tuple[str, Rate]:
+    """What counts the codes that go to a token, whoever asks."""
+    return f"codes_to:{hash_of(row).hex()}", _rates(Channel(row.channel)).in_all
 
 
 def _taken_over(request: ClientRequest, row: Subscription) -> Subscription | None:

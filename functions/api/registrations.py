@@ -169,11 +169,14 @@ def _replace_token(
 
 
 def _publish(request: ClientRequest, registration: Registration, written: Written, now: int) -> Written:
-    """Emit the change, if there was one, and push the code to a token that is to be proven; returns `written`."""
+    """Emit the change, if there was one, and push the code to a token that is to be proven, if it hasn't had too many.
+
+    Returns `written`.
+    """
     if isinstance(written, Subscription):
         request.worker.events.add(SubscriptionChanged.of(written, now))
         if registration.code:
-            proofs.push(request, written, registration.code)
+            proofs.push_if_allowed(request, written, registration.code)
     return written
 
 

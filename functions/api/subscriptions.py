@@ -10,7 +10,7 @@ from api.problems import Problem, ProblemKind
 from api.worker import ClientRequest
 from clarion import base64url, proofs, subscriptions
 from clarion.addresses import canonical
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.events import SubscriptionChanged
 from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.networks import network
@@ -84,7 +84,7 @@ def check_options(request: ClientRequest, channel: Channel, options: Mapping[str
         raise invalid_field("app", f"must be an app that this deployment reaches by {channel}")
     if options.get("wake_every_minutes") is not None and channel not in WAKING:
         raise invalid_field("wake_every_minutes", f"is for {' and '.join(WAKING)} alone")
-    if options.get("device_key") is not None and channel is Channel.WEBHOOK:
+    if options.get("device_key") is not None and not CHANNELS[channel].takes_device_key:
         raise invalid_field("device_key", "is for no webhook")
 
 

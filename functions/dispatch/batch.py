@@ -109,10 +109,13 @@ class Dispatcher:
         self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery], without_command: Collection[str]
     ) -> list[str]:
         """Send every other message on its way; returns the ids of those that stay in the queue they came from."""
+        # A dead letter of a verification would show its code; its client asks for another.
         refused = [
             (one.delivery, one.verdict.reason)
             for one in attempts
-            if isinstance(one.verdict, Refused) and one.delivery.received.message_id not in without_command
+            if isinstance(one.verdict, Refused)
+            and one.message.purpose is not Purpose.VERIFICATION
+            and one.delivery.received.message_id not in without_command
         ]
         unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
         return [*self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]

@@ -26,7 +26,7 @@ class Stale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionGone:
-    """The subscription was deleted, or its token has been declared dead, since the push was queued."""
+    """Since the push was queued, the subscription was deleted, its token declared dead, or its code replaced."""
 
     decision: ClassVar = PushDecision.SUBSCRIPTION_GONE
     reason: str
@@ -45,10 +45,12 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
         return Stale(reason="call" if is_call(message.channel, message.wanted) else "expired")
     if subscription is None:
         return SubscriptionGone(reason="deleted")
-    if not _may_reach(message.purpose, subscription.status):
+    if subscription.status != _addressed(message.purpose):
         return SubscriptionGone(reason=subscription.status)
     if subscription.channel != message.channel:
         return SubscriptionGone(reason="moved to another channel")
+    if message.purpose is Purpose.VERIFICATION and subscription.proof_receipt != str(message.receipt):
+        return SubscriptionGone(reason="another code")
     return None
 
 
@@ -57,6 +59,8 @@ def build(message: PushMessage, token: str, app: App, *, now: float, device_key:
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
+    if not CHANNELS[message.channel].takes_device_key:
+        device_key = None
     payload = _payload(message, app.title, device_key)
     order = Order(
         token=token,
@@ -72,9 +76,9 @@ def build(message: PushMessage, token: str, app: App, *, now: float, device_key:
     return app.push(order)
 
 
-def _may_reach(purpose: Purpose, status: str) -> bool:
-    pending = status == SubscriptionStatus.PENDING and purpose is Purpose.VERIFICATION
-    return pending or status == SubscriptionStatus.ACTIVE
+def _addressed(purpose: Purpose) -> SubscriptionStatus:
+    """The status of the subscriptions that pushes of this purpose go to."""
+    return SubscriptionStatus.PENDING if purpose is Purpose.VERIFICATION else SubscriptionStatus.ACTIVE
 
 
 def _payload(message: PushMessage, title: str, device_key: bytes | None) -> Payload[bytes] | Payload[FcmMessage]:

@@ -20,7 +20,7 @@ from api.app import handle, resolver
 from api.authorization import Authorizer
 from api.openapi import document
 from api.problems import ProblemKind
-from api.proofs import PER_CLIENT, PER_TOKEN
+from api.proofs import PER_CLIENT, TO_RINGING_TOKEN, TO_TOKEN
 from api.settings import ApiSettings
 from api.worker import ApiWorker
 from clarion.networks import NETWORKS, STATEMENTS
@@ -80,8 +80,9 @@ def test_the_documented_limits_are_the_defaults() -> None:
 def test_the_documented_limits_of_proofs_are_those_of_the_code() -> None:
     [table] = re.findall(r"^\| limit of \|.*?\n\n", (DOCS / "api.md").read_text(), re.MULTILINE | re.DOTALL)
     documented = [int(value) for value in re.findall(r"^\| .+? \| (\d+) \|", table, re.MULTILINE)]
-    assert documented == [PER_CLIENT.limit, PER_TOKEN.limit, CODE_SECONDS / 3600, ATTEMPTS, PENDING_MS / 3_600_000]
-    assert PER_CLIENT.seconds == PER_TOKEN.seconds == 3600
+    rates = [PER_CLIENT, TO_TOKEN.per_client, TO_RINGING_TOKEN.per_client, TO_TOKEN.in_all, TO_RINGING_TOKEN.in_all]
+    assert documented == [*(rate.limit for rate in rates), CODE_SECONDS / 3600, ATTEMPTS, PENDING_MS / 3_600_000]
+    assert {rate.seconds for rate in rates} == {3600}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")

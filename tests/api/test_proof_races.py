@@ -17,8 +17,9 @@ from clarion.networks import STATEMENTS
 from clarion.proofs import ProofCode
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
-from clarion.tables import Subscription, Token
+from clarion.tables import Subscription, Token, WakeUp
 from clarion.tokens import Death, declare_dead, token_hash
+from clarion.wake_ups import slot_of
 from tests.api.test_races import (
     SCHEDULES,
     Op,
@@ -110,3 +111,46 @@ def test_whoever_replaces_its_token_meanwhile_one_owns_each(
     rows = {row.subscription_id: row for row in Subscription.batch_get([held, pending, *made], consistent_read=True)}
     for one in (token, other):
         check_one_owner(one, [name for name, row in rows.items() if row.token == one])
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("requests_before", range(1, 7))
+@pytest.mark.parametrize("kind", ["move", "change"])
+def test_whatever_changes_meanwhile_a_removed_subscription_leaves_nothing(
+    new_client: Callable[[], Any], kind: str, requests_before: int
+) -> None:
+    """Between two requests of the removal it gets another token, or another period of its wake-ups."""
+    client, tokens = new_client(), [uuid4().hex * 2 for _ in range(2)]
+    body = {"notificationType": "apns", "token": tokens[0], "wake_every_minutes": 30}
+    name = client("POST", "/v1/subscriptions", body).json["subscription_id"]
+    path = f"/v1/subscriptions/{name}"
+    requests = {
+        "remove": lambda: client("DELETE", "/v1/subscriptions", {"subscription_ids": [name]}),
+        "move": lambda: client("PUT", f"{path}/token", {"token": tokens[1]}),
+        "change": lambda: client("PATCH", path, {"wake_every_minutes": 20}),
+    }
+    removal, other = runners = [Runner(Op("remove"), None), Runner(Op(kind), None)]
+
+    race(runners, iter([(0, 1 + requests_before), (1, 1000)]), lambda op: requests[op.kind]().status)
+
+    assert removal.answer == 204
+    assert other.answer in {200, 404}
+    assert not [row for token in tokens for row in Token.query(token_hash(Channel.APNS, token))]
+    mine = WakeUp.subscription_id == name
+    assert not [slot for minutes in (20, 30) for slot in WakeUp.query(slot_of(name, minutes), mine)]
+
+
+@pytest.mark.parametrize("kind", ["register", "move"])
+def test_a_token_whose_subscription_is_gone_is_free(
+    worker: ApiWorker, new_client: Callable[[], Any], kind: str
+) -> None:
+    """A row of `tokens` alone keeps nobody from registering the token."""
+    token, client = uuid4().hex * 2, new_client()
+    Subscription(registered(worker, HOLDER, token)).delete()
+    if kind == "register":
+        made = client("POST", "/v1/subscriptions", {"notificationType": "apns", "token": token})
+    else:
+        name = registered(worker, client.key, uuid4().hex * 2)
+        made = client("PUT", f"/v1/subscriptions/{name}/token", {"token": token})
+    assert made.json["status"] == "active"
+    assert check_one_owner(token, [made.json["subscription_id"]]) is not None

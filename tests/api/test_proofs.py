@@ -3,14 +3,17 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import boto3
 import pytest
 
+from api import proofs as proofs_api
 from api.worker import ApiWorker
 from clarion import base64url, proofs, subscriptions
+from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
@@ -27,6 +30,7 @@ from clarion.wake_ups import expiry_slot, slot_of
 from tests.api.test_problems import assert_problem
 from tests.api.test_subscriptions import Emitted
 
+DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 SUBSCRIPTIONS = "/v1/subscriptions"
 RULES = "/v1/subscriptions/rules"
 RULE = {"sender_pubkey": "ab" * 32, "topic": "01" * 32}
@@ -275,6 +279,9 @@ def test_a_code_is_good_for_four_hours_and_a_subscription_is_pending_for_a_day(
     assert state(client, name)["status"] == "expired"
     assert_problem(prove(client, name, code), 409, "subscription-invalid")
     assert_problem(client("POST", f"{SUBSCRIPTIONS}/{name}/proof/request"), 409, "subscription-invalid")
+    for method in ("PUT", "POST", "DELETE"):
+        changed = client(method, RULES, {"subscription_id": name, "rules": [RULE]})
+        assert_problem(changed, 409, "subscription-invalid")
     assert register(client, token)["status"] == "pending", "it may be registered again"
 
 
@@ -339,30 +346,60 @@ def test_a_call_token_that_another_client_has_rings_once_for_its_proof(new_clien
 # ---- allowances -----------------------------------------------------------------------------------------------------
 
 
-def test_one_token_is_woken_six_times_an_hour_whoever_asks(new_client: Any, inbox: Inbox) -> None:
-    token = new_token()
-    register(new_client(), token)
-    for _ in range(6):
-        register(new_client(), token)
-    late = new_client()
-    refused = late("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": token})
+def ask(client: Any, name: str) -> Any:
+    return client("POST", f"{SUBSCRIPTIONS}/{name}/proof/request")
+
+
+@pytest.mark.parametrize(("channel", "limit"), [("apns", 3), ("voip", 2)])
+def test_a_client_has_few_codes_an_hour_for_one_token_and_leaves_the_others_theirs(
+    new_client: Any, worker: ApiWorker, inbox: Inbox, channel: str, limit: int
+) -> None:
+    begin, squatter, owner, token = now_ms() // HOUR * HOUR, new_client(), new_client(), new_token()
+    squatter.worker = replace(worker, now=lambda: begin)
+    register(new_client(), token, notificationType=channel)
+    name = register(squatter, token, notificationType=channel)["subscription_id"]
+    assert [ask(squatter, name).status for _ in range(limit)] == [202] * (limit - 1) + [429]
+    assert len(inbox.pushes(Channel(channel))) == limit
+
+    name = register(owner, token, notificationType=channel)["subscription_id"]
+    assert prove(owner, name, inbox.code(Channel(channel))).status == 200
+
+
+@pytest.mark.parametrize(("channel", "limit"), [("apns", 30), ("voip", 4)])
+def test_a_token_that_has_had_its_codes_is_registered_without_one(
+    new_client: Any, worker: ApiWorker, inbox: Inbox, channel: str, limit: int
+) -> None:
+    begin, token, late = now_ms() // HOUR * HOUR, new_token(), new_client()
+    clients = [new_client() for _ in range(limit)]
+    for client in [*clients, late]:
+        client.worker = replace(worker, now=lambda: begin)
+    register(new_client(), token, notificationType=channel)
+    for client in clients:
+        register(client, token, notificationType=channel)
+    assert len(inbox.pushes(Channel(channel))) == limit
+
+    made = register(late, token, notificationType=channel)
+
+    assert made["status"] == "pending"
+    assert inbox.pushes(Channel(channel)) == []
+    refused = ask(late, made["subscription_id"])
     assert_problem(refused, 429, "too-many-requests")
-    assert 0 < int(refused.headers["Retry-After"]) <= 3600
-    assert late("GET", SUBSCRIPTIONS).json == [], "nothing was made"
-    assert len(inbox.pushes()) == 6
+    assert refused.json["detail"] == f"at most {limit} codes an hour to one token, for all its clients"
+    late.worker = replace(worker, now=lambda: begin + int(refused.headers["Retry-After"]) * 1000)
+    assert ask(late, made["subscription_id"]).status == 202
+    assert prove(late, made["subscription_id"], inbox.code(Channel(channel))).status == 200
 
 
 def test_one_client_has_twenty_codes_an_hour(new_client: Any, inbox: Inbox) -> None:
     client = new_client()
     names = []
-    for _ in range(4):
+    for _ in range(7):
         token = new_token()
         register(new_client(), token)
         names.append(register(client, token)["subscription_id"])
-    for name in names:
-        for _ in range(4):
-            assert client("POST", f"{SUBSCRIPTIONS}/{name}/proof/request").status == 202
-    refused = client("POST", f"{SUBSCRIPTIONS}/{names[0]}/proof/request")
+    for name in [*names, *names][:13]:
+        assert ask(client, name).status == 202
+    refused = ask(client, names[-1])
     assert_problem(refused, 429, "too-many-requests")
     assert refused.json["detail"] == "at most 20 codes an hour"
     assert len(inbox.pushes()) == 20
@@ -377,6 +414,17 @@ def test_pending_subscriptions_count(new_client: Any, policy: Any, inbox: Inbox)
     full = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": new_token()})
     assert_problem(full, 409, "too-many-subscriptions")
     assert len(inbox.pushes()) == 1
+
+
+def test_the_allowances_of_codes_are_in_the_docs() -> None:
+    table = {
+        "for each client": [proofs_api.PER_CLIENT] * 2,
+        "for each client, to one token": [proofs_api.TO_TOKEN.per_client, proofs_api.TO_RINGING_TOKEN.per_client],
+        "to each token, for all clients together": [proofs_api.TO_TOKEN.in_all, proofs_api.TO_RINGING_TOKEN.in_all],
+    }
+    for what, (silent, ringing) in table.items():
+        assert f"| {what} | {silent.limit} | {ringing.limit} |" in DOCS.read_text()
+        assert silent.seconds == ringing.seconds == 3600
 
 
 # ---- what else happens to the token ---------------------------------------------------------------------------------
@@ -440,6 +488,32 @@ def test_another_token_that_another_client_has_is_pending_until_it_is_proven(new
     assert owner_of(new) == [name]
     [listed] = client("GET", SUBSCRIPTIONS).json
     assert listed["rules"] == [RULE]
+
+
+def test_another_token_gives_a_pending_subscription_no_other_day(
+    new_client: Any, worker: ApiWorker, inbox: Inbox
+) -> None:
+    begin, client, tokens = now_ms(), new_client(), [new_token(), new_token()]
+    for token in tokens:
+        register(new_client(), token)
+    client.worker = replace(worker, now=lambda: begin)
+    name = register(client, tokens[0])["subscription_id"]
+    client.worker = replace(worker, now=lambda: begin + DAY - 1)
+    assert replace_token(client, name, tokens[1]).json["status"] == "pending"
+    client.worker = replace(worker, now=lambda: begin + DAY)
+    assert state(client, name)["status"] == "expired"
+    mine = WakeUp.subscription_id == name
+    assert WakeUp.count(pending_slot((begin + DAY) // HOUR), mine) == 1
+
+
+def test_an_expired_subscription_that_is_registered_again_has_another_day(client: Any, worker: ApiWorker) -> None:
+    begin, code = now_ms(), proofs.ProofCode.new(now_ms())
+    registration = Registration("xmtp", client.key, Channel.APNS, new_token(), code=code)
+    row = subscriptions.register(worker.connection, registration, now=begin)
+    assert isinstance(row, Subscription)
+    moved = subscriptions.move(worker.connection, row, registration, now=begin + DAY)
+    assert isinstance(moved, Subscription)
+    assert proofs.status_at(moved, begin + 2 * DAY - 1) is SubscriptionStatus.PENDING
 
 
 def test_a_token_of_another_of_ones_own_subscriptions_is_named(client: Any, inbox: Inbox) -> None:
@@ -507,6 +581,18 @@ def test_a_change_or_a_registration_that_breaks_a_rule_names_the_field(
     for answer in (client("PATCH", f"{SUBSCRIPTIONS}/{name}", {field: value}), client("POST", SUBSCRIPTIONS, body)):
         assert_problem(answer, 422, "invalid")
         assert [error["field"] for error in answer.json["errors"]] == [field]
+
+
+def test_a_move_to_a_webhook_drops_the_options_that_it_does_not_have(client: Any, worker: ApiWorker) -> None:
+    options: Any = {"device_key": bytes(range(32)), "wake_every_minutes": 30}
+    before = Registration("xmtp", client.key, Channel.APNS, new_token(), **options)
+    row = subscriptions.register(worker.connection, before, now=now_ms())
+    assert isinstance(row, Subscription)
+    address = WebhookAddress(client=client.key.hex(), installation_id="i", token="t").text
+    after = Registration("xmtp", client.key, Channel.WEBHOOK, address)
+    subscriptions.move(worker.connection, row, after, now=now_ms())
+    moved = Subscription.get(row.subscription_id)
+    assert (moved.channel, moved.device_key, moved.wake_every_minutes) == ("webhook", None, None)
 
 
 def test_another_networks_client_proves_its_token_by_the_same_request(

@@ -198,7 +198,9 @@ def test_wake_ups_end_on_a_channel_that_has_none(
     connection: Connection, subscribe: Callable[..., Subscription]
 ) -> None:
     row = subscribe(wake_every_minutes=30)
-    assert isinstance(move(connection, row, moved_to(row, "ab" * 32, Channel.VOIP), now=NOW), Subscription)
+    moved = move(connection, row, moved_to(row, "ab" * 32, Channel.VOIP), now=NOW)
+    assert isinstance(moved, Subscription)
+    assert moved.wake_every_minutes is None
     assert not entries()
 
 

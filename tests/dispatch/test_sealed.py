@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -67,9 +68,10 @@ def test_an_android_phone_opens_what_google_gets_sealed(
 def test_the_code_of_a_verification_is_for_the_app_alone(
     app: DeviceKey, device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
 ) -> None:
-    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending")
+    receipt = uuid4()
+    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending", proof_receipt=str(receipt))
     body = VerificationBody(code="c" * 43)
-    queue.put(message(row, purpose=Purpose.VERIFICATION, wanted=Wanted.BACKGROUND, body=body))
+    queue.put(message(row, purpose=Purpose.VERIFICATION, receipt=receipt, wanted=Wanted.BACKGROUND, body=body))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
     assert "c" * 43 not in json.dumps(received.payload)

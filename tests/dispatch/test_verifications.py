@@ -71,11 +71,34 @@ def test_the_latest_attempt_is_shown(worker: Any, queue: Any, pending: Any, cloc
     assert Subscription.get(row.subscription_id).proof_push == "delivered"
 
 
-def test_a_code_that_has_been_replaced_says_nothing_of_the_one_in_force(worker: Any, queue: Any, pending: Any) -> None:
+def test_a_code_that_has_been_replaced_is_not_pushed(
+    worker: Any, queue: Any, apns: Any, lake: Any, pending: Any
+) -> None:
+    """The subscription may have another token since, which has allowances of its own."""
     row = pending("a1" * 32)
     queue.put(verification(row, ProofCode.new(int(NOW * 1000))))
+
     worker.work()
+
+    assert list(apns.received) == []
+    assert [(event["decision"], event["reason"]) for event in lake.events] == [("subscription_gone", "another code")]
     assert Subscription.get(row.subscription_id).proof_push is None
+
+
+def test_a_code_that_is_refused_is_no_dead_letter(worker: Any, queue: Any, pending: Any) -> None:
+    """Whoever looks at dead letters would see it."""
+    row = pending(troubled_token(InjectedFault("PayloadTooLarge")))
+    queue.put(verification(row))
+    assert worker.work().decisions == {PushDecision.REFUSED: 1}
+    assert (len(queue), queue.dead) == (0, [])
+    assert Subscription.get(row.subscription_id).proof_push == "refused"
+
+
+def test_an_active_subscription_gets_no_code(worker: Any, queue: Any, apns: Any, register: Register) -> None:
+    queue.put(verification(register(Channel.APNS, "a1" * 32, **CODE.attributes)))
+    report = worker.work()
+    assert report.decisions == {PushDecision.SUBSCRIPTION_GONE: 1}
+    assert list(apns.received) == []
 
 
 def test_a_dead_token_ends_the_pending_subscription_and_no_other(

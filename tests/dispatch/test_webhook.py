@@ -85,8 +85,8 @@ def worker(aws: None, apps: Apps[WebhookApp], transport: Transport, queue: Any, 
 def toys(toy: str, register: Callable[..., Subscription], message: Callable[..., PushMessage]) -> Any:
     """A push of a network that serves the webhook, for an installation there."""
 
-    def toys(address: str) -> PushMessage:
-        row = register(Channel.WEBHOOK, canonical(Channel.WEBHOOK, address), network=toy)
+    def toys(address: str, **options: Any) -> PushMessage:
+        row = register(Channel.WEBHOOK, canonical(Channel.WEBHOOK, address), network=toy, **options)
         return message(row, network=toy, body=ToyBody(room="hall", text="hello"))
 
     return toys
@@ -426,6 +426,13 @@ def test_a_push_of_a_network_that_serves_the_webhook_is_delivered(
     )
     assert [event["provider_id"] for event in lake.events] == [received.push_id]
     assert received.token not in json.dumps(lake.events)
+
+
+def test_a_push_to_a_webhook_is_not_sealed(worker: Worker, webhook: Webhook, toys: Any, queue: Any) -> None:
+    queue.put(toys(webhook.install(), device_key=bytes(range(32))))
+    worker.work()
+    (received,) = webhook.received
+    assert received.payload["text"] == "hello"
 
 
 def test_a_push_is_repeated_under_its_own_name_no_sooner_than_the_receiver_asks(

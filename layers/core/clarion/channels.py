@@ -38,11 +38,12 @@ class Calls(Enum):
 
 
 class ChannelSpec(NamedTuple):
-    """`payload_bytes` is the most that a payload may have."""
+    """`payload_bytes` is the most that a payload may have. Pushes are sealed if it `takes_device_key`."""
 
     provider: Provider
     payload_bytes: int
     calls: Calls
+    takes_device_key: bool = True
 
     @property
     def has_held_queue(self) -> bool:
@@ -92,7 +93,7 @@ CHANNELS = {
     # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
     Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER),
     # Our own: with its message about it, a push is one request of 64 KiB to SQS, and costs as much as any other.
-    Channel.WEBHOOK: ChannelSpec(Provider.WEBHOOK, 60 * 1024, Calls.NEVER),
+    Channel.WEBHOOK: ChannelSpec(Provider.WEBHOOK, 60 * 1024, Calls.NEVER, takes_device_key=False),
 }
 
 

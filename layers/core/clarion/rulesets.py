@@ -32,6 +32,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
 from clarion.generations import BATCH, NEVER, WRITE_ATTEMPTS, back_off, batch_write, claim_generation, flip, prefix
+from clarion.proofs import status_at
 from clarion.tables import RuleRow, Subscription, find_subscription, lost_race, rule_key
 
 type RuleSet = dict[bytes, bytes]
@@ -150,7 +151,7 @@ class RuleSets:
         """Put `rules` in force and all others out of it. Of two at a time, the one that claims later stays."""
         claim = None
         for row in self._attempts(subscription_id, owner, request.until):
-            if not SubscriptionStatus(row.status).has_rules:
+            if not status_at(row, request.now).has_rules:
                 return Unchanged.INVALID
             if len(rules) > self._limit:
                 return Unchanged.TOO_MANY
@@ -177,7 +178,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put a rule for each of `keys` in force, beside the others, with a condition worked out from its present one."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if not SubscriptionStatus(row.status).has_rules:
+            if not status_at(row, request.now).has_rules:
                 return Unchanged.INVALID
             known = _in_force(row, keys)
             conditions = {key: renewed(key, known.get(key)) for key in keys}
@@ -209,7 +210,7 @@ class RuleSets:
     ) -> Changed | Unchanged:
         """Put the rules for `keys` out of force; keys without a rule are passed over."""
         for row in self._attempts(subscription_id, owner, request.until):
-            if not SubscriptionStatus(row.status).has_rules:
+            if not status_at(row, request.now).has_rules:
                 return Unchanged.INVALID
             if changed := self._commit(row, {}, _in_force(row, keys), request):
                 return changed

@@ -9,13 +9,14 @@ from uuid import uuid4
 from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
-from clarion.proofs import ATTRIBUTES, ProofCode
+from clarion.proofs import ATTRIBUTES, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.wake_ups import CHANNELS as WAKING
 from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
 TRANSACTION_SUBSCRIPTIONS = 33
@@ -93,8 +94,8 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It counts as made now: what a provider says of an earlier registration of
-    the same token is not about it. `CONTENDED` if `row` is no longer what it was.
+    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made now: what a provider says of an earlier registration of
+    the same token is not about it. But the day in which a pending one has to be proven goes on. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
@@ -126,16 +127,39 @@ def _written(
     for attempt in range(attempts):
         if transact(connection, write):
             return row
-        if row.status == SubscriptionStatus.ACTIVE and (taken := holder(registration)):
-            return taken
+        if row.status == SubscriptionStatus.ACTIVE:
+            if taken := holder(registration):
+                return taken
+            _free_orphan(connection, registration)
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
 
 
 def holder(registration: Registration) -> TokenTaken | None:
-    """Whose the token is now, in the registration's network."""
-    row = held_token(registration.network, token_hash(registration.channel, registration.token))
-    return TokenTaken(row.subscription_id, Owner(row.holder, row.client_id)) if row else None
+    """Whose the token is now, in the registration's network; a token whose subscription is gone is nobody's."""
+    held = _held(registration)
+    if held is None or not list(Subscription.batch_get([held.subscription_id], consistent_read=True)):
+        return None
+    return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
+
+
+def _held(registration: Registration) -> Token | None:
+    return held_token(registration.network, token_hash(registration.channel, registration.token))
+
+
+def _free_orphan(connection: Connection, registration: Registration) -> None:
+    """Delete the row of a token whose subscription is gone."""
+    held = _held(registration)
+    if held is None:
+        return
+
+    def write(transaction: TransactWrite) -> None:
+        # It deletes nothing, but fails if the subscription has been made again meanwhile.
+        gone = Subscription.subscription_id.does_not_exist()
+        transaction.delete(Subscription(held.subscription_id), condition=gone)
+        transaction.delete(held, condition=Token.subscription_id == held.subscription_id)
+
+    transact(connection, write)
 
 
 def change(connection: Connection, row: Subscription, changes: Mapping[str, Any], *, now: int) -> Subscription | None:
@@ -213,6 +237,7 @@ def _state(code: ProofCode | None) -> dict[str, Any]:
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
+    stays_pending = registration.code is not None and status_at(row, now) is SubscriptionStatus.PENDING
     return {
         "channel": registration.channel.value,
         "token": registration.token,
@@ -220,8 +245,10 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "environment": registration.environment and registration.environment.value,
         "status_reason": None,
         "ttl": None,
+        "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
+        "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
-        "created_at": now,
+        "created_at": row.created_at if stays_pending else now,
         "updated_at": now,
         **_state(registration.code),
     }
@@ -236,11 +263,11 @@ def _change_expiry(write: TransactWrite, before: Subscription, after: Subscripti
 
 
 def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
-    """False if one of `rows` has meanwhile gone or changed its status: a dead token may be another's by now."""
+    """False if one of `rows` has meanwhile gone or changed: it may have another token and another wake-up by now."""
 
     def write(transaction: TransactWrite) -> None:
         for row in rows:
-            transaction.delete(row, condition=Subscription.status == row.status)
+            transaction.delete(row, condition=unchanged(row))
             if row.status == SubscriptionStatus.ACTIVE:
                 free_token(transaction, row)
             remove_wake_up(transaction, row)
