@@ -200,7 +200,7 @@ def test_wake_ups_end_on_a_channel_that_has_none(
     row = subscribe(wake_every_minutes=30)
     moved = move(connection, row, moved_to(row, "ab" * 32, Channel.VOIP), now=NOW)
     assert isinstance(moved, Subscription)
-    assert moved.wake_every_minutes is None
+    assert moved.attribute_values["wake_every_minutes"] is None
     assert not entries()
 
 
