@@ -503,7 +503,7 @@ def test_another_token_gives_a_pending_subscription_no_other_day(
     client.worker = replace(worker, now=lambda: begin + DAY)
     assert state(client, name)["status"] == "expired"
     mine = WakeUp.subscription_id == name
-    assert WakeUp.count(pending_slot((begin + DAY) // HOUR), mine) == 1
+    assert WakeUp.count(expiry_slot((begin + DAY) // HOUR), mine) == 1
 
 
 def test_an_expired_subscription_that_is_registered_again_has_another_day(client: Any, worker: ApiWorker) -> None:
