@@ -106,7 +106,13 @@ async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> N
     ended = await clarion("status")
 
     assert (ended.printed["stage"], ended.printed["leader"]["renewed"]) == ("local", True)
-    assert [queue["name"] for queue in ended.printed["queues"]] == ["envelopes", *Channel, "xmtp-commands", "cleanup"]
+    assert [queue["name"] for queue in ended.printed["queues"]] == [
+        "envelopes",
+        *Channel,
+        "xmtp-commands",
+        "cleanup",
+        "deliveries",
+    ]
 
 
 async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:
