@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from api import proofs as proofs_api
 from api.worker import ApiWorker
 from clarion import base64url, proofs, subscriptions
 from clarion.addresses import WebhookAddress
@@ -414,17 +413,6 @@ def test_pending_subscriptions_count(new_client: Any, policy: Any, inbox: Inbox)
     full = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": new_token()})
     assert_problem(full, 409, "too-many-subscriptions")
     assert len(inbox.pushes()) == 1
-
-
-def test_the_allowances_of_codes_are_in_the_docs() -> None:
-    table = {
-        "for each client": [proofs_api.PER_CLIENT] * 2,
-        "for each client, to one token": [proofs_api.TO_TOKEN.per_client, proofs_api.TO_RINGING_TOKEN.per_client],
-        "to each token, for all clients together": [proofs_api.TO_TOKEN.in_all, proofs_api.TO_RINGING_TOKEN.in_all],
-    }
-    for what, (silent, ringing) in table.items():
-        assert f"| {what} | {silent.limit} | {ringing.limit} |" in DOCS.read_text()
-        assert silent.seconds == ringing.seconds == 3600
 
 
 # ---- what else happens to the token ---------------------------------------------------------------------------------
