@@ -2,7 +2,7 @@
 
     the row has    begin(at)             what the call has to do
     ├─ at - 1      minute := at          this minute's slots
-    ├─ earlier     minute := at          all slots since then, each once; counted as missed
+    ├─ earlier     minute := at          the slots since then, each once; counted as missed
     ├─ at          the call comes again  the same again
     └─ later       stays                 this minute's slots
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -29,7 +28,6 @@ from clarion.wake_ups import expiry_slot, slot_of
 from tests.api.test_problems import assert_problem
 from tests.api.test_subscriptions import Emitted
 
-DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 SUBSCRIPTIONS = "/v1/subscriptions"
 RULES = "/v1/subscriptions/rules"
 RULE = {"sender_pubkey": "ab" * 32, "topic": "01" * 32}
