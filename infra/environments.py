@@ -1,8 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain` and `certificate_arn`; `networks`, `channels`, `node_urls`, `xmtp_nodes` and `push_services`, each separated by
-commas; `webhook_url` and `alarm_email`.
+`domain`, `certificate_arn` and `login_domain`; `networks`, `channels`, `node_urls`, `xmtp_nodes` and `push_services`,
+each separated by commas; `webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -127,7 +127,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
     stubs = _given(node, *stub_names())
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
-    api = {**dict(environment.api), **_given(node, "domain", "certificate_arn")}
+    api = {**dict(environment.api), **_given(node, "domain", "certificate_arn", "login_domain")}
     changes = {
         "providers": stubs,
         "api": api,

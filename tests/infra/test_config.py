@@ -255,6 +255,11 @@ def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
         chosen(node(**given))
 
 
+def test_the_domain_of_the_standalone_login_comes_by_context() -> None:
+    given = {"environment": "prod", "node_urls": "wss://one.example", "alarm_email": "us@example.org"}
+    assert chosen(node(**given, login_domain="push.example.org")).api.login_domain == "push.example.org"
+
+
 @pytest.mark.parametrize("part", ["ingest", "pipeline"])
 def test_what_is_built_for_arm64_is_not_deployed_on_the_host(part: str) -> None:
     with pytest.raises(ValidationError, match="for arm64 only"):

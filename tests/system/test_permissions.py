@@ -160,8 +160,9 @@ CONDITION_KEYS = {"dynamodb:Attributes", "dynamodb:Select"}
 
 @pytest.fixture(scope="module")
 def granted() -> Mapping[str, Permissions]:
-    """With every network and channel, as the emulator has them."""
+    """With every network and channel, and the standalone login, as the emulator has them."""
     context = {
+        "login_domain": "clarion.localhost",
         "networks": ",".join(EMULATOR.networks),
         "channels": ",".join(CHANNELS),
         "webhook_url": "https://push.example.org/",
