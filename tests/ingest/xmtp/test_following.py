@@ -173,7 +173,7 @@ async def test_a_node_that_does_not_answer_the_subscription_in_time_is_left(
     async with DevelopmentNode(localhost) as stalled:
         stalled.stall()
         async with running(xmtp_settings(stalled, answer_seconds=0.3)) as task:
-            while task.counts[Metric.NODE_FAULTS] < 2:
+            while node_faults(task, XMTP) < 2:
                 await asyncio.sleep(0.01)
             assert not task.sources.connected
 
