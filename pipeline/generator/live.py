@@ -7,7 +7,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, PushDecision
 from clarion.limiter import Limit
 from pipeline.generator.people import rule_key
 from pipeline.generator.plan import Plan
@@ -177,7 +177,7 @@ def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
     tried = queued.withColumn("attempt", F.explode(F.when(gone, F.array(F.lit(1))).otherwise(steps)))
     outcomes = tried.select(
         (F.col("decided_at") + took).alias("at"), "receipt", "envelope_id", decision.alias("decision"),
-        "subscription_id", "channel", "attempt",
+        F.lit(str(Purpose.NOTIFICATION)).alias("purpose"), "subscription_id", "channel", "attempt",
         (F.col("decided_at") - F.col("observed_at") + took).alias("latency_ms"),
         plan.uuid("push", *who).alias("name"),
     )  # fmt: skip

@@ -78,7 +78,8 @@ def _queued(receipt: str, statement: Statement) -> tuple[object, ...]:
 
 
 def _pushed(receipt: str, statement: Statement) -> tuple[object, ...]:
-    return AT + 99, STATEMENTS, receipt, statement.hash, "delivered", SUBSCRIPTION, "fcm", 1, 99, 200, None, None
+    who = statement.hash, "delivered", "notification", SUBSCRIPTION
+    return AT + 99, STATEMENTS, receipt, *who, "fcm", 1, 99, 200, None, None
 
 
 @pytest.fixture(scope="module")

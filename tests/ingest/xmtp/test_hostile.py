@@ -361,7 +361,7 @@ async def test_a_node_that_has_gone_without_a_word_is_noticed_by_its_pings(
         running(xmtp_settings(gone)) as task,
         asyncio.timeout(LIBRARYS_OWN_PATIENCE / 2),
     ):
-        while not task.counts[Metric.NODE_FAULTS]:
+        while not node_faults(task, XMTP):
             await asyncio.sleep(0.01)
         assert set(faults(caplog, gone)) == {"it ended the subscription, or a bound did: UNAVAILABLE"}
 
