@@ -220,6 +220,7 @@ def _new(registration: Registration, now: int) -> Subscription:
         generation=first,
         rule_count=0,
         revision=first,
+        began_at=now,
         created_at=now,
         updated_at=now,
         device_key=registration.device_key,
@@ -237,7 +238,8 @@ def _state(code: ProofCode | None) -> dict[str, Any]:
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
-    stays_pending = registration.code is not None and status_at(row, now) is SubscriptionStatus.PENDING
+    status = status_at(row, now)
+    stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING
     return {
         "channel": registration.channel.value,
         "token": registration.token,
@@ -248,6 +250,7 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
         "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
+        "began_at": row.began_at if status.has_rules else now,
         "created_at": row.created_at if stays_pending else now,
         "updated_at": now,
         **_state(registration.code),

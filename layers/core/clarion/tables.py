@@ -39,6 +39,7 @@ class Subscription(Model):
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
+    It has been there since `began_at`; `created_at` is when its token was registered last.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
     A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
@@ -62,6 +63,7 @@ class Subscription(Model):
     rule_count = NumberAttribute()
     revision = NumberAttribute(default=0)
     replaced = NumberAttribute(default=0)
+    began_at = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
     device_key = BinaryAttribute(null=True, legacy_encoding=False)

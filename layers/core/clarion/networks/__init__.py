@@ -68,10 +68,14 @@ class Command(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received."""
+    """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received.
+
+    `began_at` is the subscription's, in UNIX milliseconds.
+    """
 
     title: str
     payload_bytes: int
+    began_at: int = 0
 
 
 class FcmMessage(TypedDict):

@@ -231,6 +231,17 @@ def test_an_installation_whose_token_died_lives_again_without_topics(registered:
     assert registered("Subscribe", {"topics": [GROUP]}).status == 200
 
 
+def test_an_installation_began_with_its_first_registration_until_it_ends(registered: Any, clock: Any) -> None:
+    first = row_of(registered)
+    clock.now += DAY_MS
+    registered.register()
+    again = row_of(registered)
+    assert (again.began_at, again.created_at) == (first.began_at, clock.now)
+    declare_dead(registered.worker.connection, again, Death("Unregistered", at=1))
+    registered.register()
+    assert row_of(registered).began_at == clock.now
+
+
 def test_a_subscription_that_moved_is_returned_as_it_is_stored(registered: Any, clock: Any) -> None:
     row = row_of(registered)
     declare_dead(registered.worker.connection, row, Death("Unregistered", at=1))
