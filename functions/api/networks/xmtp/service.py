@@ -42,10 +42,10 @@ from clarion.networks.xmtp.installations import (
     subscription_id_of,
     valid_until,
 )
-from clarion.networks.xmtp.rules import NOTHING, TopicCondition, key_of, pack, read
+from clarion.networks.xmtp.rules import NOTHING, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import period_at
 from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
-from clarion.rulesets import Owner, owned
+from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 
 APP_HEADER, ENVIRONMENT_HEADER = "clarion-app", "clarion-environment"
@@ -136,17 +136,16 @@ def subscribe_with_metadata(call: XmtpCall, message: SubscribeWithMetadataReques
     """Keys of other periods than those that are named stay as long as they serve."""
     subscription_id = call.subscription_id(message.installation_id)
     period, named = period_at(call.now), _named(call, message.subscriptions)
-    keeps_keys = _keeps_keys(call, subscription_id)
 
     def renewed(key: bytes, present: bytes | None) -> bytes:
         condition = read(present or b"")
         for one in named[key]:
             condition = condition.renewed(_hmac_keys(one), silent=one.is_silent, period=period)
-        return pack(condition if keeps_keys else TopicCondition(silent=condition.silent))
+        return pack(condition)
 
     rules.renew(call, call.caller, subscription_id, named, renewed)
     newest = _newest(named.values(), period)
-    if keeps_keys and newest is not None:
+    if newest is not None:
         note_keys(subscription_id, message.installation_id, newest)
     return Empty()
 
@@ -231,12 +230,3 @@ def _newest(named: Iterable[Sequence[Subscription]], period: int) -> int | None:
         NOTHING.renewed(_hmac_keys(one), silent=False, period=period) for of_topic in named for one in of_topic
     )
     return max((number for condition in conditions for number in condition.hmac_keys), default=None)
-
-
-def _keeps_keys(call: XmtpCall, subscription_id: str) -> bool:
-    """Whether the installation's app suppresses own messages; most deployments have none that delivers them."""
-    settings = call.worker.settings
-    if not settings.delivers_own_messages:
-        return True
-    row = owned(subscription_id, call.caller)
-    return row is None or settings.keeps_keys(row.app)

@@ -54,10 +54,14 @@ class Envelope(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a subscription asks for: a key, and a condition that the network alone can read. Empty: none."""
+    """What a subscription asks for: a key, and a condition that the network alone can read. Empty: none.
+
+    With `takes_own`, its app has own messages delivered: then they are wanted as any other.
+    """
 
     key: bytes
     condition: bytes = b""
+    takes_own: bool = False
 
 
 class Command(NamedTuple):

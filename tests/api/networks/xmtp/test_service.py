@@ -17,7 +17,6 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
-from clarion.networks.settings import OwnMessages
 from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
@@ -332,19 +331,6 @@ def test_keys_are_due_when_the_newest_of_the_first_comes_of_age(registered: Any)
     metadata(registered, named(GROUP, {now: key(2)}))
     registered.register()
     assert noted() == (now + 1, now * PERIOD_S + turn)
-
-
-def test_a_deployment_that_delivers_own_messages_keeps_no_keys(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
-    metadata(registered, named(GROUP, {now: key(1)}))
-    settings = registered.worker.settings.model_copy(update={"own_messages": {"first": OwnMessages.DELIVER}})
-    registered.worker = replace(registered.worker, settings=settings)
-    metadata(registered, named(GROUP, {now + 1: key(2)}, silent=True), named(OTHER, {now + 1: key(2)}))
-    assert topics_of(registered) == {GROUP: TopicCondition(silent=True), OTHER: TopicCondition()}
-    assert Installation.get(sid_of(registered)).newest_keys == now
-    registered.register(clarion_app="tablet")
-    metadata(registered, named(OTHER, {now: key(3)}))
-    assert topics_of(registered)[OTHER] == TopicCondition({now: key(3)})
 
 
 @pytest.mark.parametrize(
