@@ -94,8 +94,9 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made now: what a provider says of an earlier registration of
-    the same token is not about it. But the day in which a pending one has to be proven goes on. `CONTENDED` if `row` is no longer what it was.
+    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made
+    now: what a provider says of an earlier registration of the same token is not about it. But the day in which a
+    pending one has to be proven goes on, if it had a token. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
@@ -239,7 +240,7 @@ def _state(code: ProofCode | None) -> dict[str, Any]:
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
     status = status_at(row, now)
-    stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING
+    stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING and bool(row.token)
     return {
         "channel": registration.channel.value,
         "token": registration.token,
