@@ -127,6 +127,19 @@ async def test_a_welcome_is_pushed_to_whom_it_invites(system: System) -> None:
     assert b64decode(push.payload["encryptedMessage"]) == b"a sealed welcome"
 
 
+async def test_topics_that_come_before_the_registration_are_in_force_with_it(system: System) -> None:
+    chat, token = Chat("chat before the registration"), "ef" * 32
+    client = system.connect_client_of(chat.app.device, WireProtocol.CONNECT_PROTO)
+
+    await chat.app.subscribe(client, [chat.app.subscription_to(chat.group)])
+    await chat.app.register(client, Mechanism.APNS, token)
+    own = chat.publish(system, chat.receiver.message(chat.group, b"from my tablet"))
+    decisions = await notified(system, own, chat.hello(system), pushes=1)
+
+    assert decisions == {"matched": 2, "own_message": 1, "queued": 1, "delivered": 1}
+    assert len(wakes(system.apns.received, token)) == 1
+
+
 async def test_an_android_phone_gets_the_message_as_data(system: System) -> None:
     chat, token = Chat("chat on Android"), "xmtp-" + "A" * 140
     await chat.join(system, token, Mechanism.FCM)
