@@ -52,9 +52,6 @@ _KEY_BYTES = range(24, 65)
 """As many as Standard Webhooks lets a key have."""
 
 
-"""It holds no password or key, for it is kept in the clear: that is what the secret is for."""
-
-
 def _key(value: object) -> bytes:
     if isinstance(value, str):
         key = b64decode(value.removeprefix(_KEY_PREFIX), validate=True)
