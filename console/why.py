@@ -44,6 +44,8 @@ MEANING = {
     PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",
     PushDecision.MISCONFIGURED: "the provider rejects our credential or app, not the push: it waits until key or app is set right",
 }
+OWN = "an own message, which the app has delivered"
+"""Of a notification that is no `own_message`, although the receiver sent it himself."""
 UNDECIDED = "observed, but not decided: it waits in the queue, or is a dead letter; see `clarion status`"
 UNTRIED = "queued, but not yet tried, or not yet in the lake: see `clarion status` for its queue"
 
@@ -177,6 +179,7 @@ def _step(record: TracedEvent, began: int, clients: dict[UUID, bytes]) -> Step:
                 subscription_id=record.subscription_id,
                 client_id=record.client_id.hex(),
                 channel=record.channel,
+                reason=OWN if record.own else None,
                 rule=", ".join(
                     f"{name} {value}" for name, value in network(record.network).describe(Rule(record.key)).items()
                 ),

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
+from clarion.decisions import OwnMessages
 from clarion.networks import NETWORKS, STATEMENTS
-from clarion.networks.settings import OwnMessages
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs

@@ -135,7 +135,6 @@ def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str
         **environment.api.allowance.as_settings(),
         "apps": json.dumps(app_names(foundation)),
         "first_app": environment.apps[0].name,
-        "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
         "environment": environment.api.apns_environment,
         **given(token_proof=environment.api.token_proof),
     }

@@ -1,5 +1,6 @@
 """The functions that queues feed: match, dispatch for each channel, cleanup, and deliveries. What each needs, and no more."""
 
+import json
 from collections.abc import Mapping
 
 from aws_cdk import Stack
@@ -30,6 +31,8 @@ class MatchFunction(ComponentFunction):
             "dead_letter_url": queues.envelopes.dead.queue_url,
             "max_receives": str(environment.match.receives),
             "concurrency": str(environment.match.concurrency),
+            "first_app": environment.apps[0].name,
+            "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
         }
         super().__init__(
             scope,

@@ -156,7 +156,6 @@ def _token_of(content: Any) -> str:
     match content:
         case {
             "installation": {
-                "client": str(),
                 "id": str(),
                 "delivery_mechanism": {"kind": "custom", "token": str(token)},
             }

@@ -71,6 +71,7 @@ SCHEMAS: dict[EventKind, StructType] = {
         _field("order", _LONG, needed=False),
         _field("judged_at", _LONG, needed=False),
         _field("counted", _FLAG, needed=False),
+        _field("own", _FLAG, needed=False),
     ]),
     EventKind.PUSH: StructType([
         *_EVENT,

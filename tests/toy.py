@@ -128,7 +128,8 @@ class Toy:
     def wants(self, envelope: Envelope, rule: Rule, _at: int) -> Wanted:
         wanted, secret = _condition(rule)
         saying = _saying(envelope)
-        return Wanted.OWN_MESSAGE if saying.mark == mark_of(secret, saying.text) else wanted
+        is_own = saying.mark == mark_of(secret, saying.text)
+        return Wanted.OWN_MESSAGE if is_own and not rule.takes_own else wanted
 
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)

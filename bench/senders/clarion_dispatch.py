@@ -15,6 +15,7 @@ from clarion.providers.credentials import ApnsCredential, ApnsKey
 from clarion.providers.sender import send
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret
+from clarion.tables import Subscription
 from dispatch.pushes import build
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ def main() -> None:
     secret = Secret(cast("SecretsManagerClient", OneSecret(text)), "apns", ApnsKey)
     app = ApnsApp(ApnsCredential(secret), name="bench", bundle_id=TOPIC, url=task.url)
     transport = Transport(str(task.ca_file))
-    queue = [(message(), uuid4().hex * 2) for _ in range(task.pushes)]
+    queue = [(message(), Subscription(token=uuid4().hex * 2)) for _ in range(task.pushes)]
 
     def dispatch(count: int) -> Counter[int]:
-        pushes = [build(message, token, app, now=NOW) for message, token in queue[:count]]
+        pushes = [build(message, row, app, now=NOW) for message, row in queue[:count]]
         return Counter(outcome.status or 0 for outcome in send(transport, pushes))
 
     measure(task.pushes, dispatch)

@@ -15,7 +15,7 @@ from clarion.decisions import Environment, PushDecision, SubscriptionStatus, Tok
 from clarion.events import SubscriptionChanged
 from clarion.generations import back_off
 from clarion.networks import network
-from clarion.proofs import asked_for, is_good, status_at
+from clarion.proofs import ProofCode, asked_for, is_good, status_at
 from clarion.rulesets import Owner, Unchanged, owned
 from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
 from clarion.tables import Subscription, transact
@@ -56,6 +56,31 @@ def put(request: ClientRequest, registration: Registration, extra_writes: ExtraW
     if made.status == SubscriptionStatus.PENDING and subscriptions.holder(registration):
         proof = f"prove it by /v1/subscriptions/{made.subscription_id}/proof with the code that is pushed to it"
         raise Problem(ProblemKind.TOKEN_TAKEN, proof)
+
+
+def reserve(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> None:
+    """Make the subscription that `registration` names before it has an address, so that it takes rules for `put`.
+
+    It is pending, with a code that is pushed to nobody, and expires like any other that is not proven. One that is there
+    already stays as it is, unless it has expired.
+    """
+    connection, owner = request.worker.connection, registration.owner
+
+    def attempt() -> Written:
+        now = request.worker.now()
+        row = _named(registration)
+        asked = replace(registration, code=ProofCode.new(now))
+        if row is not None and status_at(row, now) is not SubscriptionStatus.EXPIRED:
+            return row
+        if row is not None:
+            made = subscriptions.move(connection, row, asked, now=now, extra_writes=extra_writes)
+        elif _make_space(request, owner, subscriptions.of_owner(owner), now):
+            made = subscriptions.register(connection, asked, now=now, extra_writes=extra_writes)
+        else:
+            return Unchanged.CONTENDED
+        return _publish(request, registration, made, now)
+
+    _require_written(_until_written(request, registration, attempt), registration)
 
 
 def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subscription:
@@ -106,12 +131,17 @@ def _require_written(written: Written, registration: Registration) -> Subscripti
 
 def _put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> Written:
     """The subscription that the registration names, as it is then: new, unchanged or with the token; or who holds that."""
-    row = owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
+    row = _named(registration)
     if row is not None and _has_good_code(row, registration, request.worker.now()):
         return row if transact(request.worker.connection, extra_writes) else Unchanged.CONTENDED
     if row is not None:
         return _replace_token(request, row, registration, extra_writes)
     return _register_new(request, registration, subscriptions.holder(registration), extra_writes)
+
+
+def _named(registration: Registration) -> Subscription | None:
+    """The subscription that the registration names, if it is there."""
+    return owned(registration.subscription_id, registration.owner) if registration.subscription_id else None
 
 
 def _register_new(

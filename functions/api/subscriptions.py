@@ -23,9 +23,9 @@ UUID_BYTES, REVISION_BYTES = 16, 8
 
 
 def own(request: ClientRequest, subscription_id: UUID) -> Subscription:
-    """The client's subscription of this id, in whatever network."""
+    """The client's subscription of this id, in whatever network; not one that is merely reserved, without an address."""
     row = find_subscription(str(subscription_id))
-    if row is None or row.client_id != request.client:
+    if row is None or row.client_id != request.client or not row.token:
         raise Problem(ProblemKind.NO_SUBSCRIPTION)
     return row
 

@@ -252,8 +252,7 @@ class Dispatcher:
 def _built(sendable: Sendable, now: float) -> Push | Refused:
     """A network's payload is made of what strangers wrote: whatever goes wrong there must not fail the batch."""
     try:
-        row = sendable.row
-        return build(sendable.attempt.message, row.token, sendable.app, now=now, device_key=row.device_key)
+        return build(sendable.attempt.message, sendable.row, sendable.app, now=now)
     except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
         return Refused(status=None, reason=f"no payload: {type(error).__name__}")
 

@@ -54,16 +54,15 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
     return None
 
 
-def build(message: PushMessage, token: str, app: App, *, now: float, device_key: bytes | None = None) -> Push:
+def build(message: PushMessage, row: Subscription, app: App, *, now: float) -> Push:
     """The same message makes the same push every time, whoever builds it and however often, but for what is sealed in it.
 
     Raises `LookupError` for a channel that the message's network does not serve.
     """
-    if not CHANNELS[message.channel].takes_device_key:
-        device_key = None
-    payload = _payload(message, app.title, device_key)
+    device_key = row.device_key if CHANNELS[message.channel].takes_device_key else None
+    payload = _payload(message, app.title, device_key, int(row.began_at))
     order = Order(
-        token=token,
+        token=row.token,
         body=payload.body,
         push_id=push_id(message),
         collapse_id=_collapse_id(message, sealed=device_key is not None),
@@ -81,10 +80,12 @@ def _addressed(purpose: Purpose) -> SubscriptionStatus:
     return SubscriptionStatus.PENDING if purpose is Purpose.VERIFICATION else SubscriptionStatus.ACTIVE
 
 
-def _payload(message: PushMessage, title: str, device_key: bytes | None) -> Payload[bytes] | Payload[FcmMessage]:
+def _payload(
+    message: PushMessage, title: str, device_key: bytes | None, began_at: int
+) -> Payload[bytes] | Payload[FcmMessage]:
     if device_key is None:
-        return _composed(message, Receiver(title, CHANNELS[message.channel].payload_bytes))
-    composed = _composed(message, Receiver(title, sealing.payload_bytes(message.channel, title)))
+        return _composed(message, Receiver(title, CHANNELS[message.channel].payload_bytes, began_at))
+    composed = _composed(message, Receiver(title, sealing.payload_bytes(message.channel, title), began_at))
     return sealing.seal(composed, device_key, message.subscription_id)
 
 

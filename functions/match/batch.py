@@ -48,7 +48,8 @@ class Matcher:
         ended: dict[str, Handled | Failure] = {}
         items = _split_ended(self._verify(messages), ended)
         items = _split_ended(self._lock_pages(items), ended)
-        matched = _split_ended(find_recipients(items, self.settings.fan_out_page, self.pool), ended)
+        found = find_recipients(items, self.settings.fan_out_page, self.settings.takes_own, self.pool)
+        matched = _split_ended(found, ended)
         for some in _pages_last(matched):
             admitted = _split_ended(self._admit(some), ended)
             ended |= self._send(admitted)

@@ -139,9 +139,9 @@ class AdmittedItem:
         return Handled(self.item.message, self.item.envelope, self.decision, None, self.results, self.left_out)
 
     def _push(self, match: Match) -> PushMessage:
-        subscriber, key, wanted = match
+        subscriber = match.subscriber
         recipient = Recipient(UUID(subscriber.subscription_id), subscriber.client_id, subscriber.channel)
-        return PushMessage.of(self.item.message, self.item.envelope, key, wanted, recipient)
+        return PushMessage.of(self.item.message, self.item.envelope, match.key, match.wanted, recipient)
 
 
 @dataclass(frozen=True, slots=True)

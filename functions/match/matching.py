@@ -4,7 +4,7 @@ Rules are read by way of an index, subscriptions from their table: eventually co
 they can't confirm is read from both tables, consistently.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -18,7 +18,10 @@ from clarion.tables import ByKey, Subscription, rule_key, split_rule_key
 from match.failures import Unreadable, bisect_on_failure, read_row
 
 BATCH_GET_KEYS = 100
-_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "status", "generation"]
+_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
+
+type TakesOwn = Callable[[str | None], bool]
+"""Whether an app, or the first one for None, has own messages delivered."""
 
 
 class Candidate(NamedTuple):
@@ -37,14 +40,19 @@ class Subscriber(NamedTuple):
     channel: Channel
     active: bool
     generation: int
+    app: str | None = None
 
 
 class Match(NamedTuple):
-    """How a subscription wants an envelope, and under which of its keys. It may also want it not to be pushed."""
+    """How a subscription wants an envelope, and under which of its keys. It may also want it not to be pushed.
+
+    With `own`, it is an own message that its app has delivered.
+    """
 
     subscriber: Subscriber
     key: bytes
     wanted: Wanted
+    own: bool = False
 
 
 class Matches(NamedTuple):
@@ -59,18 +67,21 @@ type Candidates = Mapping[bytes, Sequence[Candidate]]
 
 
 def match(
-    envelope: Envelope, observed_at: int, candidates: Candidates, subscribers: Mapping[str, Subscriber]
+    envelope: Envelope,
+    observed_at: int,
+    candidates: Candidates,
+    subscribers: Mapping[str, Subscriber],
+    takes_own: TakesOwn,
 ) -> Matches:
     """What the rules in force of active subscriptions make of an envelope."""
-    wants = network(envelope.network).wants
     matches = Matches({}, {})
     for key, of_key in candidates.items():
         for candidate, subscriber in _in_force(of_key, subscribers):
-            wanted = read_row(lambda rule: wants(envelope, rule, observed_at), Rule(key, candidate.condition))
-            if isinstance(wanted, Unreadable):
-                matches.unreadable[subscriber.subscription_id] = wanted
+            rule = Rule(key, candidate.condition)
+            one = read_row(partial(_match, envelope, observed_at, takes_own, subscriber), rule)
+            if isinstance(one, Unreadable):
+                matches.unreadable[subscriber.subscription_id] = one
                 continue
-            one = Match(subscriber, key, wanted)
             first = matches.found.get(subscriber.subscription_id)
             matches.found[subscriber.subscription_id] = _combine(first, one) if first else one
     return matches
@@ -80,6 +91,15 @@ def unconfirmed(candidates: Candidates, subscribers: Mapping[str, Subscriber], m
     """Active subscriptions known only by rules that are not in force: the index may lag behind a replaced set."""
     named = {candidate.subscription_id for of_key in candidates.values() for candidate in of_key}
     return {name for name in named.difference(matched) if name in subscribers and subscribers[name].active}
+
+
+def _match(envelope: Envelope, observed_at: int, takes_own: TakesOwn, subscriber: Subscriber, rule: Rule) -> Match:
+    """The network knows an own message, the app whether its clients are pushed it."""
+    wants = network(envelope.network).wants
+    wanted = wants(envelope, rule, observed_at)
+    if wanted is not Wanted.OWN_MESSAGE or not takes_own(subscriber.app):
+        return Match(subscriber, rule.key, wanted)
+    return Match(subscriber, rule.key, wants(envelope, rule._replace(takes_own=True), observed_at), own=True)
 
 
 def _in_force(
@@ -132,21 +152,21 @@ def subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unrea
 
 
 def match_by_tables(
-    envelope: Envelope, observed_at: int, subscription_ids: Iterable[str]
+    envelope: Envelope, observed_at: int, subscription_ids: Iterable[str], takes_own: TakesOwn
 ) -> dict[str, Match | Unreadable]:
     """What matches by the tables themselves: rules and subscriptions as they are together at one moment from now on."""
-    return bisect_on_failure(partial(_match_by_tables, envelope, observed_at), sorted(subscription_ids))
+    return bisect_on_failure(partial(_match_by_tables, envelope, observed_at, takes_own), sorted(subscription_ids))
 
 
 def _match_by_tables(
-    envelope: Envelope, observed_at: int, subscription_ids: Sequence[str]
+    envelope: Envelope, observed_at: int, takes_own: TakesOwn, subscription_ids: Sequence[str]
 ) -> dict[str, Match | Unreadable]:
     """No request reads both tables, so read again what a change came between, as `revision` shows."""
     found: dict[str, Match | Unreadable] = {}
     rows = _current(subscription_ids)
     while rows:
         known = {name: _subscriber(row) for name, row in rows.items()}
-        matches = match(envelope, observed_at, _candidates(envelope.keys, known), known)
+        matches = match(envelope, observed_at, _candidates(envelope.keys, known), known, takes_own)
         now = _current(rows)
         unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
         found |= {name: one for name, one in (matches.unreadable | matches.found).items() if name in unmoved}
@@ -190,4 +210,5 @@ def _subscriber(row: Subscription) -> Subscriber:
         Channel(row.channel),
         row.status == SubscriptionStatus.ACTIVE,
         int(row.generation),
+        row.app,
     )

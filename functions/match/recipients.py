@@ -11,7 +11,7 @@ from match import fan_out, matching
 from match.failures import Failure, Pool, Unreadable, split_failures
 from match.fan_out import FannedOut, Page
 from match.item import Item, MatchedItem
-from match.matching import Match, Subscriber
+from match.matching import Match, Subscriber, TakesOwn
 
 PAGES = 8
 """How many pages of subscriptions one invocation matches at most; the rest goes into further messages."""
@@ -26,16 +26,18 @@ class FromIndex(NamedTuple):
     unconfirmed: set[str]
 
 
-def find_recipients(items: Mapping[str, Item], page_size: int, pool: Pool) -> dict[str, MatchedItem | Failure]:
+def find_recipients(
+    items: Mapping[str, Item], page_size: int, takes_own: TakesOwn, pool: Pool
+) -> dict[str, MatchedItem | Failure]:
     """For each item, by its message's id, those of its subscriptions that one invocation has the capacity for."""
     pages, failures = split_failures(_read_pages(items, page_size, pool))
     subscribers = _read_subscribers({name for page in pages.values() for name in page.subscription_ids}, pool)
     from_index, failed = split_failures(
-        {name: _by_index(items[name], page, subscribers) for name, page in pages.items()}
+        {name: _by_index(items[name], page, subscribers, takes_own) for name, page in pages.items()}
     )
     failures |= failed
     unconfirmed = {name: (items[name], found.unconfirmed) for name, found in from_index.items() if found.unconfirmed}
-    from_tables, failed = split_failures(pool.map_concurrently(_by_tables, unconfirmed))
+    from_tables, failed = split_failures(pool.map_concurrently(partial(_by_tables, takes_own=takes_own), unconfirmed))
     failures |= failed
     matched = {
         name: _matched(items[name], found, from_tables.get(name, {}))
@@ -68,7 +70,9 @@ def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber 
     return subscribers
 
 
-def _by_index(item: Item, page: Page, subscribers: Mapping[str, Subscriber | Failure]) -> FromIndex | Failure:
+def _by_index(
+    item: Item, page: Page, subscribers: Mapping[str, Subscriber | Failure], takes_own: TakesOwn
+) -> FromIndex | Failure:
     """Subscriptions that can't be read are left out, but not those that AWS gave no answer for."""
     named = set(filter(page.covers, item.named))
     found = {name: subscribers[name] for name in page.subscription_ids - named if name in subscribers}
@@ -76,14 +80,14 @@ def _by_index(item: Item, page: Page, subscribers: Mapping[str, Subscriber | Fai
     for failure in failures.values():
         if not isinstance(failure, Unreadable):
             return failure
-    matches = matching.match(item.envelope, item.message.observed_at, page.candidates, known)
+    matches = matching.match(item.envelope, item.message.observed_at, page.candidates, known, takes_own)
     unconfirmed = named | matching.unconfirmed(page.candidates, known, matches.found)
     return FromIndex(page, matches.found, failures | matches.unreadable, unconfirmed)
 
 
-def _by_tables(unconfirmed: tuple[Item, set[str]]) -> dict[str, Match | Failure]:
+def _by_tables(unconfirmed: tuple[Item, set[str]], takes_own: TakesOwn) -> dict[str, Match | Failure]:
     item, names = unconfirmed
-    return dict(matching.match_by_tables(item.envelope, item.message.observed_at, names))
+    return dict(matching.match_by_tables(item.envelope, item.message.observed_at, names, takes_own))
 
 
 def _matched(item: Item, found: FromIndex, from_tables: Mapping[str, Match | Failure]) -> MatchedItem:

@@ -111,4 +111,5 @@ def _notification_event(notification: Notification, result: AdmissionResult, at:
         order=result.order,
         judged_at=result.judged_at,
         counted=result.counted,
+        own=notification.match.own or None,
     )

@@ -153,6 +153,7 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
         "order",
         F.col("observed_at").alias("judged_at"),
         "counted",
+        F.lit(None).cast("boolean").alias("own"),
     )
 
 

@@ -151,6 +151,17 @@ def test_an_envelope_of_xmtp_is_found_by_its_id_and_its_decisions_are_explained(
     assert [ending.partition(":")[0] for ending in answer["summary"]] == ["own_message", "not_pushable"]
 
 
+def test_an_own_message_that_was_pushed_is_explained(why: Why, account: Account) -> None:
+    way, bobs = Way(), uuid4()
+    own = way.notification(bobs, QUEUED).model_copy(update={"own": True})
+    account.tell_lake(way.observed(), way.envelope(MATCHED), own, way.push(bobs, PushDecision.DELIVERED))
+
+    [trace] = why()["traces"]
+    reasons = {step["what"]: step.get("reason") for step in trace["steps"]}
+    assert reasons["queued"] == "an own message, which the app has delivered"
+    assert reasons["delivered"] is None
+
+
 def test_an_envelope_of_xmtp_that_was_only_observed_is_found_by_its_content(clarion: Clarion, account: Account) -> None:
     raw, at = Inbox(b"alix").message(NOW.timestamp()), int(NOW.timestamp() * 1000)
     account.tell_lake(EnvelopeObserved(network=XMTP, at=at, receipt=uuid4(), observed_at=at, raw=raw))

@@ -1,4 +1,7 @@
-"""Scenario: an installation of XMTP registers and subscribes, and asks again for as long as it gets no answer."""
+"""Scenario: an installation of XMTP subscribes, before it registers and after, and another one of its client is deleted.
+
+Whatever gets no answer is asked for again. Wherever the process stops, the keys that are stored by then are noted.
+"""
 
 import json
 from base64 import b64encode
@@ -23,9 +26,11 @@ from clarion.networks import XMTP
 from clarion.networks.xmtp import rules
 from clarion.networks.xmtp.installations import Installation, subscription_id_of, valid_until
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.proofs import PENDING_MS
 from clarion.rulesets import RuleSets
-from clarion.tables import RuleRow, Subscription, Token, rule_key
+from clarion.tables import RuleRow, Subscription, Token, WakeUp, rule_key
 from clarion.tokens import token_hash
+from clarion.wake_ups import expiry_slot
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
@@ -37,7 +42,8 @@ NOW = PERIOD * PERIOD_S + 10 * 86_400
 """UNIX seconds."""
 KEYS = Inbox(b"alix").keys(PERIOD - 1)
 """The newest is that of the current period."""
-INSTALLATION = "install1"
+INSTALLATION, DELETED = "install1", "install2"
+OTHER = "/xmtp/mls/1/g-00ff/proto"
 _clients = count(1)
 
 
@@ -48,14 +54,17 @@ class Installing:
 
     def __post_init__(self) -> None:
         self._client_id, self._token = uuid4().bytes * 2, f"{next(_clients):064x}"
-        self._name = subscription_id_of(self._client_id, INSTALLATION)
+        self._name, self._deleted = (subscription_id_of(self._client_id, one) for one in (INSTALLATION, DELETED))
         keys = [{"thirtyDayPeriodsSinceEpoch": period, "key": b64encode(key).decode()} for period, key in KEYS.items()]
         topics = [{"topic": TOPIC, "hmacKeys": keys}, {"topic": WELCOMES, "isSilent": True}]
         self._calls: list[tuple[str, Mapping[str, Any]]] = [
+            ("SubscribeWithMetadata", {"subscriptions": [{"topic": OTHER, "hmacKeys": keys}]}),
             ("RegisterInstallation", {"deliveryMechanism": {"apnsDeviceToken": self._token}}),
-            ("Subscribe", {"topics": [TOPIC, "/xmtp/mls/1/g-00ff/proto"]}),
+            ("Subscribe", {"topics": [TOPIC, OTHER]}),
             ("SubscribeWithMetadata", {"subscriptions": topics}),
-            ("Unsubscribe", {"topics": ["/xmtp/mls/1/g-00ff/proto"]}),
+            ("Unsubscribe", {"topics": [OTHER]}),
+            ("Subscribe", {"installationId": DELETED, "topics": [TOPIC]}),
+            ("DeleteInstallation", {"installationId": DELETED}),
         ]
         self.stop()
 
@@ -83,6 +92,7 @@ class Installing:
 
     def stop(self) -> None:
         with wire.aside():
+            self._check_noted()
             sqs = boto3.client("sqs")
             cleanup = CleanupQueue(sqs, self.cleanup_url)
             settings = XmtpSettings(
@@ -106,16 +116,17 @@ class Installing:
         assert holders == [self._name], "the address is not the subscription's"
         self._check_rules(row)
         self._check_refresh()
+        self._check_deleted()
 
     def _clean_up(self, url: str) -> None:
-        """As the queue's function would, of this run's subscription."""
+        """As the queue's function would, of this run's subscriptions."""
         sqs = boto3.client("sqs")
         while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
             for each in found:
                 message = CleanupMessage.model_validate_json(each["Body"])
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=each["ReceiptHandle"])
-                if self._name in {str(one) for one in message.subscription_ids}:
-                    erase_dead(self.connection, self._name, message.through)
+                for name in {self._name, self._deleted} & {str(one) for one in message.subscription_ids}:
+                    erase_dead(self.connection, name, message.through)
 
     def _check_rules(self, row: Subscription) -> None:
         first, end = (rule_key(int(row.generation) + more, b"") for more in (0, 1))
@@ -138,6 +149,19 @@ class Installing:
         assert installation.valid_until == valid_until(NOW), "it is valid for another time"
         assert installation.newest_keys == PERIOD, "the app is not to be asked for new keys in this period"
         assert installation.keys_due, "its keys are never looked at"
+
+    def _check_noted(self) -> None:
+        stored = [rule for rule in RuleRow.query(self._name) if rules.unpack(rule.condition or b"").hmac_keys]
+        noted = [row for row in Installation.batch_get([self._name]) if row.keys_due]
+        assert noted or not stored, "there are keys that are never looked at"
+
+    def _check_deleted(self) -> None:
+        assert RuleRow.count(self._deleted, consistent_read=True) == 0, "rules of what was deleted are left over"
+        for model in (Subscription, Installation):
+            assert not list(model.batch_get([self._deleted])), f"{model.__name__} outlives what was deleted"
+        slot = expiry_slot((NOW * 1000 + PENDING_MS) // 3_600_000)
+        waiting = list(WakeUp.batch_get([(slot, name) for name in (self._name, self._deleted)]))
+        assert not waiting, "something still waits to expire"
 
 
 def scenario() -> Scenario:

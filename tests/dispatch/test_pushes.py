@@ -15,6 +15,7 @@ from clarion.own_pushes import WakeUpBody
 from clarion.providers.apns import KEPT_SECONDS, ApnsApp, ApnsPush, PushType
 from clarion.providers.fcm import MAX_TTL, FcmApp, FcmPush
 from clarion.providers.webpush import WebPushApp, WebPushPush
+from clarion.tables import Subscription
 from dispatch.pushes import Stale, build, obstacle, push_id, useful_until
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ def message() -> Callable[..., PushMessage]:
 
 
 def apns_of(message: PushMessage, app: ApnsApp) -> ApnsPush:
-    push = build(message, TOKEN, app, now=NOW)
+    push = build(message, Subscription(token=TOKEN), app, now=NOW)
     assert isinstance(push, ApnsPush)
     return push
 
 
 def fcm_of(message: PushMessage, app: FcmApp) -> FcmPush:
-    push = build(message, TOKEN, app, now=NOW)
+    push = build(message, Subscription(token=TOKEN), app, now=NOW)
     assert isinstance(push, FcmPush)
     return push
 
@@ -163,8 +164,8 @@ def test_a_replayed_call_is_as_old_as_the_time_since_a_node_was_last_live(
 
 
 def test_an_envelopes_id_stays_out_of_what_is_encrypted(message: Callable[..., PushMessage], apns_app: ApnsApp) -> None:
-    sealed = build(message(), TOKEN, apns_app, now=NOW, device_key=DEVICE_KEY)
-    to_browser = build(message(Channel.WEBPUSH), ENDPOINT, BROWSERS, now=NOW)
+    sealed = build(message(), Subscription(token=TOKEN, device_key=DEVICE_KEY), apns_app, now=NOW)
+    to_browser = build(message(Channel.WEBPUSH), Subscription(token=ENDPOINT), BROWSERS, now=NOW)
 
     assert isinstance(sealed, ApnsPush)
     assert isinstance(to_browser, WebPushPush)

@@ -1,4 +1,5 @@
 import base64
+import hmac
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -118,12 +119,27 @@ def test_a_push_arrives_signed_for_its_installation(
     installation = received.payload.pop("installation")
     assert received.payload == CONTENT
     assert installation == {
-        "client": address["client"],
         "id": address["installation_id"],
         "delivery_mechanism": {"kind": "custom", "token": received.token},
     }
     assert received.headers["content-type"] == "application/json"
     assert (received.push_id, received.headers["webhook-timestamp"]) == (PUSH_ID, str(int(NOW)))
+
+
+def test_a_push_says_in_signed_headers_whose_it_is(
+    webhook: Webhook, apps: Apps[WebhookApp], transport: Transport, clock: Clock
+) -> None:
+    app, installed = apps.find(None, None), webhook.install()
+    assert app is not None
+    client = json.loads(installed)["client"]
+
+    send(transport, [app.push(order(installed, clock))])
+
+    [received] = webhook.received
+    signed = f"{PUSH_ID}.{int(NOW)}.{client}".encode()
+    made = base64.b64encode(hmac.digest(webhook.signing_key, signed, "sha256")).decode()
+    names = ("clarion-client", "clarion-client-signature")
+    assert [received.headers[name] for name in names] == [client, f"v1,{made}"]
 
 
 def test_a_signature_is_that_of_standard_webhooks() -> None:

@@ -1,12 +1,15 @@
 """XMTP's pushes on their way through dispatch."""
 
+import json
+from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from clarion.channels import Channel
-from clarion.decisions import Purpose, PushDecision, Wanted
+from clarion.decisions import OwnMessages, Purpose, PushDecision, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp import decode
@@ -17,6 +20,9 @@ from local.apns import Apns
 from local.apns_trouble import troubled_token
 from local.fcm import Fcm
 from local.provider import InjectedFault
+from match.settings import MatchSettings
+from match.worker import MatchClients
+from tests.match.scene import PREFIX, InTurn, Scene, deploy
 from tests.standins import NOW
 from tests.xmtp import TOPIC, Inbox
 
@@ -47,6 +53,25 @@ def test_an_alert_is_kept_by_apns_for_as_long_as_its_envelope_lives(
     assert (received.headers["apns-push-type"], received.headers["apns-priority"]) == ("alert", "10")
     assert received.headers["apns-expiration"] == str(int(NOW) + LIFETIME_S)
     assert received.payload["topic"] == TOPIC
+
+
+def test_an_own_message_goes_all_the_way_to_apns_where_its_app_has_them_delivered(
+    worker: Any, queue: Any, apns: Apns
+) -> None:
+    own_messages = json.dumps({"first": OwnMessages.DELIVER})
+    deployed = deploy() | {"CLARION_FIRST_APP": "first", "CLARION_OWN_MESSAGES": own_messages}
+    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    scene, bo = Scene(MatchSettings.from_environment(deployed), clients), Inbox(b"bo")
+    row = scene.subscribe_to(XMTP, [bo.rule(int(NOW))])
+    row.token = "a1" * 32
+    row.save()
+
+    scene.take(scene.show(XMTP, bo.message(NOW)))
+    queue.put(*scene.pushes())
+
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    [received] = apns.received
+    assert b64decode(received.payload["encryptedMessage"]) == RAW.message
 
 
 @pytest.mark.parametrize("purpose", [Purpose.NOTIFICATION, Purpose.REFRESH])

@@ -250,7 +250,7 @@ CHANGES: Mapping[str, Change] = {
             "secrets.apns-sandbox.Name": "clarion-blue-apns-sandbox",
         },
     ),
-    "apps.1.own_messages": same("deliver", "settings.xmtp-router.own_messages.robot"),
+    "apps.1.own_messages": same("deliver", "settings.match.own_messages.robot"),
     "apps.1.name": Change(
         "robot",
         {

@@ -13,9 +13,9 @@ from clarion.decisions import Environment
 from clarion.messages import CommandMessage
 from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.needs import HOURLY
-from clarion.networks.settings import OwnMessages
 from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
+from match.settings import MatchSettings
 from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, named, properties, resolved
 from xmtp.worker import XmtpWorkerSettings
@@ -107,10 +107,10 @@ def test_its_router_may_keep_installations_and_rules_and_send_codes(allowed: Map
 
 def test_its_functions_understand_their_environment(template: Template) -> None:
     router = XmtpSettings.from_environment(variables(template, "xmtp-router"))
-    assert router.own_messages == {"first": OwnMessages.SUPPRESS, "robot": OwnMessages.DELIVER}
-    assert (router.keeps_keys(None), router.keeps_keys("robot")) == (True, False)
     assert router.apps[Channel.FCM] == {"first", "robot"}
     assert (router.environment, router.rules_per_subscription) == (Environment.PRODUCTION, 500)
+    match = MatchSettings.from_environment(variables(template, "match"))
+    assert [match.takes_own(app) for app in (None, "first", "robot")] == [False, False, True]
     worker = XmtpWorkerSettings.from_environment(variables(template, "xmtp-worker"))
     assert worker.push_queues.keys() == set(CHANNELS)
 

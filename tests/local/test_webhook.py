@@ -31,7 +31,7 @@ async def client(localhost: tls.Localhost) -> AsyncIterator[httpx.AsyncClient]:
 def body_for(webhook: Webhook, trouble: InjectedFault | None = None) -> bytes:
     address = json.loads(webhook.install(trouble or InjectedFault()))
     mechanism = {"kind": "custom", "token": address["token"]}
-    installation = {"client": address["client"], "id": address["installation_id"], "delivery_mechanism": mechanism}
+    installation = {"id": address["installation_id"], "delivery_mechanism": mechanism}
     return json.dumps({"installation": installation}).encode()
 
 
@@ -84,7 +84,7 @@ async def test_a_push_that_does_not_say_whose_installation_it_is_for_is_refused(
     webhook: Webhook, client: httpx.AsyncClient
 ) -> None:
     content = json.loads(body_for(webhook))
-    del content["installation"]["client"]
+    del content["installation"]["id"]
     body = json.dumps(content).encode()
 
     answer = await client.post(webhook.push_url, content=body, headers=headers_of(webhook, body))

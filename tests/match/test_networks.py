@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
+from clarion.decisions import EnvelopeDecision, NotificationDecision, OwnMessages, Wanted
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import Metric, decided
 from clarion.networks import Rule
@@ -116,6 +116,19 @@ def test_an_own_message_is_known_by_the_secret_in_the_condition(scene: Scene) ->
     scene.take(hear(scene, "hello", mark=mark_of(b"mine", "hello")))
     assert [str(push.subscription_id) for push in scene.pushes()] == [others.subscription_id]
     assert mine.subscription_id != others.subscription_id
+
+
+def test_an_own_message_is_wanted_as_any_other_where_the_app_has_it_delivered(scene: Scene, lake: None) -> None:
+    rules = [rule(scene, HALL, Wanted.NOT_IN_SCOPE, b"mine"), rule(scene, PORCH, Wanted.BACKGROUND, b"mine")]
+    subscription = subscribe(scene, *rules)
+    own_messages = {"first": OwnMessages.DELIVER}
+    scene.settings = scene.settings.model_copy(update={"first_app": "first", "own_messages": own_messages})
+    scene.elsewhere().take(hear(scene, "hello", HALL, PORCH, mark=mark_of(b"mine", "hello")))
+    assert [(str(push.subscription_id), push.wanted) for push in scene.pushes()] == [
+        (subscription.subscription_id, Wanted.BACKGROUND)
+    ]
+    [event] = [event for event in events() if event["event"] == "notification"]
+    assert (event["decision"], event["own"]) == ("queued", True)
 
 
 def test_of_several_rules_the_least_rank_counts_under_the_first_key_that_pushes(scene: Scene) -> None:

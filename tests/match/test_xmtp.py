@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import boto3
 import pytest
 
-from clarion.decisions import NotificationDecision, Wanted
+from clarion.decisions import NotificationDecision, OwnMessages, Wanted
 from clarion.messages import EnvelopeMessage
 from clarion.metrics import decided
 from clarion.networks import XMTP, Rule
@@ -97,6 +98,74 @@ def test_an_own_message_wakes_the_friend_and_none_of_one_s_own_installations(
     events = {event["subscription_id"]: event for event in lines() if event["event"] == "notification"}
     assert [events[one.subscription_id]["decision"] for one in own] == ["own_message"] * 2
     assert events[friend.subscription_id]["network"] == XMTP
+
+
+def delivering(scene: Scene, *apps: str) -> Scene:
+    """As it goes on when the deployment has these apps, and no others, deliver own messages."""
+    own = dict.fromkeys(apps, OwnMessages.DELIVER)
+    return replace(scene, settings=scene.settings.model_copy(update={"first_app": "first", "own_messages": own}))
+
+
+def of_app(scene: Scene, inbox: Inbox, app: str) -> Subscription:
+    row = install(scene, inbox)
+    row.app = app
+    row.save()
+    return row
+
+
+@pytest.mark.parametrize("in_doubt", [False, True], ids=["by the index", "by the tables"])
+def test_whether_own_messages_are_delivered_changes_at_once_in_both_directions(
+    scene: Scene, alix: Inbox, lake: None, *, in_doubt: bool
+) -> None:
+    phone, tablet = install(scene, alix), install(scene, alix, silent=True)
+    names = {phone.subscription_id, tablet.subscription_id}
+    both = {phone.subscription_id: Wanted.ALERT, tablet.subscription_id: Wanted.BACKGROUND}
+    turns: list[tuple[Scene, dict[str, Wanted], tuple[str, bool | None]]] = [
+        (scene, {}, ("own_message", None)),
+        (delivering(scene, "first"), both, ("queued", True)),
+        (scene, {}, ("own_message", None)),
+    ]
+    for there, pushes, recorded in turns:
+        message = show(there, alix, uuid4().bytes)
+        there.take(message.model_copy(update={"changed": tuple(names)}) if in_doubt else message)
+        assert woken(there) == pushes
+        found = [(event["decision"], event.get("own")) for event in lines() if event["event"] == "notification"]
+        assert found == [recorded] * 2
+
+
+def test_own_messages_are_delivered_to_the_clients_of_the_app_that_asks_for_them(
+    scene: Scene, alix: Inbox, bo: Inbox, lake: None
+) -> None:
+    scene = delivering(scene, "robot")
+    install(scene, alix)
+    robot, friends_robot = of_app(scene, alix, "robot"), of_app(scene, bo, "robot")
+    scene.take(show(scene, alix))
+    assert woken(scene).keys() == {robot.subscription_id, friends_robot.subscription_id}
+    own = {event["subscription_id"]: event.get("own") for event in lines() if event["event"] == "notification"}
+    assert (own[robot.subscription_id], own[friends_robot.subscription_id]) == (True, None)
+
+
+def test_an_own_reaction_wakes_nobody_even_where_own_messages_are_delivered(
+    scene: Scene, alix: Inbox, lake: None
+) -> None:
+    scene = delivering(scene, "first")
+    install(scene, alix)
+    scene.take(show(scene, alix, should_push=False))
+    assert woken(scene) == {}
+    assert [(event["decision"], event["own"]) for event in lines() if event["event"] == "notification"] == [
+        ("not_pushable", True)
+    ]
+
+
+def test_to_deliver_own_messages_costs_no_request_more(scene: Scene, alix: Inbox, bo: Inbox) -> None:
+    install(scene, alix)
+    scene = delivering(scene, "first")
+    bills = []
+    for sender in (alix, bo):
+        with meter.running() as bill:
+            scene.take(show(scene, sender))
+        bills.append((bill.reads, bill.writes))
+    assert bills[0] == bills[1]
 
 
 def test_a_reaction_wakes_nobody_and_costs_no_write(

@@ -85,7 +85,7 @@ def refused(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ev
         (at + DECIDED_MS, STATEMENTS, who, one.hash, "matched", at, KEYS[0], None) for at, who, one, _ in shown
     ])  # fmt: skip
     write(lake, EventKind.NOTIFICATION, [
-        (at + DECIDED_MS, STATEMENTS, who, one.hash, word, SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, at, True)
+        (at + DECIDED_MS, STATEMENTS, who, one.hash, word, SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, at, True, None)
         for at, who, one, word in shown
     ])  # fmt: skip
     write(lake, EventKind.PUSH, [

@@ -73,7 +73,7 @@ def _decided(receipt: str, statement: Statement) -> tuple[object, ...]:
 
 def _queued(receipt: str, statement: Statement) -> tuple[object, ...]:
     return (
-        AT + 20, STATEMENTS, receipt, statement.hash, "queued", SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, AT, True,
+        AT + 20, STATEMENTS, receipt, statement.hash, "queued", SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, AT, True, None,
     )  # fmt: skip
 
 

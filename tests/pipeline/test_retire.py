@@ -61,7 +61,7 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> Non
     ])  # fmt: skip
     write(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
     write(lake, EventKind.NOTIFICATION, [
-        (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, None, None, None),
+        (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, *[None] * 4),
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
     assert found == {"dead": "dead", "unproven": "dead", "idle": "idle"}

@@ -64,7 +64,7 @@ def lake(lake: EventLake) -> EventLake:
 def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> None:
     write(lake, EventKind.NOTIFICATION, [
         (START + 20, XMTP, receipt(n), MESSAGES[n].id, word, who, CLIENT, "apns", MESSAGES[n].sender, key_of(TOPIC),
-         None, START, None)
+         None, START, None, None)
         for n, who, word in decided
     ])  # fmt: skip
     write(lake, EventKind.PUSH, [

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from itertools import count
 from typing import Any
@@ -126,6 +127,19 @@ async def test_a_welcome_is_pushed_to_whom_it_invites(system: System) -> None:
     assert b64decode(push.payload["encryptedMessage"]) == b"a sealed welcome"
 
 
+async def test_topics_that_come_before_the_registration_are_in_force_with_it(system: System) -> None:
+    chat, token = Chat("chat before the registration"), "ef" * 32
+    client = system.connect_client_of(chat.app.device, WireProtocol.CONNECT_PROTO)
+
+    await chat.app.subscribe(client, [chat.app.subscription_to(chat.group)])
+    await chat.app.register(client, Mechanism.APNS, token)
+    own = chat.publish(system, chat.receiver.message(chat.group, b"from my tablet"))
+    decisions = await notified(system, own, chat.hello(system), pushes=1)
+
+    assert decisions == {"matched": 2, "own_message": 1, "queued": 1, "delivered": 1}
+    assert len(wakes(system.apns.received, token)) == 1
+
+
 async def test_an_android_phone_gets_the_message_as_data(system: System) -> None:
     chat, token = Chat("chat on Android"), "xmtp-" + "A" * 140
     await chat.join(system, token, Mechanism.FCM)
@@ -143,6 +157,7 @@ async def test_an_android_phone_gets_the_message_as_data(system: System) -> None
 
 async def test_a_custom_mechanism_is_the_operators_webhook(system: System) -> None:
     chat, token = Chat("chat by webhook"), json.loads(system.webhook.install())["token"]
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
     await chat.join(system, token, Mechanism.CUSTOM)
 
     shown = decode(chat.hello(system))
@@ -157,12 +172,18 @@ async def test_a_custom_mechanism_is_the_operators_webhook(system: System) -> No
         },
         "message_context": {"message_type": "v3-conversation", "should_push": True},
         "installation": {
-            "client": chat.app.device.public_key.hex(),
             "id": chat.app.id,
             "delivery_mechanism": {"kind": "custom", "token": token},
         },
-        "subscription": {"topic": shown.topic, "is_silent": False},
+        "subscription": {
+            "created_at": push.payload["subscription"]["created_at"],
+            "topic": shown.topic,
+            "is_silent": False,
+        },
     }
+    began_at = datetime.fromisoformat(push.payload["subscription"]["created_at"])
+    assert before <= began_at <= datetime.now(UTC)
+    assert push.headers["clarion-client"] == chat.app.device.public_key.hex()
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,13 @@ class TokenProof(StrEnum):
     ALWAYS = "always"
 
 
+class OwnMessages(StrEnum):
+    """Whether an app's clients are pushed what they have sent themselves, in networks that recognise it."""
+
+    SUPPRESS = "suppress"
+    DELIVER = "deliver"
+
+
 class EnvelopeDecision(StrEnum):
     """What became of an envelope."""
 

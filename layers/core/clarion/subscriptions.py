@@ -94,8 +94,9 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made now: what a provider says of an earlier registration of
-    the same token is not about it. But the day in which a pending one has to be proven goes on. `CONTENDED` if `row` is no longer what it was.
+    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made
+    now: what a provider says of an earlier registration of the same token is not about it. But the day in which a
+    pending one has to be proven goes on, if it had a token. `CONTENDED` if `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
@@ -220,6 +221,7 @@ def _new(registration: Registration, now: int) -> Subscription:
         generation=first,
         rule_count=0,
         revision=first,
+        began_at=now,
         created_at=now,
         updated_at=now,
         device_key=registration.device_key,
@@ -237,7 +239,8 @@ def _state(code: ProofCode | None) -> dict[str, Any]:
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
-    stays_pending = registration.code is not None and status_at(row, now) is SubscriptionStatus.PENDING
+    status = status_at(row, now)
+    stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING and bool(row.token)
     return {
         "channel": registration.channel.value,
         "token": registration.token,
@@ -248,6 +251,7 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
         "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
+        "began_at": row.began_at if status.has_rules else now,
         "created_at": row.created_at if stays_pending else now,
         "updated_at": now,
         **_state(registration.code),

@@ -39,8 +39,10 @@ class Subscription(Model):
 
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
+    It has been there since `began_at`; `created_at` is when its token was registered last.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
-    A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`.
+    A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`. One
+    that is reserved for a registration to come is pending and has an empty `token`; its `channel` says nothing.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
     back, the receipt of its push, and what became of that push (`PushDecision`).
@@ -62,6 +64,7 @@ class Subscription(Model):
     rule_count = NumberAttribute()
     revision = NumberAttribute(default=0)
     replaced = NumberAttribute(default=0)
+    began_at = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
     device_key = BinaryAttribute(null=True, legacy_encoding=False)

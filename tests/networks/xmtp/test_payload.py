@@ -1,6 +1,7 @@
 import json
 from base64 import b64decode, b64encode
 from functools import partial
+from hashlib import sha1
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from tests.xmtp import TOPIC, WELCOMES, Inbox
 type Vector = Any
 
 AT = 1_795_186_611
+BEGAN_AT = 1_763_812_800_012
+"""UNIX milliseconds."""
 JSON_CHANNELS = (Channel.APNS, Channel.WEBHOOK)
 any_topic = st.text(min_size=1).filter(lambda topic: len(topic.encode()) <= MAX_TOPIC_SIZE)
 
@@ -54,7 +57,7 @@ def refresh(channel: Channel = Channel.APNS) -> PushMessage:
 
 
 def made(channel: Channel, push: PushMessage) -> Payload[bytes] | Payload[FcmMessage]:
-    return NETWORK.payload(channel, push, Receiver("A title", CHANNELS[channel].payload_bytes))
+    return NETWORK.payload(channel, push, Receiver("A title", CHANNELS[channel].payload_bytes, BEGAN_AT))
 
 
 def fcm(push: PushMessage) -> Payload[FcmMessage]:
@@ -62,7 +65,7 @@ def fcm(push: PushMessage) -> Payload[FcmMessage]:
 
 
 def webhook(push: PushMessage) -> Payload[bytes]:
-    return payload.webhook(push, Receiver("A title", CHANNELS[Channel.WEBHOOK].payload_bytes))
+    return payload.webhook(push, Receiver("A title", CHANNELS[Channel.WEBHOOK].payload_bytes, BEGAN_AT))
 
 
 def sent(channel: Channel, push: PushMessage) -> Any:
@@ -110,7 +113,7 @@ def test_a_silent_push_is_of_low_priority_and_shows_nothing_wherever_fcm_takes_i
 
 def test_a_webhook_gets_all_of_the_reference_s_body_but_who_it_is_for(payloads: Vector, body: TopicBody) -> None:
     expected = {name: value for name, value in payloads["http_webhook"].items() if name != "installation"}
-    del expected["subscription"]["created_at"]
+    expected["subscription"] |= {"created_at": "2025-11-22T12:00:00.012Z"}
     payload = webhook(push_of(body))
     assert (json.loads(payload.body), payload.truncated) == (expected, False)
     assert json.loads(webhook(push_of(body, Wanted.BACKGROUND)).body)["subscription"]["is_silent"]
@@ -133,12 +136,13 @@ def test_fcm_data_are_text_even_that_a_message_is_left_out() -> None:
     assert payload.body["data"] == {"topic": TOPIC, "messageType": "v3-conversation", "truncated": "true"}
 
 
-def test_a_webhook_knows_a_message_that_does_not_fit_by_the_envelope() -> None:
-    payload = webhook(push_of(body_of(TopicMessage(TOPIC, 1, bytes(46_000)))))
+@pytest.mark.parametrize("size", [46_060, 46_080, 46_081, 100_000], ids=lambda size: f"{size} bytes")
+def test_a_webhook_knows_a_message_that_does_not_fit_by_all_of_its_bytes(size: int) -> None:
+    payload = webhook(push_of(body_of(TopicMessage(TOPIC, 1, bytes(size)))))
     found = json.loads(payload.body)
     assert payload.truncated
     assert found["message"] == {"content_topic": TOPIC, "timestamp_ns": 1, "truncated": True}
-    assert found["idempotency_key"] == (b"i" * 32).hex()
+    assert found["idempotency_key"] == sha1(TOPIC.encode() + bytes(size), usedforsecurity=False).hexdigest()
 
 
 @given(topic=any_topic, size=SIZES, wanted=st.sampled_from([*Wanted][:3]))

@@ -16,7 +16,13 @@ from tests.networks.xmtp.test_payload import push_of, refresh, sent
 DOCS = Path(__file__).parents[3] / "docs"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
 MESSAGE = TopicMessage(TOPIC, 1763812800000000000, b"\x0a\x02\x30\x01")
-TOO_LARGE = TopicBody(topic=TOPIC, timestamp_ns=MESSAGE.timestamp_ns, kind=MESSAGE.kind, should_push=True)
+TOO_LARGE = TopicBody(
+    topic=TOPIC,
+    timestamp_ns=MESSAGE.timestamp_ns,
+    kind=MESSAGE.kind,
+    should_push=True,
+    idempotency_key=MESSAGE.idempotency_key,
+)
 
 
 def shape(found: Any) -> Any:
@@ -76,4 +82,4 @@ def test_the_page_shows_the_webhooks_three_bodies(bodies: list[Any]) -> None:
     made = [sent(channel, push) for push in (push_of(parsed), push_of(TOO_LARGE), refresh(channel))]
     assert [shape(one) for one in bodies[:3]] == [shape(one) for one in made]
     lengths = [len(one["idempotency_key"]) for one in made]
-    assert [len(one["idempotency_key"]) for one in bodies[:3]] == lengths == [40, 64, 64]
+    assert [len(one["idempotency_key"]) for one in bodies[:3]] == lengths == [40, 40, 64]

@@ -1,12 +1,12 @@
 """The five calls of `notifications.v1.Notifications`.
 
 An installation is a subscription, a topic one of its rules. Topics that no push can come from are passed over, since
-the reference server takes them and pushes nothing for them either.
+the reference server takes them and pushes nothing for them either. As there, topics may come before the registration:
+the subscription is then reserved, for a day.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from pynamodb.transactions import TransactWrite
 
 from api import registrations, rules, subscriptions
-from api.networks.xmtp.codecs import MOST_KEYS
+from api.networks.xmtp.arguments import by_rule_key, hmac_keys, newest_period, rule_keys
 from api.networks.xmtp.codes import CallCode, CallError
 from api.networks.xmtp.notifications_pb2 import (
     DeleteInstallationRequest,
@@ -24,7 +24,6 @@ from api.networks.xmtp.notifications_pb2 import (
     RegisterInstallationResponse,
     SubscribeRequest,
     SubscribeWithMetadataRequest,
-    Subscription,
     UnsubscribeRequest,
 )
 from api.networks.xmtp.protocols import Headers
@@ -42,11 +41,10 @@ from clarion.networks.xmtp.installations import (
     subscription_id_of,
     valid_until,
 )
-from clarion.networks.xmtp.rules import NOTHING, TopicCondition, key_of, pack, read
+from clarion.networks.xmtp.rules import pack, read
 from clarion.networks.xmtp.sender_hmac import period_at
-from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
-from clarion.rulesets import Owner, owned
-from clarion.subscriptions import Registration
+from clarion.rulesets import Owner
+from clarion.subscriptions import ExtraWrites, Registration
 
 APP_HEADER, ENVIRONMENT_HEADER = "clarion-app", "clarion-environment"
 MISSING_MECHANISM = "missing delivery mechanism"
@@ -77,6 +75,11 @@ class XmtpCall(ClientRequest):
         """UNIX seconds."""
         return self.worker.now() // 1000
 
+    @property
+    def most_topics(self) -> int:
+        """In one call."""
+        return self.worker.settings.rules_per_request
+
     def subscription_id(self, installation_id: str) -> str:
         """Raises `CallError` for what can't be an installation's name."""
         if not 0 < len(installation_id.encode()) <= MAX_INSTALLATION_ID_BYTES:
@@ -99,62 +102,63 @@ def register_installation(call: XmtpCall, message: RegisterInstallationRequest) 
     channel, token = _address(call, installation_id, message.delivery_mechanism)
     app = call.headers.get(APP_HEADER)
     registration = Registration(*call.caller, channel, token, app, _environment(call), subscription_id)
-
-    def extra_writes(transaction: TransactWrite) -> None:
-        transaction.update(Installation(subscription_id), actions=registered(installation_id, now))
-
-    registrations.put(call, registration, extra_writes)
+    registrations.put(call, registration, _writes_installation(subscription_id, installation_id, now))
     return RegisterInstallationResponse(installation_id=installation_id, valid_until=valid_until(now) * 1000)
 
 
 def delete_installation(call: XmtpCall, message: DeleteInstallationRequest) -> Empty:
-    """One that is not there is no error: the answer to an earlier attempt may have been lost."""
+    """With its topics."""
     subscription_id = call.subscription_id(message.installation_id)
-    try:
+    with _passing_over_absent():
         subscriptions.remove(
             call, call.caller, [subscription_id], lambda transaction: transaction.delete(Installation(subscription_id))
         )
-    except Problem as problem:
-        if problem.kind is not ProblemKind.NO_SUBSCRIPTION:
-            raise
     return Empty()
 
 
 def subscribe(call: XmtpCall, message: SubscribeRequest) -> Empty:
     """What is subscribed to already stays silent or not, and keeps its keys as long as they serve."""
     subscription_id = call.subscription_id(message.installation_id)
-    period, keys = period_at(call.now), _keys(call, message.topics)
+    period, keys = period_at(call.now), rule_keys(message.topics, call.most_topics)
 
     def pruned(_: bytes, present: bytes | None) -> bytes:
         return pack(read(present or b"").pruned(period))
 
-    rules.renew(call, call.caller, subscription_id, keys, pruned)
+    _subscribe(call, message.installation_id, lambda: rules.renew(call, call.caller, subscription_id, keys, pruned))
     return Empty()
 
 
 def subscribe_with_metadata(call: XmtpCall, message: SubscribeWithMetadataRequest) -> Empty:
-    """Keys of other periods than those that are named stay as long as they serve."""
+    """Keys of other periods than those that are named stay as long as they serve.
+
+    That there are keys is noted before they are stored: a crash in between leaves none that is never looked at.
+    """
     subscription_id = call.subscription_id(message.installation_id)
-    period, named = period_at(call.now), _named(call, message.subscriptions)
-    keeps_keys = _keeps_keys(call, subscription_id)
+    period, named = period_at(call.now), by_rule_key(message.subscriptions, call.most_topics)
 
     def renewed(key: bytes, present: bytes | None) -> bytes:
         condition = read(present or b"")
         for one in named[key]:
-            condition = condition.renewed(_hmac_keys(one), silent=one.is_silent, period=period)
-        return pack(condition if keeps_keys else TopicCondition(silent=condition.silent))
+            condition = condition.renewed(hmac_keys(one), silent=one.is_silent, period=period)
+        return pack(condition)
 
-    rules.renew(call, call.caller, subscription_id, named, renewed)
-    newest = _newest(named.values(), period)
-    if keeps_keys and newest is not None:
-        note_keys(subscription_id, message.installation_id, newest)
+    newest = newest_period(named.values(), period)
+
+    def change() -> None:
+        if newest is not None:
+            note_keys(subscription_id, message.installation_id, newest)
+        rules.renew(call, call.caller, subscription_id, named, renewed)
+
+    _subscribe(call, message.installation_id, change)
     return Empty()
 
 
 def unsubscribe(call: XmtpCall, message: UnsubscribeRequest) -> Empty:
     """Topics that are not subscribed to are passed over."""
     subscription_id = call.subscription_id(message.installation_id)
-    rules.discard(call, call.caller, subscription_id, _keys(call, message.topics))
+    keys = rule_keys(message.topics, call.most_topics)
+    with _passing_over_absent():
+        rules.discard(call, call.caller, subscription_id, keys)
     return Empty()
 
 
@@ -166,6 +170,37 @@ RPCS = {
     "Unsubscribe": Rpc(UnsubscribeRequest, unsubscribe),
 }
 """By the method's name."""
+
+
+def _subscribe(call: XmtpCall, installation_id: str, change: Callable[[], object]) -> None:
+    """Make the change of topics. If there is no such installation, it is reserved first."""
+    try:
+        change()
+    except Problem as problem:
+        if problem.kind not in {ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID}:
+            raise
+        subscription_id = call.subscription_id(installation_id)
+        # Which channel it will be of, its registration will say.
+        registration = Registration(*call.caller, Channel.APNS, token="", subscription_id=subscription_id)
+        registrations.reserve(call, registration, _writes_installation(subscription_id, installation_id, call.now))
+        change()
+
+
+def _writes_installation(subscription_id: str, installation_id: str, now: int) -> ExtraWrites:
+    def write(transaction: TransactWrite) -> None:
+        transaction.update(Installation(subscription_id), actions=registered(installation_id, now))
+
+    return write
+
+
+@contextmanager
+def _passing_over_absent() -> Iterator[None]:
+    """What is to go may be gone: the answer to an earlier attempt may have been lost."""
+    try:
+        yield
+    except Problem as problem:
+        if problem.kind is not ProblemKind.NO_SUBSCRIPTION:
+            raise
 
 
 def _address(call: XmtpCall, installation_id: str, mechanism: DeliveryMechanism) -> tuple[Channel, str]:
@@ -192,51 +227,3 @@ def _environment(call: XmtpCall) -> Environment | None:
     with suppress(ValueError):
         return Environment(named)
     raise CallError(CallCode.INVALID_ARGUMENT, f"{ENVIRONMENT_HEADER} must be one of {', '.join(Environment)}")
-
-
-def _check_count(call: XmtpCall, named: Sequence[object]) -> None:
-    """Before anything is made of them: a message has room for a million."""
-    limit = call.worker.settings.rules_per_request
-    if len(named) > limit:
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")
-
-
-def _keys(call: XmtpCall, topics: Sequence[str]) -> list[bytes]:
-    """Of the rules for those of `topics` that pushes come from, each once."""
-    _check_count(call, topics)
-    if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
-        raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
-    return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) is not MessageKind.UNKNOWN]
-
-
-def _named(call: XmtpCall, named: Sequence[Subscription]) -> Mapping[bytes, Sequence[Subscription]]:
-    """By the rule's key; a topic may stand there more than once, and the last word counts."""
-    _check_count(call, named)
-    keys = _keys(call, [one.topic for one in named])
-    if any(len(one.hmac_keys) > MOST_KEYS for one in named):
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")
-    by_key = defaultdict[bytes, list[Subscription]](list)
-    for one in named:
-        by_key[key_of(one.topic)].append(one)
-    return {key: by_key[key] for key in keys}
-
-
-def _hmac_keys(one: Subscription) -> dict[int, bytes]:
-    return {key.thirty_day_periods_since_epoch: key.key for key in one.hmac_keys}
-
-
-def _newest(named: Iterable[Sequence[Subscription]], period: int) -> int | None:
-    """The newest period that a usable key is for."""
-    conditions = (
-        NOTHING.renewed(_hmac_keys(one), silent=False, period=period) for of_topic in named for one in of_topic
-    )
-    return max((number for condition in conditions for number in condition.hmac_keys), default=None)
-
-
-def _keeps_keys(call: XmtpCall, subscription_id: str) -> bool:
-    """Whether the installation's app suppresses own messages; most deployments have none that delivers them."""
-    settings = call.worker.settings
-    if not settings.delivers_own_messages:
-        return True
-    row = owned(subscription_id, call.caller)
-    return row is None or settings.keeps_keys(row.app)

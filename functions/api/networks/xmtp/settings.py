@@ -1,7 +1,7 @@
 """What XMTP's router reads from its environment."""
 
 from api.settings import ClientSettings
-from clarion.networks.settings import ClientRouterSettings, OwnMessages
+from clarion.networks.settings import ClientRouterSettings
 
 
 class XmtpSettings(ClientSettings, ClientRouterSettings):
@@ -9,11 +9,3 @@ class XmtpSettings(ClientSettings, ClientRouterSettings):
 
     events_stream: str
     cleanup_queue_url: str
-
-    @property
-    def delivers_own_messages(self) -> bool:
-        """Whether any app does."""
-        return OwnMessages.DELIVER in self.own_messages.values()
-
-    def keeps_keys(self, app: str | None) -> bool:
-        return self.own_messages.get(app or self.first_app) is not OwnMessages.DELIVER

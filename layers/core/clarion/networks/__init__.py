@@ -54,10 +54,14 @@ class Envelope(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a subscription asks for: a key, and a condition that the network alone can read. Empty: none."""
+    """What a subscription asks for: a key, and a condition that the network alone can read. Empty: none.
+
+    With `takes_own`, its app has own messages delivered: then they are wanted as any other.
+    """
 
     key: bytes
     condition: bytes = b""
+    takes_own: bool = False
 
 
 class Command(NamedTuple):
@@ -68,10 +72,14 @@ class Command(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received."""
+    """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received.
+
+    `began_at` is the subscription's, in UNIX milliseconds.
+    """
 
     title: str
     payload_bytes: int
+    began_at: int = 0
 
 
 class FcmMessage(TypedDict):

@@ -1,20 +1,12 @@
 """What the functions of a network (`clarion.networks.needs`) read from their environment."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from pydantic import Field, Json
 
 from clarion.channels import Channel
 from clarion.decisions import Environment
 from clarion.settings import Settings
-
-
-class OwnMessages(StrEnum):
-    """Whether an app's clients are pushed what they have sent themselves. To deliver it, none of their keys is kept."""
-
-    SUPPRESS = "suppress"
-    DELIVER = "deliver"
 
 
 class NetworkSettings(Settings):
@@ -38,13 +30,12 @@ class RouterSettings(NetworkSettings):
 class ClientRouterSettings(RouterSettings):
     """Of a router with routes for clients, whose allowances it reads as well: see `api.settings.ClientSettings`.
 
-    `apps` are the names of those that each channel reaches, `own_messages` goes by them. Who names no app is of
-    `first_app`, and who says no environment is of `environment`.
+    `apps` are the names of those that each channel reaches. Who names no app is of `first_app`, and who says no
+    environment is of `environment`.
     """
 
     apps: Json[Mapping[Channel, frozenset[str]]]
     first_app: str
-    own_messages: Json[Mapping[str, OwnMessages]] = Field(default_factory=dict)
     environment: Environment | None = None
 
 

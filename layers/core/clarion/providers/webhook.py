@@ -1,7 +1,7 @@
 """The webhook: one URL of the deployment's operator, which takes pushes that no phone's provider is to have.
 
 Requests are signed as Standard Webhooks has it, so that any of its libraries checks them, and carry the Authorization
-header that the operator configured. What the receiver does with them: docs/webhook.md.
+header that the operator configured. Which client they are for is a header, signed likewise: the body is the network's. What the receiver does with them: docs/webhook.md.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -12,6 +12,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from http.client import responses
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -51,9 +52,6 @@ _KEY_BYTES = range(24, 65)
 """As many as Standard Webhooks lets a key have."""
 
 
-"""It holds no password or key, for it is kept in the clear: that is what the secret is for."""
-
-
 def _key(value: object) -> bytes:
     if isinstance(value, str):
         key = b64decode(value.removeprefix(_KEY_PREFIX), validate=True)
@@ -91,15 +89,18 @@ class WebhookCredential:
             return without_secret(error)
         return self._last.authorization
 
-    def headers(self, webhook_id: str, body: bytes) -> list[str]:
-        """Those that sign `body` as sent now, by the same secret that `bearer` gave last."""
+    def headers(self, webhook_id: str, body: bytes, client: str) -> list[str]:
+        """Those that sign `body` and `client` as sent now, by the same secret that `bearer` gave last."""
         if self._last is None:
             raise RuntimeError("there is no signature before there is a bearer")
         timestamp = int(self._clock())
+        sign = partial(signature, self._last.signing_key, webhook_id, timestamp)
         return [
             f"webhook-id: {webhook_id}",
             f"webhook-timestamp: {timestamp}",
-            f"webhook-signature: v1,{signature(self._last.signing_key, webhook_id, timestamp, body)}",
+            f"webhook-signature: v1,{sign(body)}",
+            f"clarion-client: {client}",
+            f"clarion-client-signature: v1,{sign(client.encode())}",
         ]
 
     def renew(self) -> bool:
@@ -138,7 +139,8 @@ class WebhookApp:
     def push(self, order: Order[bytes]) -> "WebhookPush":
         """Raises `ValueError` for a token that is no address, and a body that is no JSON object or grows too large."""
         address = WebhookAddress.parse(order.token)
-        return WebhookPush(app=self, push_id=order.push_id, body=addressed(order.body, address))
+        body = addressed(order.body, address)
+        return WebhookPush(app=self, push_id=order.push_id, client=address.client, body=body)
 
 
 def webhook_apps(
@@ -160,10 +162,11 @@ def webhook_apps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPush:
-    """`push_id` is the same however often the push is repeated."""
+    """`push_id` is the same however often the push is repeated. `client` is whose installation it is for."""
 
     app: WebhookApp
     push_id: str
+    client: str
     body: bytes = field(repr=False)
 
     @property
@@ -174,7 +177,7 @@ class WebhookPush:
         headers = [
             f"authorization: {bearer}",
             "content-type: application/json",
-            *self.app.credential.headers(self.push_id, self.body),
+            *self.app.credential.headers(self.push_id, self.body, self.client),
         ]
         return Request(self.app.url, headers, self.body, self.app.name, public=self.app.public)
 
@@ -209,8 +212,7 @@ def addressed(body: bytes, address: WebhookAddress) -> bytes:
     if not isinstance(content, dict):
         raise ValueError("a webhook's payload is a JSON object")  # noqa: TRY004 - of the value, which is a network's
     mechanism = {"kind": "custom", "token": address.token}
-    installation = {"client": address.client, "id": address.installation_id, "delivery_mechanism": mechanism}
-    whole = {**content, "installation": installation}
+    whole = {**content, "installation": {"id": address.installation_id, "delivery_mechanism": mechanism}}
     addressed = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     if len(addressed) > MAX_BODY_BYTES:
         raise ValueError(f"a webhook's body has at most {MAX_BODY_BYTES} bytes")

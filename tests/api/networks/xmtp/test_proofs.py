@@ -125,6 +125,24 @@ def test_a_token_that_has_become_free_is_active_without_a_proof(phone: Phone, ot
     assert len(codes()) == 1
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after its topics"])
+@pytest.mark.parametrize("policy", TokenProof)
+def test_a_token_that_another_client_has_already_exists_under_every_policy(
+    phone: Phone, other: Phone, codes: Any, policy: TokenProof, *, waits: bool
+) -> None:
+    token = uuid4().hex * 2
+    other.register(token)
+    with_policy(phone, policy)
+    if waits:
+        assert phone("Subscribe", {"topics": [TOPIC]}).status == 200
+    for _ in range(2):
+        refused = phone.register(token)
+        assert (refused.status, refused.code) == (409, "already_exists")
+    assert owners(token) == [row_of(other).subscription_id]
+    assert row_of(other).status == SubscriptionStatus.ACTIVE
+    assert bool(codes()) is (policy is not TokenProof.NEVER)
+
+
 def test_under_never_nothing_is_made_and_nobody_is_woken(phone: Phone, other: Phone, codes: Any) -> None:
     token = uuid4().hex * 2
     other.register(token)

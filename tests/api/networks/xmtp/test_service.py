@@ -17,7 +17,6 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
-from clarion.networks.settings import OwnMessages
 from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
@@ -68,7 +67,7 @@ def test_an_installation_registers_subscribes_unsubscribes_and_goes(phone: Any) 
     assert phone("Unsubscribe", {"topics": [GROUP]}).json == {}
     assert topics_of(phone).keys() == {WELCOME}
     assert phone("DeleteInstallation").json == {}
-    assert phone("Subscribe", {"topics": [GROUP]}).code == "not_found"
+    assert not list(Subscription.batch_get([sid_of(phone)]))
     assert not list(Installation.batch_get([sid_of(phone)]))
 
 
@@ -164,8 +163,10 @@ def test_names_of_installations_are_the_clients_own(registered: Any, new_phone: 
     registered("Subscribe", {"topics": [GROUP]})
     stranger = new_phone()
     assert stranger.installation == registered.installation
-    for method in ("Subscribe", "SubscribeWithMetadata", "Unsubscribe"):
-        assert stranger(method, {"topics": [GROUP]}).code == "not_found"
+    assert stranger("Unsubscribe", {"topics": [GROUP]}).status == 200
+    assert stranger("Subscribe", {"topics": [OTHER]}).status == 200
+    assert topics_of(registered).keys() == {GROUP}
+    assert topics_of(stranger).keys() == {OTHER}
     assert stranger("DeleteInstallation").status == 200
     assert topics_of(registered).keys() == {GROUP}
     assert stranger.register().status == 200
@@ -229,6 +230,17 @@ def test_an_installation_whose_token_died_lives_again_without_topics(registered:
     assert revived.revision > row.revision
     assert topics_of(registered) == {}
     assert registered("Subscribe", {"topics": [GROUP]}).status == 200
+
+
+def test_an_installation_began_with_its_first_registration_until_it_ends(registered: Any, clock: Any) -> None:
+    first = row_of(registered)
+    clock.now += DAY_MS
+    registered.register()
+    again = row_of(registered)
+    assert (again.began_at, again.created_at) == (first.began_at, clock.now)
+    declare_dead(registered.worker.connection, again, Death("Unregistered", at=1))
+    registered.register()
+    assert row_of(registered).began_at == clock.now
 
 
 def test_a_subscription_that_moved_is_returned_as_it_is_stored(registered: Any, clock: Any) -> None:
@@ -321,19 +333,6 @@ def test_keys_are_due_when_the_newest_of_the_first_comes_of_age(registered: Any)
     metadata(registered, named(GROUP, {now: key(2)}))
     registered.register()
     assert noted() == (now + 1, now * PERIOD_S + turn)
-
-
-def test_a_deployment_that_delivers_own_messages_keeps_no_keys(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
-    metadata(registered, named(GROUP, {now: key(1)}))
-    settings = registered.worker.settings.model_copy(update={"own_messages": {"first": OwnMessages.DELIVER}})
-    registered.worker = replace(registered.worker, settings=settings)
-    metadata(registered, named(GROUP, {now + 1: key(2)}, silent=True), named(OTHER, {now + 1: key(2)}))
-    assert topics_of(registered) == {GROUP: TopicCondition(silent=True), OTHER: TopicCondition()}
-    assert Installation.get(sid_of(registered)).newest_keys == now
-    registered.register(clarion_app="tablet")
-    metadata(registered, named(OTHER, {now: key(3)}))
-    assert topics_of(registered)[OTHER] == TopicCondition({now: key(3)})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -7,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from api.networks.xmtp.settings import XmtpSettings
-from clarion.networks.settings import ClientRouterSettings, OwnMessages, RouterSettings
+from clarion.networks.settings import ClientRouterSettings, RouterSettings
 
 ENVIRONMENT = {
     "CLARION_NETWORK": "xmtp",
@@ -30,7 +29,7 @@ def start(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     "more",
     [
         {},
-        {"CLARION_OWN_MESSAGES": '{"first": "suppress", "robot": "deliver"}', "CLARION_ENVIRONMENT": "sandbox"},
+        {"CLARION_ENVIRONMENT": "sandbox"},
         {"CLARION_ORIGIN_SECRET_ID": "origin", "CLARION_REQUESTS_PER_TEN_SECONDS": "5"},
     ],
 )
@@ -48,17 +47,9 @@ def test_the_router_does_not_start_without(missing: str) -> None:
         XmtpSettings.from_environment(some)
 
 
-def test_an_app_suppresses_own_messages_unless_it_delivers_them() -> None:
-    own = {"CLARION_OWN_MESSAGES": json.dumps({"robot": OwnMessages.DELIVER, "first": OwnMessages.SUPPRESS})}
-    settings = XmtpSettings.from_environment(ENVIRONMENT | own)
-    assert [settings.keeps_keys(app) for app in (None, "first", "robot", "other")] == [True, True, False, True]
-    assert settings.delivers_own_messages
-    assert not XmtpSettings.from_environment(ENVIRONMENT).delivers_own_messages
-
-
 def test_a_router_without_routes_for_clients_needs_no_app() -> None:
     own = {"CLARION_NETWORK": "toy", "CLARION_TABLE_PREFIX": "clarion-test-"}
-    assert RouterSettings.model_fields.keys() & {"apps", "first_app", "own_messages", "environment"} == set()
+    assert RouterSettings.model_fields.keys() & {"apps", "first_app", "environment"} == set()
     assert RouterSettings.from_environment(own).network == "toy"
     with pytest.raises(ValidationError, match="first_app"):
         ClientRouterSettings.from_environment(own | {"CLARION_APPS": '{"apns": ["first"]}'})

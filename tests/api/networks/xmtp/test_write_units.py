@@ -72,6 +72,14 @@ def test_subscribing_costs_what_the_page_says(registered: Any, clock: Any) -> No
         assert registered("Unsubscribe", {"topics": ["/xmtp/mls/1/g-" + "0" * 32 + "/proto"]}).status == 200
 
 
+def test_subscribing_before_registering_costs_what_the_page_says(phone: Any) -> None:
+    period = period_at(phone.worker.now() // 1000)
+    with counted(phone, "subscribe to 10 topics with keys before the registration"):
+        assert phone("SubscribeWithMetadata", topics(0, 10, period)).status == 200
+    with counted(phone, "register then"):
+        assert phone.register().status == 200
+
+
 def test_subscribing_to_many_costs_what_the_page_says(registered: Any, clock: Any) -> None:
     with counted(registered, "subscribe to 1000 topics with keys, the first time"):
         assert registered("SubscribeWithMetadata", topics(0, 1000, period_at(clock.now // 1000))).status == 200

@@ -7,7 +7,7 @@ In this order, as XIP-35 and the reference server have it:
                                         yes                → should_push
     3. Nothing is said, or the message can't be read       → no_flag, pushed
 
-Without an HMAC of 32 bytes or a key there is no first test. A deployment that pushes own messages passes no keys. The
+Without an HMAC of 32 bytes or a key there is no first test, nor for an app that has own messages delivered. The
 reference tries the key of the envelope's period alone, and so pushes own messages at a rollover:
 https://github.com/xmtp/example-notification-server-go/blob/main/pkg/xmtp/listener.go
 """

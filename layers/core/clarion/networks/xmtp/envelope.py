@@ -73,6 +73,11 @@ class TopicMessage:
         return self.timestamp_ns // _NS_PER_S + LIFETIME_S
 
     @cached_property
+    def idempotency_key(self) -> str:
+        """What the reference server's webhook knows a message by."""
+        return hashlib.sha1(self.topic.encode() + self.message, usedforsecurity=False).hexdigest()
+
+    @cached_property
     def push_metadata(self) -> PushMetadata | None:
         """Read once for all subscribers; None if the topic's kind carries none, or the message can't be read."""
         read = _METADATA_READERS.get(self.kind)

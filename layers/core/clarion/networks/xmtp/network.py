@@ -36,7 +36,7 @@ class Xmtp:
 
     def wants(self, envelope: Envelope, rule: Rule, _at: int) -> Wanted:
         condition = rules.read(rule.condition)
-        reason = decide_message(_message(envelope), condition.hmac_keys).reason
+        reason = decide_message(_message(envelope), {} if rule.takes_own else condition.hmac_keys).reason
         return _REFUSED.get(reason) or (Wanted.BACKGROUND if condition.silent else Wanted.ALERT)
 
     def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:

@@ -10,7 +10,7 @@ A refresh asks the app to subscribe again, with the keys of the next period. It 
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from hashlib import sha1
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
@@ -44,7 +44,10 @@ def _base64(value: bytes) -> str:
 
 
 class TopicBody(BaseModel):
-    """`message` is None if it doesn't fit the channel; `should_push` is None if the sender didn't say, or can't have said."""
+    """`message` is None if it doesn't fit the channel; `should_push` is None if the sender didn't say, or can't have said.
+
+    What goes to the webhook has the `idempotency_key` of the whole message, which may stay behind.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,6 +56,7 @@ class TopicBody(BaseModel):
     message: Annotated[bytes, PlainValidator(_bytes_of_base64), PlainSerializer(_base64, return_type=str)] | None = None
     kind: str
     should_push: bool | None = None
+    idempotency_key: str | None = None
 
 
 def body_of(message: TopicMessage, channel: Channel) -> TopicBody:
@@ -65,6 +69,7 @@ def body_of(message: TopicMessage, channel: Channel) -> TopicBody:
         message=message.message if fits else None,
         kind=message.kind,
         should_push=metadata.should_push if metadata else None,
+        idempotency_key=message.idempotency_key if channel is Channel.WEBHOOK else None,
     )
 
 
@@ -112,10 +117,7 @@ def fcm(push: PushMessage, receiver: Receiver) -> Payload[FcmMessage]:
 
 
 def webhook(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
-    """What the operator's own server gets, but for the installation, which the provider adds.
-
-    The idempotency key is the reference's, but for a message that doesn't fit: then it is the envelope's id.
-    """
+    """What the operator's own server gets, but for the installation, which the provider adds."""
     if push.purpose is Purpose.REFRESH:
         context: dict[str, object] = {
             "idempotency_key": push.envelope_id.hex(),
@@ -124,22 +126,30 @@ def webhook(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
         return Payload(_encoded(context), truncated=False)
     message = _body(push).message
     if message is not None:
-        key = sha1(_body(push).topic.encode() + message, usedforsecurity=False).hexdigest()
-        whole = _encoded(_request(push, key, {"message": _base64(message)}))
+        whole = _encoded(_request(push, receiver, {"message": _base64(message)}))
         if len(whole) <= receiver.payload_bytes:
             return Payload(whole, truncated=False)
-    return Payload(_encoded(_request(push, push.envelope_id.hex(), {"truncated": True})), truncated=True)
+    return Payload(_encoded(_request(push, receiver, {"truncated": True})), truncated=True)
 
 
-def _request(push: PushMessage, idempotency_key: str, content: dict[str, object]) -> dict[str, object]:
+def _request(push: PushMessage, receiver: Receiver, content: dict[str, object]) -> dict[str, object]:
     body = _body(push)
     flag = {} if body.should_push is None else {"should_push": body.should_push}
     return {
-        "idempotency_key": idempotency_key,
+        "idempotency_key": body.idempotency_key,
         "message": {"content_topic": body.topic, "timestamp_ns": body.timestamp_ns, **content},
         "message_context": {"message_type": body.kind, **flag},
-        "subscription": {"topic": body.topic, "is_silent": _silent(push)},
+        "subscription": {
+            "created_at": _rfc3339(receiver.began_at),
+            "topic": body.topic,
+            "is_silent": _silent(push),
+        },
     }
+
+
+def _rfc3339(at: int) -> str:
+    """`at` is in UNIX milliseconds."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
