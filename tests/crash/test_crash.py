@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
+from tests.crash import (
+    dispatching,
+    harness,
+    hourly,
+    ingesting,
+    installing,
+    matching,
+    messaging,
+    proving,
+    rules,
+    scheduling,
+)
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -25,6 +36,11 @@ def failures(scenario: Scenario, *, every: int) -> list[Failure]:
     at_the_end = [point for point in points if called[point.number] == RETURN]
     sample = dict.fromkeys([*points[::every], *at_the_end])
     return [failure for point in sample if (failure := harness.survives(scenario, point))]
+
+
+def test_ingest_loses_no_envelope_of_xmtp(environment: dict[str, str], tmp_path: Path) -> None:
+    with ingesting.scenario(tmp_path) as scenario:
+        assert failures(scenario, every=SAMPLE) == []
 
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
