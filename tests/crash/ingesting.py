@@ -47,10 +47,12 @@ LOOK_SECONDS = LEASE_SECONDS / 4
 """Between two looks at the lease."""
 PERIOD_SECONDS = 2 * LEASE_SECONDS
 """Long enough for a lease to run out and be acquired by the other, and for what it holds to be passed on."""
+OVERLAP_SECONDS = 2.0
+"""By the clock on the wall: more than lies between the moments at which two tasks are shown the same."""
 TOO_LARGE = 780_000
 """Bytes that the queue doesn't take."""
 MOST_TIMES = 4
-"""Once, and once more at each change of who leads: the standby doesn't know to the millisecond what was passed on."""
+"""Once, and once more at each change of who leads."""
 _versions = count(10**6, 10**6)
 
 type Step = Callable[[], Awaitable[None]]
@@ -123,7 +125,7 @@ class Ingesting:
         ])  # fmt: skip
 
     def _make_settings(self) -> IngestSettings:
-        """A standby lets go at once of what its leader has passed on."""
+        """A standby lets go of what its leader has passed on, but for what it was shown within the overlap."""
         return IngestSettings.model_validate({
             "networks": (XMTP,),
             "xmtp_nodes": [node.url for node in self.deployment.nodes],
@@ -137,7 +139,7 @@ class Ingesting:
             "stream_poll_seconds": 3,
             "save_seconds": 5,
             "lease_seconds": LEASE_SECONDS,
-            "overlap_seconds": 0,
+            "overlap_seconds": OVERLAP_SECONDS,
             "health_port": 0,
         })  # fmt: skip
 

@@ -28,7 +28,7 @@ SCENARIOS = (
     "ingest",
     "rules",
     "many rules",
-    "dispatch",
+    *dispatching.SCENARIOS,
     "match",
     "xmtp",
     "installing",
@@ -62,8 +62,8 @@ def staged(name: str) -> Iterator[Scenario]:
             case "ingest":
                 with ingesting.scenario(Path(folder)) as scenario:
                     yield scenario
-            case "dispatch":
-                with dispatching.scenario(Path(folder)) as scenario:
+            case _ if name in dispatching.SCENARIOS:
+                with dispatching.scenario(name, Path(folder)) as scenario:
                     yield scenario
             case "xmtp":
                 yield messaging.scenario(environment)

@@ -73,8 +73,9 @@ def test_a_rule_set_is_replaced_as_one(environment: dict[str, str], new: RuleSet
     assert failures(rules.scenario(new), every=5) == []
 
 
-def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path) -> None:
-    with dispatching.scenario(tmp_path) as scenario:
+@pytest.mark.parametrize("name", dispatching.SCENARIOS)
+def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path, name: str) -> None:
+    with dispatching.scenario(name, tmp_path) as scenario:
         assert failures(scenario, every=SAMPLE) == []
 
 
