@@ -45,6 +45,8 @@ from tests.xmtp import Inbox, envelope
 LEASE_SECONDS = 8.0
 LOOK_SECONDS = LEASE_SECONDS / 4
 """Between two looks at the lease."""
+END_SECONDS = 4
+"""For what a task that ends has yet to pass on."""
 PERIOD_SECONDS = 2 * LEASE_SECONDS
 """Long enough for a lease to run out and be acquired by the other, and for what it holds to be passed on."""
 OVERLAP_SECONDS = 2.0
@@ -69,6 +71,7 @@ class IngestProcess:
 
     @property
     def received(self) -> int:
+        self.check()
         return self.task.counts[Metric.ENVELOPES_RECEIVED]
 
     def is_connected(self, nodes: int) -> bool:
@@ -83,8 +86,8 @@ class IngestProcess:
     async def end(self) -> None:
         """As SIGTERM does."""
         self._stop.set()
-        while not self._running.done():
-            await self._loop.pass_time(1)
+        await self._loop.pass_time(END_SECONDS)
+        await self._loop.until(self._running.done)
         self.check()
 
     async def kill(self) -> None:
@@ -186,7 +189,9 @@ class Ingesting:
 
     async def _start(self) -> None:
         """Both tasks, and wait for their subscriptions. ECS starts another for one that has ended."""
-        if not self._watched:
+        if self._watched:
+            self._watched.check()
+        else:
             self._watched = self._process()
             await self._connected(self._watched)
             await self._pass_time(LOOK_SECONDS)
@@ -250,9 +255,9 @@ class Ingesting:
         self._watched = None
 
     async def _end_other(self) -> None:
-        if self._other:
-            await self._other.end()
-        self._other = None
+        other, self._other = self._other, None
+        if other:
+            await other.end()
 
     def _drain(self) -> Iterator[str]:
         sqs = boto3.client("sqs")

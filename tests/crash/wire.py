@@ -118,6 +118,7 @@ class Wire:
         if self._repeats:
             self._repeats = False
             botocore_stubber(event_name, request)
+            request.reset_stream()
 
     def after_call(self, context: dict[str, Any], **_: object) -> None:
         if context.get("ends") is Ending.STOPPED_AFTER:
