@@ -61,10 +61,12 @@ class Way(Protocol):
     `refusal` is what it refuses one push for, `gone` what it says of a device that has gone, if it ever does.
     """
 
-    channel: Channel
-    refusal: str
-    gone: str | None
-
+    @property
+    def channel(self) -> Channel: ...
+    @property
+    def refusal(self) -> str: ...
+    @property
+    def gone(self) -> str | None: ...
     @property
     def stand_in(self) -> StandIn: ...
 

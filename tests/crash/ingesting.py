@@ -273,9 +273,9 @@ def _id_of(raw: bytes) -> bytes:
 
 def _stored(location: str | None) -> bytes:
     """What is too large for the queue; it is removed, for the emulation keeps it in memory."""
-    s3, place = boto3.client("s3"), {"Bucket": "oversize", "Key": location or ""}
-    raw = s3.get_object(**place)["Body"].read()
-    s3.delete_object(**place)
+    s3, key = boto3.client("s3"), location or ""
+    raw = s3.get_object(Bucket="oversize", Key=key)["Body"].read()
+    s3.delete_object(Bucket="oversize", Key=key)
     return raw
 
 

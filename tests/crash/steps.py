@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context
 from itertools import count
-from typing import Any, override
+from typing import override
 
 STEP = 1.01
 """Seconds: a little more than one, so that what is due in a second is due then."""
@@ -34,15 +34,19 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         return self._now
 
     @override
-    def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    def call_at[*Arguments](
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """What is due at the same time comes in the order in which it was asked for."""
         return super().call_at(when + next(self._timers) * _INSTANT, callback, *args, context=context)
 
     @override
-    def run_in_executor[R](  # type: ignore[override] # the stub's type variables for arguments
-        self, executor: Executor | None, func: Callable[..., R], *args: Any
+    def run_in_executor[*Arguments, R](
+        self, executor: Executor | None, func: Callable[[*Arguments], R], *args: *Arguments
     ) -> asyncio.Future[R]:
         """Calls it here and now: no thread is begun."""
         future = self.create_future()
