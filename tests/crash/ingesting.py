@@ -165,6 +165,12 @@ class Ingesting:
             self._loop.run_until_complete(self._watched.kill())
         self._watched = None
 
+    def stop_both(self) -> None:
+        self.stop()
+        if self._other:
+            self._loop.run_until_complete(self._other.kill())
+        self._other = None
+
     def check(self) -> None:
         if self._other:
             self._loop.run_until_complete(self._other.end())

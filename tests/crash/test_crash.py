@@ -1,5 +1,6 @@
 """A sample of the crash points, spread over all calls and endings; `make crash` tries every one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,27 @@ def failures(scenario: Scenario, *, every: int) -> list[Failure]:
     return [failure for point in sample if (failure := harness.survives(scenario, point))]
 
 
-def test_ingest_loses_no_envelope_of_xmtp(environment: dict[str, str], tmp_path: Path) -> None:
-    with ingesting.scenario(tmp_path) as scenario:
-        assert failures(scenario, every=SAMPLE) == []
+@pytest.fixture(scope="module")
+def ingest(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with ingesting.scenario(tmp_path_factory.mktemp("nodes")) as scenario:
+        yield scenario
+
+
+def test_ingest_loses_no_envelope_of_xmtp(ingest: Scenario) -> None:
+    assert failures(ingest, every=SAMPLE) == []
+
+
+def test_what_ingest_was_shown_is_lost_with_both_its_tasks(ingest: Scenario) -> None:
+    """So it is the standby that keeps it."""
+    sending = harness.calls(ingest).index("sqs SendMessageBatch")
+    run = ingest.begin()
+    assert isinstance(run, ingesting.Ingesting)
+    with wire.watched(Point(sending, Ending.STOPPED_BEFORE)), pytest.raises(Stopped):
+        run.deliver()
+    run.stop_both()
+    harness.finish(run)
+    with pytest.raises(AssertionError, match="what was forwarded is not what was wanted"):
+        run.check()
 
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
