@@ -39,7 +39,8 @@ async def _play() -> int:
     end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
     day = ("--from", (end - timedelta(hours=2)).isoformat(), "--to", end.isoformat())
     whole = ("--from", (end - timedelta(days=4)).isoformat(), "--to", (end + timedelta(days=1)).isoformat())
-    size = ("--statements", str(STATEMENTS), "--rules", str(RULES))
+    # Of XMTP's rules the lake has digests alone, from which the stack can't be given any.
+    size = ("--statements", str(STATEMENTS), "--rules", str(RULES), "--messages", "0")
     planted = await LAKE.job("generate", *day, *size, "--faults")
     await LAKE.job("compact", *whole)
     found = await LAKE.job("reconcile", *day)

@@ -155,7 +155,8 @@ STORY = (
     Scene("XMTP: a reaction", "Bo sends a heart, which Bo's app says needs no push: nobody wakes.", a_reaction),
     Scene(
         "XMTP: the rollover of a period",
-        "Clocks disagree on which thirty days it is, in either direction: own messages still wake no own device.",
+        "Clocks disagree on which thirty days it is, in either direction: own messages still wake no own device, "
+        "and hearts nobody.",
         the_rollover,
     ),
 )

@@ -89,7 +89,8 @@ def _careful(job: Parser) -> None:
 
 def _generating(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000)
-    job.add_argument("--rules", type=int, default=10_000)
+    job.add_argument("--rules", type=int, default=10_000, help="for statements")
+    job.add_argument("--messages", type=int, default=2_000, help="of XMTP")
     job.add_argument("--seed", type=int, default=1)
     job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
     job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")

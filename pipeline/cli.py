@@ -154,13 +154,14 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         wanted.period.start,
         statements=wanted.statements,
         rules=wanted.rules,
+        messages=wanted.messages,
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
         seed=wanted.seed,
         faults=faults,
         limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
-    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.period}")
+    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0

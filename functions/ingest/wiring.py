@@ -7,8 +7,9 @@ sources ──▶ intake ──▶ delivery ──▶ second looks      filter �
    └─▶ progress ───────────┴─ what is held, and since when ──▶ lease
 """
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Self
@@ -81,21 +82,21 @@ class AwsClients:
         )
 
 
-def wire(settings: IngestSettings, clients: AwsClients) -> Task:
-    """Raise `LookupError` for a network that has no sources, and `NoCommandQueueError`."""
-    return _Wiring(settings, clients).task()
+def wire(settings: IngestSettings, clients: AwsClients, clock: Callable[[], float] = time.monotonic) -> Task:
+    """`clock` is what the lease goes by. Raise `LookupError` for a network that has no sources, and `NoCommandQueueError`."""
+    return _Wiring(settings, clients, clock).task()
 
 
 class _Wiring:
     """Each part is made once; those that are made later know those that are made before."""
 
-    def __init__(self, settings: IngestSettings, clients: AwsClients) -> None:
+    def __init__(self, settings: IngestSettings, clients: AwsClients, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clients = clients
         self._specs = {name: source_spec(name) for name in settings.networks}
         self._counts: Counts = Counter()
         self._sources = FollowedSources(self._counts)
-        self._leadership = Leadership(str(uuid4()), settings.lease_seconds)
+        self._leadership = Leadership(str(uuid4()), settings.lease_seconds, clock)
         self._feeds = _feeds(settings, self._specs)
         count = len(self._feeds)
         self._candidates = CandidateFilter()

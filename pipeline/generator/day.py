@@ -1,13 +1,14 @@
 """Put a made-up day together and write it into a lake."""
 
-from functools import reduce
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.generator import faults, live, people, traffic
-from pipeline.generator.plan import NETWORK, Plan
+from pipeline.generator import faults, live, messages, people, traffic
+from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
@@ -30,7 +31,7 @@ def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
 def generate_observed(lake: EventLake, plan: Plan) -> None:
     """Only what was observed in such a day, without anything that came of it."""
     made = traffic.signed(traffic.drafts(lake.spark, plan), plan)
-    rows = _observed(traffic.observations(made, plan)).withColumn("network", F.lit(NETWORK))
+    rows = live.observed(traffic.observations(made, plan)).withColumn("network", F.lit(NETWORK))
     lake.write(EventKind.OBSERVED, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
 
 
@@ -40,7 +41,21 @@ def answers(lake: EventLake) -> DataFrame:
 
 
 def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
-    """The rows of each kind; each step is written down, since signatures differ each time and plans would grow."""
+    """The rows of each kind, of both networks."""
+    parts = [_statements(lake, plan)]
+    if plan.messages:
+        parts.append(messages.make(lake.spark, plan, partial(_kept, lake)))
+    _kept(lake, "answers", reduce(DataFrame.unionByName, (part.answers for part in parts)))
+    return {kind: reduce(DataFrame.unionByName, _rows(parts, kind)) for kind in EventKind}
+
+
+def _rows(parts: Sequence[Made], kind: EventKind) -> Iterator[DataFrame]:
+    for part in parts:
+        yield part.kinds[kind].withColumn("network", F.lit(part.network))
+
+
+def _statements(lake: EventLake, plan: Plan) -> Made:
+    """Each step is written down, since signatures differ each time and plans would grow."""
     spark = lake.spark
     made = _kept(lake, "statements", traffic.signed(traffic.drafts(spark, plan), plan))
     shown = live.decided(traffic.observations(made, plan), plan)
@@ -53,18 +68,19 @@ def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
     healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
     befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy, plan.limit), plan))
     intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
-    _kept(lake, "answers", faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
     notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_recorded())
     kinds = {
-        EventKind.OBSERVED: _observed(shown),
+        EventKind.OBSERVED: live.observed(shown),
         EventKind.ENVELOPE: live.envelopes(shown, _of_envelopes(notified)),
-        EventKind.NOTIFICATION: live.notification_rows(notified.where(~_fault("undecided", "misjudged")), plan),
-        EventKind.PUSH: live.pushes(_tried(notified), plan),
+        EventKind.NOTIFICATION: live.notification_rows(
+            notified.where(~faults.of("undecided", "misjudged")), people.rule_key(plan)
+        ),
+        EventKind.PUSH: live.pushes(faults.tried(notified), plan),
         EventKind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
         EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
-        EventKind.LIMITS: _limits(lake, plan),
+        EventKind.LIMITS: live.limits(spark, plan.limits, plan.start - DAY_MS),
     }
-    return {kind: rows.withColumn("network", F.lit(NETWORK)) for kind, rows in kinds.items()}
+    return Made(NETWORK, kinds, faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
 
 
 def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
@@ -104,36 +120,12 @@ def _rule_as_json(rule: Column) -> Column:
     return F.struct(*(F.lower(F.hex(rule[name])).alias(name) for name in RULE.names))
 
 
-def _observed(shown: DataFrame) -> DataFrame:
-    at = F.col("observed_at").alias("at")
-    return shown.select(at, "receipt", "observed_at", "raw", F.lit(None).cast("string").alias("location"))
-
-
-def _limits(lake: EventLake, plan: Plan) -> DataFrame:
-    """Loaded before the day, once and for all."""
-    limit, cap = plan.limit, plan.limits.cap
-    row = (plan.start - DAY_MS, limit.count, limit.window, limit.cooldown, cap.count, cap.window)
-    return lake.spark.createDataFrame(
-        [row], "at long, count long, window long, cooldown long, cap long, cap_window long"
-    )
-
-
-def _fault(*names: str) -> Column:
-    return F.coalesce(F.col("fault").isin(*names), F.lit(False))
-
-
 def _as_recorded() -> Column:
-    limited, pushed = _fault("limited"), _fault("repeated", "overrun")
+    limited, pushed = faults.of("limited"), faults.of("repeated", "overrun")
     recorded = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
     return recorded.otherwise(F.col("decision"))
 
 
 def _of_envelopes(notified: DataFrame) -> DataFrame:
-    decision = F.when(_fault("misjudged"), EnvelopeDecision.BAD_SIGNATURE).otherwise(EnvelopeDecision.MATCHED)
+    decision = F.when(faults.of("misjudged"), EnvelopeDecision.BAD_SIGNATURE).otherwise(EnvelopeDecision.MATCHED)
     return notified.groupBy("receipt").agg(F.min(decision).alias("decision"))
-
-
-def _tried(notified: DataFrame) -> DataFrame:
-    tried = (F.col("decision") == _QUEUED) & ~_fault("lost", "undecided", "misjudged")
-    delay = F.when(_fault("late"), faults.LATE_MS).otherwise(0)
-    return notified.where(tried).withColumn("delay", delay)

@@ -65,6 +65,17 @@ def missed(wanted: DataFrame, notified: DataFrame) -> DataFrame:
     return first.join(brought, on=["m", "sub"], how="leftanti").select("who.*")
 
 
+def of(*names: str) -> Column:
+    """Whether one of these faults befalls it."""
+    return F.coalesce(F.col("fault").isin(*names), F.lit(False))
+
+
+def tried(notified: DataFrame) -> DataFrame:
+    """What was queued by the recorded `decision`, and tried, with the `delay` of what is late."""
+    goes_out = (F.col("decision") == NotificationDecision.QUEUED) & ~of("lost", "undecided", "misjudged")
+    return notified.where(goes_out).withColumn("delay", F.when(of("late"), LATE_MS).otherwise(0))
+
+
 def steady() -> Column:
     """Whether the rule was in force well before and after the decision."""
     at = F.col("decided_at")
@@ -90,4 +101,5 @@ _DIFFERENCES = {
     "overrun": str(Difference.UNEXPECTED),
     "forged": str(Difference.UNEXPECTED),
     "outlived": str(Difference.UNEXPECTED),
+    "unwanted": str(Difference.UNEXPECTED),
 }

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, PushDecision
 from clarion.limiter import Limit
-from pipeline.generator.people import rule_key
 from pipeline.generator.plan import Plan
+from pipeline.limits import LimitSpan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -32,6 +32,21 @@ def decided(shown: DataFrame, plan: Plan) -> DataFrame:
     outage = (F.col("observed_at") >= plan.moment(begin)) & (F.col("observed_at") < plan.moment(end))
     delay = F.lit(20) + (F.lit(200) * plan.chance("delay", "receipt")).cast("long")
     return shown.select("*", (F.col("observed_at") + delay).alias("decided_at"), outage.alias("outage"))
+
+
+def observed(shown: DataFrame) -> DataFrame:
+    """The lake's kind `observed`."""
+    at = F.col("observed_at").alias("at")
+    return shown.select(at, "receipt", "observed_at", "raw", F.lit(None).cast("string").alias("location"))
+
+
+def limits(spark: SparkSession, span: LimitSpan, at: int) -> DataFrame:
+    """The lake's kind `limits`, loaded once and for all."""
+    pair = (span.limit.count, span.limit.window, span.limit.cooldown) if span.limit else (None, None, None)
+    return spark.createDataFrame(
+        [(at, *pair, span.cap.count, span.cap.window)],
+        "at long, count long, window long, cooldown long, cap long, cap_window long",
+    )
 
 
 def wants(shown: DataFrame, rules: DataFrame, people: DataFrame) -> DataFrame:
@@ -138,8 +153,8 @@ def envelopes(shown: DataFrame, notified: DataFrame) -> DataFrame:
     )
 
 
-def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
-    """The lake's kind `notification`."""
+def notification_rows(notified: DataFrame, key: Column) -> DataFrame:
+    """The lake's kind `notification`; `key` is what its rule names."""
     return notified.select(
         F.col("decided_at").alias("at"),
         "receipt",
@@ -149,7 +164,7 @@ def notification_rows(notified: DataFrame, plan: Plan) -> DataFrame:
         "client_id",
         "channel",
         "sender",
-        rule_key(plan).alias("key"),
+        key.alias("key"),
         "order",
         F.col("observed_at").alias("judged_at"),
         "counted",

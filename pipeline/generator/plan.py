@@ -2,18 +2,29 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
 from pipeline.lake import HOUR_MS, Period
 from pipeline.limits import LimitSpan, default_span
+from pipeline.schemas import EventKind
 
 DICE = 10_000
 NETWORK = STATEMENTS
-"""Whose envelopes are made up."""
+"""Whose statements are made up; see `messages` for XMTP's."""
+_MESSAGES_OF_GROUP = 25
+
+
+class Made(NamedTuple):
+    """A network's part of the day: the rows of each kind, but for `network`, and what a reconciliation should find."""
+
+    network: str
+    kinds: dict[EventKind, DataFrame]
+    answers: DataFrame
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class Faults:
     `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
     `misjudged`: dropped, by a limit that wasn't reached or as badly signed though they weren't; `late`: delivered
     minutes later. Pushed though they should not have been were `forged` statements, statements for rules that were
-    `outlived`, `repeated` duplicates, and, if `overrun`, one notification of each flood.
+    `outlived`, `repeated` duplicates, `unwanted` reactions of XMTP, and, if `overrun`, one notification of each flood.
     """
 
     outage: tuple[float, float] = (0, 0)
@@ -35,6 +46,7 @@ class Faults:
     forged: int = 0
     outlived: int = 0
     repeated: int = 0
+    unwanted: int = 0
     overrun: bool = False
 
 
@@ -49,20 +61,22 @@ SOME_OF_EACH = Faults(
     forged=500,
     outlived=500,
     repeated=1_000,
+    unwanted=500,
     overrun=True,
 )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`start` is a full hour in UNIX milliseconds; statements come from then on, for `hours`.
+    """`start` is a full hour in UNIX milliseconds; statements, and `messages` of XMTP, come from then on, for `hours`.
 
-    `limits` are those that the deployment has all the time.
+    `limits` are those that the deployment has for statements all the time.
     """
 
     start: int
     statements: int
     rules: int
+    messages: int = 0
     hours: int = 24
     floods: int = 3
     seed: int = 1
@@ -83,6 +97,11 @@ class Plan:
     def strangers(self) -> int:
         """Senders that no rule names."""
         return max(10, self.statements // 20)
+
+    @cached_property
+    def groups(self) -> int:
+        """Of XMTP."""
+        return max(1, self.messages // _MESSAGES_OF_GROUP)
 
     @cached_property
     def clients(self) -> int:

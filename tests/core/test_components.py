@@ -19,7 +19,7 @@ OWN = (
     "functions/ingest/sources/statements/",
     "functions/ingest/sources/xmtp/",
     "functions/xmtp/",
-    # It makes up traffic, which is that of the one network that anybody may write to.
+    # It makes up traffic.
     "pipeline/generator/",
     "console/send_test.py",
 )

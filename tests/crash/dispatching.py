@@ -1,15 +1,18 @@
-"""Scenario: pushes to phones of which one has gone, one is refused, one is held, and one is out of reach at first."""
+"""Scenarios: pushes to phones of which one has gone, one is refused, one is held, and some are out of reach at first.
+
+By APNs for the statement store, by APNs for XMTP, and by the webhook, which knows of no phone that has gone.
+"""
 
 import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import boto3
@@ -23,12 +26,11 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.events import EventLog
 from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS
-from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
-from clarion.providers.apps import Apps
+from clarion.providers.apps import App, Apps
 from clarion.providers.credentials import ApnsCredential, ApnsKey
 from clarion.providers.transport import Transport
+from clarion.providers.webhook import WebhookApp, WebhookCredential, WebhookSecret
 from clarion.secrets import Secret
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
@@ -37,7 +39,9 @@ from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
-from local.provider import InjectedFault, Options
+from local.provider import InjectedFault, Options, StandIn
+from local.webhook import Webhook
+from tests.crash.contents import BY_WEBHOOK, NOW, OF_STATEMENTS, OF_XMTP, Content
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import PREFIX
@@ -45,24 +49,73 @@ from tests.match.scene import PREFIX
 BUNDLE = "io.pcf.polkadotapp"
 APP, HELD_APP = "the app", "an app that is held"
 """Two: a batch of one app in which nothing is accepted yet is held whole, and time stands still here."""
-NOW = 1_800_000_000.0
+SECRET = "crash-provider"
 FAILED = (BotoCoreError, ClientError, PynamoDBException)
 """What fails a whole invocation: Lambda brings the batch again."""
 _devices = count(1)
 
 
+class Way(Protocol):
+    """A stand-in for a provider, and how its apps and devices are made.
+
+    `refusal` is what it refuses one push for, `gone` what it says of a device that has gone, if it ever does.
+    """
+
+    @property
+    def channel(self) -> Channel: ...
+    @property
+    def refusal(self) -> str: ...
+    @property
+    def gone(self) -> str | None: ...
+    @property
+    def stand_in(self) -> StandIn: ...
+
+    def device(self, trouble: InjectedFault) -> str:
+        """The address of a new one, whose pushes meet `trouble`. It holds what the stand-in knows the device by."""
+
+    def app(self, name: str) -> App: ...
+
+
+@dataclass(frozen=True)
+class ByApns:
+    stand_in: Apns
+    channel = Channel.APNS
+    refusal, gone = "PayloadTooLarge", "Unregistered"
+
+    def device(self, trouble: InjectedFault) -> str:
+        return troubled_token(trouble, next(_devices))
+
+    def app(self, name: str) -> ApnsApp:
+        credential = ApnsCredential(Secret(boto3.client("secretsmanager"), SECRET, ApnsKey), clock=lambda: NOW)
+        return ApnsApp(credential, name=name, bundle_id=BUNDLE, url=self.stand_in.url)
+
+
+@dataclass(frozen=True)
+class ByWebhook:
+    stand_in: Webhook
+    channel = Channel.WEBHOOK
+    refusal, gone = "NotFound", None
+
+    def device(self, trouble: InjectedFault) -> str:
+        return self.stand_in.install(trouble)
+
+    def app(self, name: str) -> WebhookApp:
+        secret = Secret(boto3.client("secretsmanager"), SECRET, WebhookSecret)
+        credential = WebhookCredential(secret, clock=lambda: NOW)
+        return WebhookApp(credential, name=name, url=self.stand_in.push_url, public=False)
+
+
 @dataclass(frozen=True)
 class Deployment:
-    apns: Apns
+    way: Way
     transport: Transport
     connection: Connection
     dead_letter_url: str
     cleanup_url: str
 
     def process(self, queue_url: str, held_url: str) -> Dispatcher:
-        apps = [self._app(name) for name in (APP, HELD_APP)]
         return Dispatcher(
-            apps=Apps(APP, {(app.name, Environment.PRODUCTION): app for app in apps}),
+            apps=Apps(APP, {(name, Environment.PRODUCTION): self.way.app(name) for name in (APP, HELD_APP)}),
             transport=self.transport,
             connection=self.connection,
             queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url, held_url),
@@ -72,47 +125,46 @@ class Deployment:
             transactions=1,
         )
 
-    def _app(self, name: str) -> ApnsApp:
-        secret = Secret(boto3.client("secretsmanager"), "crash-apns", ApnsKey)
-        return ApnsApp(ApnsCredential(secret, clock=lambda: NOW), name=name, bundle_id=BUNDLE, url=self.apns.url)
-
 
 @dataclass
 class Dispatching:
     deployment: Deployment
+    contents: Sequence[Content]
+    """Each is sent to one that is reached at once and to one that is out of reach at first; the first, to all others."""
     _waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._queue_url, self._held_url = (
             boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"] for _ in range(2)
         )
-        self._reached = self._push_to(InjectedFault())
-        self._late = self._push_to(InjectedFault("ServiceUnavailable", times=1))
-        self._gone = self._push_to(InjectedFault("Unregistered"))
-        self._refused = self._push_to(InjectedFault("PayloadTooLarge"))
-        self._push_to(InjectedFault("Forbidden"), HELD_APP)
+        way, first = self.deployment.way, self.contents[0]
+        ways_to_arrive = InjectedFault(), InjectedFault("ServiceUnavailable", times=1)
+        self._arriving = [(self._push_to(trouble, one), one) for one in self.contents for trouble in ways_to_arrive]
+        self._gone = self._push_to(InjectedFault(way.gone), first) if way.gone else None
+        self._refused = self._push_to(InjectedFault(way.refusal), first)
+        self._push_to(InjectedFault("Forbidden"), first, HELD_APP)
         self.stop()
 
-    def _push_to(self, trouble: InjectedFault, app: str = APP) -> Subscription:
-        token = troubled_token(trouble, next(_devices))
-        now = int(NOW * 1000)
-        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, token=token, status="active")
-        row.network, row.channel, row.app = STATEMENTS, Channel.APNS.value, app
+    def _push_to(self, trouble: InjectedFault, content: Content, app: str = APP) -> Subscription:
+        way, network = self.deployment.way, content.network
+        address, now = way.device(trouble), int(NOW * 1000)
+        row = Subscription(str(uuid4()), client_id=uuid4().bytes * 2, token=address, status="active")
+        row.network, row.channel, row.app = network, way.channel.value, app
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
-        Token(
-            token_hash(Channel.APNS, token), STATEMENTS, subscription_id=row.subscription_id, client_id=row.client_id
-        ).save()
+        hashed = token_hash(way.channel, address)
+        Token(hashed, network, subscription_id=row.subscription_id, client_id=row.client_id).save()
         self._enqueue(
             PushMessage(
-                network=STATEMENTS,
+                network=network,
                 receipt=uuid4(),
                 observed_at=now,
                 envelope_id=uuid4().bytes * 2,
                 subscription_id=row.subscription_id,
                 client_id=row.client_id,
-                channel=Channel.APNS,
-                body=StatementBody(sender=bytes(32), topic=bytes(32), data=b"sealed"),
+                channel=way.channel,
+                wanted=content.wanted,
+                body=content.body,
                 expires_at=int(NOW) + 3600,
             )
         )
@@ -144,20 +196,24 @@ class Dispatching:
             self._dispatcher = self.deployment.process(self._queue_url, self._held_url)
 
     def check(self) -> None:
-        for row in (self._reached, self._late):
-            pushes = [push for push in self.deployment.apns.received if push.token == row.token and push.accepted]
-            assert pushes, "a push never arrived"
-            assert len(pushes) <= 2, "a push was repeated more than once"
-            assert len({(push.headers["apns-id"], push.headers["apns-collapse-id"]) for push in pushes}) == 1, (
-                "two pushes"
-            )
-        gone = Subscription.get(self._gone.subscription_id, consistent_read=True)
-        assert gone.status == SubscriptionStatus.INVALID, "a dead token's subscription is still active"
-        assert not list(Token.query(token_hash(Channel.APNS, gone.token))), "a dead token is still taken"
+        for row, content in self._arriving:
+            self._check_arrived(row, content)
+        if self._gone:
+            gone = Subscription.get(self._gone.subscription_id, consistent_read=True)
+            assert gone.status == SubscriptionStatus.INVALID, "a dead token's subscription is still active"
+            assert not list(Token.query(token_hash(Channel.APNS, gone.token))), "a dead token is still taken"
         assert 1 <= _delayed(self._held_url) <= 2, "a held push is not in the held queue once, or twice after a crash"
         dead = Counter(_drain(self.deployment.dead_letter_url))
         assert dead[self._refused.subscription_id], "a refused push is not in the dead-letter queue"
         assert set(dead) == {self._refused.subscription_id}, "a dead letter that was not refused"
+
+    def _check_arrived(self, row: Subscription, content: Content) -> None:
+        received = self.deployment.way.stand_in.received
+        pushes = [push for push in received if push.accepted and push.token in row.token]
+        assert pushes, "a push never arrived"
+        assert len(pushes) <= 2, "a push was repeated more than once"
+        assert len({(push.push_id, push.headers.get("apns-collapse-id")) for push in pushes}) == 1, "two pushes"
+        assert all(map(content.is_shown_by, pushes)), "a push is not what it should be"
 
 
 def _delayed(url: str) -> int:
@@ -176,34 +232,57 @@ def _drain(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def _served(apns: Apns) -> Iterator[Apns]:
+def _served[Served: StandIn](stand_in: Served) -> Iterator[Served]:
     """In a thread of its own, as the transport blocks the one it is called in."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(apns.__aenter__(), loop).result()
-        yield apns
+        asyncio.run_coroutine_threadsafe(stand_in.__aenter__(), loop).result()
+        yield stand_in
     finally:
-        asyncio.run_coroutine_threadsafe(apns.__aexit__(None, None, None), loop).result()
+        asyncio.run_coroutine_threadsafe(stand_in.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
-@contextmanager
-def scenario(folder: Path) -> Iterator[Scenario]:
-    """With a stand-in for APNs, which keeps its certificates in `folder`."""
-    localhost, key, sqs = tls.issue(folder), keys.generate_apns_key(), boto3.client("sqs")
-    secret = {"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key}
-    boto3.client("secretsmanager").create_secret(Name="crash-apns", SecretString=json.dumps(secret))
-    dead_letter_url = sqs.create_queue(QueueName="crash-dead")["QueueUrl"]
-    cleanup_url = sqs.create_queue(QueueName="crash-cleanup")["QueueUrl"]
-    transport = Transport(str(localhost.ca_file))
+def by_apns(localhost: tls.Localhost) -> tuple[ByApns, str]:
+    """It and the secret of its apps."""
+    key = keys.generate_apns_key()
     stand_in = Apns(localhost.server_context(), known=[key], topics=[BUNDLE], options=Options(now=lambda: NOW))
-    with _served(stand_in) as apns:
-        deployment = Deployment(apns, transport, tables.bind(PREFIX), dead_letter_url, cleanup_url)
+    secret = {"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key}
+    return ByApns(stand_in), json.dumps(secret)
+
+
+def by_webhook(localhost: tls.Localhost) -> tuple[ByWebhook, str]:
+    """As `by_apns`."""
+    stand_in = Webhook(localhost.server_context(), options=Options(now=lambda: NOW))
+    return ByWebhook(stand_in), stand_in.secret_as_json()
+
+
+SCENARIOS: dict[str, tuple[Callable[[tls.Localhost], tuple[Way, str]], Sequence[Content]]] = {
+    "dispatch": (by_apns, OF_STATEMENTS),
+    "dispatch xmtp": (by_apns, OF_XMTP),
+    "dispatch webhook": (by_webhook, BY_WEBHOOK),
+}
+
+
+@contextmanager
+def scenario(name: str, folder: Path) -> Iterator[Scenario]:
+    """With a stand-in for the provider, which keeps its certificates in `folder`."""
+    make, contents = SCENARIOS[name]
+    localhost, sqs = tls.issue(folder), boto3.client("sqs")
+    way, secret = make(localhost)
+    boto3.client("secretsmanager").create_secret(Name=SECRET, SecretString=secret)
+    dead_letter_url, cleanup_url = (
+        sqs.create_queue(QueueName=f"crash-{name.replace(' ', '-')}-{end}")["QueueUrl"] for end in ("dead", "cleanup")
+    )
+    transport = Transport(str(localhost.ca_file))
+    with _served(way.stand_in):
+        deployment = Deployment(way, transport, tables.bind(PREFIX), dead_letter_url, cleanup_url)
         try:
-            yield Scenario("dispatch", lambda: Dispatching(deployment))
+            yield Scenario(name, lambda: Dispatching(deployment, contents))
         finally:
             transport.close()
+            boto3.client("secretsmanager").delete_secret(SecretId=SECRET, ForceDeleteWithoutRecovery=True)

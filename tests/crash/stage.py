@@ -8,15 +8,27 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
+from tests.crash import (
+    dispatching,
+    harness,
+    hourly,
+    ingesting,
+    installing,
+    matching,
+    messaging,
+    proving,
+    rules,
+    scheduling,
+)
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
 SCENARIOS = (
+    "ingest",
     "rules",
     "many rules",
-    "dispatch",
+    *dispatching.SCENARIOS,
     "match",
     "xmtp",
     "installing",
@@ -47,8 +59,11 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield rules.scenario(rules.FEW)
             case "many rules":
                 yield rules.scenario(rules.MANY)
-            case "dispatch":
-                with dispatching.scenario(Path(folder)) as scenario:
+            case "ingest":
+                with ingesting.scenario(Path(folder)) as scenario:
+                    yield scenario
+            case _ if name in dispatching.SCENARIOS:
+                with dispatching.scenario(name, Path(folder)) as scenario:
                     yield scenario
             case "xmtp":
                 yield messaging.scenario(environment)

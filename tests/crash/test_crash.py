@@ -1,11 +1,23 @@
 """A sample of the crash points, spread over all calls and endings; `make crash` tries every one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
+from tests.crash import (
+    dispatching,
+    harness,
+    hourly,
+    ingesting,
+    installing,
+    matching,
+    messaging,
+    proving,
+    rules,
+    scheduling,
+)
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -25,6 +37,29 @@ def failures(scenario: Scenario, *, every: int) -> list[Failure]:
     at_the_end = [point for point in points if called[point.number] == RETURN]
     sample = dict.fromkeys([*points[::every], *at_the_end])
     return [failure for point in sample if (failure := harness.survives(scenario, point))]
+
+
+@pytest.fixture(scope="module")
+def ingest(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with ingesting.scenario(tmp_path_factory.mktemp("nodes")) as scenario:
+        yield scenario
+
+
+def test_ingest_loses_no_envelope_of_xmtp(ingest: Scenario) -> None:
+    assert failures(ingest, every=SAMPLE) == []
+
+
+def test_what_ingest_was_shown_is_lost_with_both_its_tasks(ingest: Scenario) -> None:
+    """So it is the standby that keeps it."""
+    sending = harness.calls(ingest).index("sqs SendMessageBatch")
+    run = ingest.begin()
+    assert isinstance(run, ingesting.Ingesting)
+    with wire.watched(Point(sending, Ending.STOPPED_BEFORE)), pytest.raises(Stopped):
+        run.deliver()
+    run.stop_both()
+    harness.finish(run)
+    with pytest.raises(AssertionError, match="what was forwarded is not what was wanted"):
+        run.check()
 
 
 def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
@@ -57,8 +92,9 @@ def test_a_rule_set_is_replaced_as_one(environment: dict[str, str], new: RuleSet
     assert failures(rules.scenario(new), every=5) == []
 
 
-def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path) -> None:
-    with dispatching.scenario(tmp_path) as scenario:
+@pytest.mark.parametrize("name", dispatching.SCENARIOS)
+def test_dispatch_loses_no_push(environment: dict[str, str], tmp_path: Path, name: str) -> None:
+    with dispatching.scenario(name, tmp_path) as scenario:
         assert failures(scenario, every=SAMPLE) == []
 
 

@@ -6,6 +6,7 @@ client is made.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -46,6 +47,9 @@ _ERRORS: dict[Ending | None, tuple[int, str]] = {
 }
 
 
+_aside: ContextVar[bool] = ContextVar("aside", default=False)
+
+
 @dataclass
 class Wire:
     """`calls` names what was called while it was watched; `refused` is the one of them that AWS would not do."""
@@ -59,11 +63,16 @@ class Wire:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is called meanwhile is no part of the scenario: it lays it out, or looks at what came of it."""
+        """What is called meanwhile is no part of the scenario: it lays it out, or looks at what came of it.
+
+        Nor is anything that a task calls which is made meanwhile: another process, which nothing befalls.
+        """
         watching, self._watching = self._watching, False
+        token = _aside.set(True)
         try:
             yield
         finally:
+            _aside.reset(token)
             self._watching = watching
 
     def step(self, name: str) -> None:
@@ -84,7 +93,7 @@ class Wire:
             self._watching = False
 
     def before_call(self, model: OperationModel, context: dict[str, Any], **_: object) -> object:
-        if not self._watching:
+        if not self._watching or _aside.get():
             return None
         ending = self._number(f"{model.service_model.service_name} {model.name}")
         context["ends"] = ending
@@ -109,6 +118,7 @@ class Wire:
         if self._repeats:
             self._repeats = False
             botocore_stubber(event_name, request)
+            request.reset_stream()
 
     def after_call(self, context: dict[str, Any], **_: object) -> None:
         if context.get("ends") is Ending.STOPPED_AFTER:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
+from clarion.networks import NETWORKS
 from pipeline import arguments
 from pipeline.cli import JOBS, main
 from pipeline.findings import Difference, Gaps, find_gaps
@@ -27,8 +28,21 @@ def test_a_reconciliation_finds_every_planted_fault_and_nothing_else(day: EventL
     assert {difference for _, _, difference in found} == {str(difference) for difference in Difference}
 
 
-def test_what_has_no_secret_condition_is_all_judged(findings: Findings) -> None:
-    assert findings.unjudged.count() == 0
+def test_faults_of_every_kind_are_found_in_both_networks(differences: DataFrame) -> None:
+    found = {(row["network"], row["difference"]) for row in differences.select("network", "difference").collect()}
+    assert found == {(name, str(difference)) for name in NETWORKS for difference in Difference}
+
+
+def test_all_is_judged_but_for_the_rules_that_are_known_by_a_digest(day: EventLake, findings: Findings) -> None:
+    rules = day.read(EventKind.RULES).select("subscription_id", F.inline("rules"))
+    secret = rules.where(F.col("condition_digest").isNotNull()).select("subscription_id").distinct()
+    decided = day.read(EventKind.NOTIFICATION).join(secret, on="subscription_id", how="leftsemi")
+    unjudged = findings.unjudged
+    assert unjudged.join(secret, on="subscription_id", how="leftanti").count() == 0
+    assert decided.join(unjudged, on=["receipt", "subscription_id"], how="leftanti").count() == 0
+    assert {row["decision"] for row in decided.select("decision").distinct().collect()} >= {
+        "own_message", "not_pushable", "queued", "duplicate",
+    }  # fmt: skip
 
 
 def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage, PushMessage
+from clarion.networks import NETWORKS
 from pipeline import replay
 from pipeline.generator.plan import Plan
 from pipeline.lake import REPLAYS, EventLake
@@ -66,11 +67,15 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     assert (again.notifications, again.known) == (0, len(lost))
     assert send(day, Queues()) == 0
     envelopes = {str(EnvelopeMessage.model_validate_json(body).receipt) for url, body in sent if url == "envelopes"}
+    assert {EnvelopeMessage.model_validate_json(body).network for url, body in sent if url == "envelopes"} == {
+        *NETWORKS
+    }
     pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
     assert {(str(push.receipt), str(push.subscription_id)) for _, push in pushes} == {
         who for who in lost if who[0] not in envelopes
     }
     assert all(url == push.channel for url, push in pushes)
+    assert {push.network for _, push in pushes} == {*NETWORKS}
     assert envelopes <= {receipt for receipt, _ in lost}
 
 

@@ -25,13 +25,13 @@ type Vector = Mapping[str, Any]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for one of these gets every vector of the group in turn."""
-    for name, vectors in _groups().items():
+    for name, vectors in groups().items():
         if name in metafunc.fixturenames:
             named = list(vectors)
             metafunc.parametrize(name, [vector for _, vector in named], ids=[label for label, _ in named])
 
 
-def _groups() -> dict[str, Iterator[tuple[str, Vector]]]:
+def groups() -> dict[str, Iterator[tuple[str, Vector]]]:
     v2 = _VECTORS["v2"]
     return {
         "derived_v2": ((f"{one['info']}-{number}", one) for number, one in enumerate(v2["pure"])),

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
+from api.networks.xmtp.codes import of_problem
 from api.networks.xmtp.notifications_pb2 import RegisterInstallationResponse
-from api.networks.xmtp.protocols import only_frame
+from api.networks.xmtp.protocols import only_frame, protocol_of
+from api.requests import not_now
 
 CONNECT = json.loads((Path(__file__).parents[3] / "data" / "xmtp.json").read_text())["connect"]
 RECORDED = [one for one in CONNECT["recorded"] if not one["proto"].startswith("grpc+")]
-[MISSING, _] = CONNECT["errors"]
+[MISSING, FAILED] = CONNECT["errors"]
 TRAILERS_OK = bytes.fromhex("80000000" + "10") + b"grpc-status: 0\r\n"
 
 
@@ -69,6 +72,15 @@ def assert_missing_mechanism(reply: Any, *, web: bool) -> None:
         assert trailers == b"grpc-status: 3\r\ngrpc-message: missing delivery mechanism\r\n"
     else:
         assert (reply.status, reply.json) == (MISSING["http_status"], MISSING["body"])
+
+
+def test_a_failure_of_a_database_has_the_reference_s_shape_but_says_to_try_again() -> None:
+    connect, failure = protocol_of("application/json"), not_now(EndpointConnectionError(endpoint_url="of a database"))
+    assert connect
+    refusal = connect.refusal(of_problem(failure))
+    assert json.loads(refusal.body).keys() == FAILED["body"].keys()
+    assert (FAILED["http_status"], FAILED["body"]["code"]) == (500, "internal")
+    assert (refusal.status, json.loads(refusal.body)["code"]) == (503, "unavailable")
 
 
 def test_the_requests_of_one_client_in_their_order_are_answered(phone: Any) -> None:

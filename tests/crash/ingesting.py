@@ -1,0 +1,309 @@
+"""Scenario: two ingest tasks that read two nodes of XMTP, of which one leads.
+
+Nodes replay nothing, so what a task that stops has not passed on is lost unless the other has it. The watched task is the
+one that ends badly; the other is only ended as a deployment does.
+
+    watched   leads ──▶ loses the lease to a third ──▶ may lead again ──▶ is ended │ anew: stands by ──▶ leads ──▶ is ended
+    other     stands by ──────────────────────────────────────────────▶ leads ──────▶ is ended │ anew: stands by
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from math import inf
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from clarion.messages import EnvelopeMessage, read_match_message
+from clarion.metrics import Metric
+from clarion.networks import XMTP, network
+from clarion.tables import Lease, RuleRow, rule_key, table_name
+from ingest.lease.leadership import LEASE
+from ingest.settings import IngestSettings
+from ingest.wiring import AwsClients
+from ingest.wiring import wire as wire_task
+from local import tls
+from local.xmtp_node import DevelopmentNode
+from tests.crash.dispatching import FAILED
+from tests.crash.harness import RETURN, Scenario
+from tests.crash.steps import SteppedLoop
+from tests.crash.wire import Stopped, wire
+from tests.ingest.conftest import MotoStreams
+from tests.match.scene import PREFIX, lake_events
+from tests.xmtp import Inbox, envelope
+
+LEASE_SECONDS = 8.0
+LOOK_SECONDS = LEASE_SECONDS / 4
+"""Between two looks at the lease."""
+END_SECONDS = 4
+"""For what a task that ends has yet to pass on."""
+PERIOD_SECONDS = 2 * LEASE_SECONDS
+"""Long enough for a lease to run out and be acquired by the other, and for what it holds to be passed on."""
+OVERLAP_SECONDS = 2.0
+"""By the clock on the wall: more than lies between the moments at which two tasks are shown the same."""
+TOO_LARGE = 780_000
+"""Bytes that the queue doesn't take."""
+MOST_TIMES = 4
+"""Once, and once more at each change of who leads."""
+_versions = count(10**6, 10**6)
+
+type Step = Callable[[], Awaitable[None]]
+
+
+class IngestProcess:
+    """An ingest task, as ECS runs it."""
+
+    def __init__(self, loop: SteppedLoop, settings: IngestSettings, clients: AwsClients) -> None:
+        self._loop = loop
+        self._stop = asyncio.Event()
+        self.task = wire_task(settings, clients, loop.time)
+        self._running = loop.create_task(self.task.run(self._stop))
+
+    @property
+    def received(self) -> int:
+        self.check()
+        return self.task.counts[Metric.ENVELOPES_RECEIVED]
+
+    def is_connected(self, nodes: int) -> bool:
+        self.check()
+        return len(self.task.sources.connected) == nodes
+
+    def check(self) -> None:
+        """Raise what has ended it, if anything has."""
+        if self._running.done():
+            self._running.result()
+
+    async def end(self) -> None:
+        """As SIGTERM does."""
+        self._stop.set()
+        await self._loop.pass_time(END_SECONDS)
+        await self._loop.until(self._running.done)
+        self.check()
+
+    async def kill(self) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+
+@dataclass(frozen=True)
+class Deployment:
+    loop: SteppedLoop
+    nodes: Sequence[DevelopmentNode]
+    clients: AwsClients
+    ca_file: Path
+
+
+@dataclass
+class Ingesting:
+    deployment: Deployment
+
+    def __post_init__(self) -> None:
+        self._watched: IngestProcess | None = None
+        self._other: IngestProcess | None = None
+        self._wanted = set[bytes]()
+        self._loop = self.deployment.loop
+        self._inbox = Inbox(b"bo", uuid4().bytes)
+        rule = self._inbox.rule(int(time.time()))
+        RuleRow(str(uuid4()), rule_key(1, rule.key), key=rule.key).save()
+        Lease(LEASE, holder="", version=next(_versions), delivered_through=0).save()
+        self._queue_url = boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"]
+        self._settings = self._make_settings()
+        messages = partial(self._show, b"first"), partial(self._show, b"second"), partial(self._show, b"third")
+        self._story = deque[Step]([
+            *(messages[0], self._show_large, self._period),
+            *(self._third_leads, messages[1], self._period),
+            *(self._end_watched, self._end_other),
+            *(messages[2], self._period),
+            self._end_watched,
+        ])  # fmt: skip
+
+    def _make_settings(self) -> IngestSettings:
+        """A standby lets go of what its leader has passed on, but for what it was shown within the overlap."""
+        return IngestSettings.model_validate({
+            "networks": (XMTP,),
+            "xmtp_nodes": [node.url for node in self.deployment.nodes],
+            "ca_file": str(self.deployment.ca_file),
+            "envelopes_queue_url": self._queue_url,
+            "oversize_bucket": "oversize",
+            "state_prefix": f"seen/{uuid4()}/",
+            "events_stream": "lake",
+            "table_prefix": PREFIX,
+            "rule_lag_seconds": 0,
+            "stream_poll_seconds": 3,
+            "save_seconds": 5,
+            "lease_seconds": LEASE_SECONDS,
+            "overlap_seconds": OVERLAP_SECONDS,
+            "health_port": 0,
+        })  # fmt: skip
+
+    # ---- what the harness asks for ----------------------------------------------------------------------------
+
+    def deliver(self) -> bool:
+        try:
+            self._loop.run_until_complete(self._go_on())
+        except FAILED:
+            self.stop()
+            return False
+        except BaseExceptionGroup as failures:
+            if failures.subgroup(Stopped):
+                raise Stopped from None
+            raise
+        return True
+
+    def stop(self) -> None:
+        if self._watched:
+            self._loop.run_until_complete(self._watched.kill())
+        self._watched = None
+
+    def stop_both(self) -> None:
+        self.stop()
+        if self._other:
+            self._loop.run_until_complete(self._other.kill())
+        self._other = None
+
+    def check(self) -> None:
+        if self._other:
+            self._loop.run_until_complete(self._other.end())
+        raws, shown = dict[str, bytes](), list[bytes]()
+        for message in map(read_match_message, self._drain()):
+            assert isinstance(message, EnvelopeMessage), "another message than an envelope's"
+            receipt = str(message.receipt)
+            raws[receipt] = raws.get(receipt) or message.raw or _stored(message.location)
+            shown.append(_id_of(raws[receipt]))
+        assert set(shown) == self._wanted, "what was forwarded is not what was wanted"
+        assert max(Counter(shown).values()) <= MOST_TIMES, "an envelope was forwarded too often"
+        recorded = {event["receipt"] for event in lake_events() if event["event"] == "observed"}
+        assert {_id_of(raws[receipt]) for receipt in recorded} == self._wanted, "the lake lacks what was forwarded"
+
+    # ---- the story ----------------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        while self._story:
+            await self._start()
+            await self._story[0]()
+            self._story.popleft()
+
+    async def _start(self) -> None:
+        """Both tasks, and wait for their subscriptions. ECS starts another for one that has ended."""
+        if self._watched:
+            self._watched.check()
+        else:
+            self._watched = self._process()
+            await self._connected(self._watched)
+            await self._pass_time(LOOK_SECONDS)
+        if not self._other:
+            with wire.aside():
+                self._other = self._process()
+        await self._connected(self._other)
+
+    def _process(self) -> IngestProcess:
+        return IngestProcess(self._loop, self._settings, self.deployment.clients)
+
+    async def _connected(self, process: IngestProcess) -> None:
+        await self._loop.until(lambda: process.is_connected(len(self.deployment.nodes)))
+
+    async def _show(self, data: bytes) -> None:
+        """By both nodes, by either alone, and of a topic that nobody asked for."""
+        at, (one, two) = time.time(), self.deployment.nodes
+        both, left, right = (data + by for by in (b" by both", b" by one", b" by the other"))
+        unwanted = envelope(f"/xmtp/mls/1/g-{uuid4().hex}/proto", data, at)
+        await self._shown([
+            (one, self._message(both, at)), (two, self._message(both, at + 1)),
+            (one, self._message(left, at)), (two, self._message(right, at)), (two, unwanted),
+        ])  # fmt: skip
+
+    async def _show_large(self) -> None:
+        await self._shown([(self.deployment.nodes[0], self._message(bytes(TOO_LARGE), time.time()))])
+
+    def _message(self, data: bytes, at: float) -> bytes:
+        raw = self._inbox.message(at, data)
+        self._wanted.add(_id_of(raw))
+        return raw
+
+    async def _shown(self, shown: Sequence[tuple[DevelopmentNode, bytes]]) -> None:
+        """And taken in by both tasks."""
+        both = [process for process in (self._watched, self._other) if process]
+        before = [process.received for process in both]
+        for node, raw in shown:
+            node.show_raw(raw)
+        expected = [number + len(shown) for number in before]
+        await self._loop.until(lambda: [process.received for process in both] == expected)
+
+    async def _period(self) -> None:
+        wire.step(RETURN)
+        await self._pass_time(PERIOD_SECONDS)
+
+    async def _pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds)):
+            await self._loop.pass_time(1)
+            if self._watched:
+                self._watched.check()
+
+    async def _third_leads(self) -> None:
+        """Nobody renews its lease. Both see it."""
+        with wire.aside():
+            Lease(LEASE, holder="a third", version=next(_versions), delivered_through=0).save()
+        await self._pass_time(LOOK_SECONDS)
+
+    async def _end_watched(self) -> None:
+        if self._watched:
+            await self._watched.end()
+        self._watched = None
+
+    async def _end_other(self) -> None:
+        other, self._other = self._other, None
+        if other:
+            await other.end()
+
+    def _drain(self) -> Iterator[str]:
+        sqs = boto3.client("sqs")
+        while found := sqs.receive_message(QueueUrl=self._queue_url, MaxNumberOfMessages=10).get("Messages"):
+            for each in found:
+                sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=each["ReceiptHandle"])
+                yield each["Body"]
+
+
+def _id_of(raw: bytes) -> bytes:
+    return network(XMTP).decode(raw).id
+
+
+def _stored(location: str | None) -> bytes:
+    """What is too large for the queue; it is removed, for the emulation keeps it in memory."""
+    s3, key = boto3.client("s3"), location or ""
+    raw = s3.get_object(Bucket="oversize", Key=key)["Body"].read()
+    s3.delete_object(Bucket="oversize", Key=key)
+    return raw
+
+
+@contextmanager
+def scenario(folder: Path) -> Iterator[Scenario]:
+    """With two nodes, which keep their certificates in `folder`."""
+    localhost, loop = tls.issue(folder), SteppedLoop()
+    boto3.client("dynamodb").update_table(
+        TableName=table_name(PREFIX, RuleRow),
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
+    )
+    clients = AwsClients.from_environment(PREFIX)
+    # moto knows DynamoDB Streams by its old address.
+    streams: Any = boto3.client("dynamodbstreams", config=Config(account_id_endpoint_mode="disabled"))
+    nodes = [DevelopmentNode(localhost) for _ in range(2)]
+    deployment = Deployment(loop, nodes, replace(clients, streams=MotoStreams(streams)), localhost.ca_file)
+    with pytest.MonkeyPatch.context() as patch:
+        # It goes by the clock on the wall, which is not to decide what is called.
+        patch.setattr("ingest.filter.rule_feed.DISCOVERY_SECONDS", inf)
+        for node in nodes:
+            loop.run_until_complete(node.start())
+        yield Scenario("ingest", lambda: Ingesting(deployment))
+        for node in nodes:
+            loop.run_until_complete(node.stop())
+        loop.close()

@@ -1,0 +1,5 @@
+from bench.own_messages import MOST_MICROSECONDS, best_microseconds
+
+
+def test_whether_a_message_is_ones_own_takes_a_subscriber_ten_microseconds_at_most() -> None:
+    assert best_microseconds() <= MOST_MICROSECONDS
