@@ -415,7 +415,3 @@ def main() -> None:
     with mock_aws(), redirect_stdout(StringIO()):
         measured = costs()
     print(table(measured))
-
-
-if __name__ == "__main__":
-    main()
