@@ -177,7 +177,8 @@ class EnvironmentConfig(Config):
     lake_days: Annotated[int, Field(ge=7)]
     lake_buffer_s: Annotated[int, Field(ge=0, le=900)]
     lake_zipped: bool = True
-    tracing: bool
+    tracing: bool = False
+    invocation_logs: bool = False
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     thresholds: Thresholds = Thresholds()

@@ -5,9 +5,10 @@ measured, and so differs from run to run: nothing is compared with it.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from math import ceil
+from statistics import median
 from typing import NamedTuple
 
 from infra.environments import PROD
@@ -26,15 +27,15 @@ from pipeline.prices import (
     WRITE_UNIT,
 )
 from tests.ledger.journey import Journey, Trip
-from tests.ledger.stopwatch import Spent
 from tests.match.scene import Sender
 
 MONTH = 730 * 3600
 """Seconds."""
 PROCESSOR_MB = 1769
 """With so much memory, a function has one whole processor, and with less as much less."""
+SIZES = (512, 1024, 1769)
 FUNCTIONS = 2
-ROUNDS = 5
+ROUNDS = 20
 FILE = S3_PUT + 3 * SQS_REQUEST + INVOCATION + S3_GET + S3_PUT
 """A file of the lake: written, announced by a message, read by the function `deliveries`, its index written."""
 PLATFORM_LINES = (
@@ -126,16 +127,15 @@ def amounts(pace: Pace, trip: Trip) -> Amounts:
 
 def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
     """By service, for a million pushes."""
-    match = Spent(of.match_waiting * pace.pushes, of.match_processor * pace.pushes)
-    dispatch = Spent(of.dispatch_waiting * pace.pushes, of.dispatch_processor * pace.pushes)
+    dispatch_mb = PROD.dispatch.size.memory_mb
     return {
         "DynamoDB": of.reads * READ_UNIT + of.writes * WRITE_UNIT,
         "SQS": of.requests * SQS_REQUEST,
         "Firehose": of.firehose * FIREHOSE_BYTE,
         "S3": of.files * FILE,
         "Lambda, invocations": of.invocations * INVOCATION,
-        "Lambda, match's time": _time(match, PROD.match.size.memory_mb) / pace.pushes,
-        "Lambda, dispatch's time": _time(dispatch, PROD.dispatch.size.memory_mb) / pace.pushes,
+        "Lambda, match's time": match_time(pace, of),
+        "Lambda, dispatch's time": _time(of.dispatch_waiting, of.dispatch_processor, pace.pushes, dispatch_mb),
         "logs": of.logged * LOG_BYTE,
         "metrics": of.metrics * METRIC_MONTH,
         "traces": of.traces * TRACE,
@@ -144,11 +144,14 @@ def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
 
 
 def measure(journey: Journey, pace: Pace, rounds: int = ROUNDS) -> Amounts:
-    """The dearest of each count, and the least time: the first round opens connections, and other work only delays."""
+    """The most of each count, the least of each time, since other work only delays, and the usual size of a request.
+
+    A round before opens the connections.
+    """
     journey.deliver(pace.senders(journey))
     found = [amounts(pace, journey.deliver(pace.senders(journey))) for _ in range(rounds)]
-    chosen = {name: (min if name in MEASURED_TIMES else max) for name in Amounts._fields}
-    return Amounts(*(chosen[name](getattr(one, name) for one in found) for name in Amounts._fields))
+    chosen: dict[str, Callable[[Iterable[float]], float]] = {"sent": median, **dict.fromkeys(MEASURED_TIMES, min)}
+    return Amounts(*(chosen.get(name, max)(getattr(one, name) for one in found) for name in Amounts._fields))
 
 
 def amounts_table(measured: Mapping[str, Amounts]) -> str:
@@ -161,6 +164,26 @@ def dollars_table(measured: Mapping[str, Amounts]) -> str:
     rows = [(name, [f"{each[name]:.2f}" for each in billed]) for name in billed[0]]
     total = ("**all in**", [f"**{sum(each.values()):.2f}**" for each in billed])
     return _table("dollars a million pushes", measured, [*rows, total])
+
+
+def floor(pace: Pace, of: Amounts) -> float:
+    """What no pace can do without: units, requests, records and invocations."""
+    billed = dollars(pace, of)
+    return sum(billed[name] for name in ("DynamoDB", "SQS", "Firehose", "Lambda, invocations"))
+
+
+def memory_table(measured: Mapping[str, Amounts]) -> str:
+    """What match's time costs at other sizes."""
+    billed = [
+        (f"match at {size:,} MB", [f"{match_time(pace, measured[pace.name], size):.2f}" for pace in PACES])
+        for size in SIZES
+    ]
+    return _table("dollars a million pushes", measured, billed)
+
+
+def match_time(pace: Pace, of: Amounts, memory_mb: int = PROD.match.size.memory_mb) -> float:
+    """Dollars a million pushes."""
+    return _time(of.match_waiting, of.match_processor, pace.pushes, memory_mb)
 
 
 def last_line(measured: Mapping[str, Amounts]) -> str:
@@ -185,6 +208,8 @@ def read_amounts(page: str) -> dict[str, Amounts]:
 
 
 def _platform_bytes() -> int:
+    if not PROD.invocation_logs:
+        return 0
     return len("".join(PLATFORM_LINES)) + (len(TRACE_LINE) if PROD.tracing else 0)
 
 
@@ -200,10 +225,11 @@ def _metrics(log: str) -> set[tuple[str, str]]:
     }
 
 
-def _time(spent: Spent, memory_mb: int) -> float:
-    """Dollars a million invocations, each billed by the full millisecond."""
-    computing = spent.processor * max(1, PROCESSOR_MB / memory_mb)
-    return ceil(spent.waiting + computing) / 1000 * memory_mb / 1024 * GIGABYTE_SECOND
+def _time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
+    """Dollars a million pushes, of milliseconds for each. An invocation is billed by the full millisecond."""
+    computing = processor * max(1, PROCESSOR_MB / memory_mb)
+    invocation = ceil((waiting + computing) * pushes) / 1000 * memory_mb / 1024
+    return invocation * GIGABYTE_SECOND / pushes
 
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, list[str]]]) -> str:
