@@ -1,15 +1,15 @@
 """`make ledger` prints the tables of docs/cost.md, measured on the real code."""
 
-from tests.ledger.journey import journeying
-from tests.ledger.whole_bill import PACES, measure, shown
+from tests.ledger.end_to_end import deployed_stages
+from tests.ledger.whole_bill import PACES, measure, report
 from tests.match import ledger
 
 
 def main() -> None:
     ledger.main()
-    with journeying() as journey:
-        measured = {pace.name: measure(journey, pace) for pace in PACES}
-    print("\n" + shown(measured))
+    with deployed_stages() as stages:
+        measured = {pace.name: measure(stages, pace) for pace in PACES}
+    print("\n" + report(measured))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from pipeline.prices import (
     TRACE,
     WRITE_UNIT,
 )
-from tests.ledger.journey import Journey, Trip
+from tests.ledger.end_to_end import EndToEnd, Usage
 from tests.match.scene import Sender
 
 MONTH = 730 * 3600
@@ -39,15 +39,17 @@ ROUNDS = 20
 FILE = S3_PUT + 3 * SQS_REQUEST + INVOCATION + S3_GET + S3_PUT
 """A file of the lake: written, announced by a message, read by the function `deliveries`, its index written."""
 PLATFORM_LINES = (
-    "START RequestId: 00000000-0000-0000-0000-000000000000 Version: $LATEST\n",
-    "END RequestId: 00000000-0000-0000-0000-000000000000\n",
     (
-        "REPORT RequestId: 00000000-0000-0000-0000-000000000000\tDuration: 100.00 ms\tBilled Duration: 100 ms\t"
-        "Memory Size: 1024 MB\tMax Memory Used: 100 MB\t\n"
+        '{"time":"2026-11-22T12:00:00.000Z","type":"platform.start",'
+        '"record":{"requestId":"00000000-0000-0000-0000-000000000000","version":"$LATEST"}}\n'
+    ),
+    (
+        '{"time":"2026-11-22T12:00:00.000Z","type":"platform.report",'
+        '"record":{"requestId":"00000000-0000-0000-0000-000000000000","metrics":{"durationMs":100.00,'
+        '"billedDurationMs":100,"memorySizeMB":1024,"maxMemoryUsedMB":100},"status":"success"}}\n'
     ),
 )
-"""What Lambda itself logs of each invocation."""
-TRACE_LINE = "XRAY TraceId: 1-00000000-000000000000000000000000\tSegmentId: 0000000000000000\tSampled: true\t\n"
+"""What Lambda itself logs of each invocation, if it is to: of this form."""
 
 
 class Pace(NamedTuple):
@@ -57,8 +59,8 @@ class Pace(NamedTuple):
     pushes: int
     pairs: int
 
-    def senders(self, journey: Journey) -> list[Sender]:
-        return journey.new_pairs(self.pairs) * (self.pushes // self.pairs)
+    def senders(self, stages: EndToEnd) -> list[Sender]:
+        return stages.new_pairs(self.pairs) * (self.pushes // self.pairs)
 
 
 PACES = (Pace("alone", 1, 1), Pace("in tens", 10, 10), Pace("ten of one pair", 10, 1))
@@ -103,9 +105,9 @@ LABELS = {
 MEASURED_TIMES = {"match_processor", "dispatch_processor"}
 
 
-def amounts(pace: Pace, trip: Trip) -> Amounts:
-    bill, count = trip.bill, pace.pushes
-    logged = len(trip.log.encode()) + FUNCTIONS * _platform_bytes()
+def amounts(pace: Pace, usage: Usage) -> Amounts:
+    bill, count = usage.bill, pace.pushes
+    logged = len(usage.log.encode()) + FUNCTIONS * _platform_bytes()
     return Amounts(
         reads=bill.reads / count,
         writes=bill.writes / count,
@@ -113,15 +115,15 @@ def amounts(pace: Pace, trip: Trip) -> Amounts:
         firehose=bill.streamed / count,
         files=1 / (PROD.lake_buffer_s * count),
         invocations=FUNCTIONS / count,
-        match_waiting=trip.match.waiting / count,
-        match_processor=trip.match.processor / count,
-        dispatch_waiting=trip.dispatch.waiting / count,
-        dispatch_processor=trip.dispatch.processor / count,
+        match_waiting=usage.match.waiting / count,
+        match_processor=usage.match.processor / count,
+        dispatch_waiting=usage.dispatch.waiting / count,
+        dispatch_processor=usage.dispatch.processor / count,
         logged=logged / count,
-        metrics=len(_metrics(trip.log)) / (MONTH * count),
+        metrics=len(_metrics(usage.log)) / (MONTH * count),
         # X-Ray takes the first request of each second, and at these paces there is no second one.
         traces=FUNCTIONS / count if PROD.tracing else 0,
-        sent=trip.sent / count,
+        sent=usage.sent / count,
     )
 
 
@@ -143,13 +145,13 @@ def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
     }
 
 
-def measure(journey: Journey, pace: Pace, rounds: int = ROUNDS) -> Amounts:
+def measure(stages: EndToEnd, pace: Pace, rounds: int = ROUNDS) -> Amounts:
     """The most of each count, the least of each time, since other work only delays, and the usual size of a request.
 
     A round before opens the connections.
     """
-    journey.deliver(pace.senders(journey))
-    found = [amounts(pace, journey.deliver(pace.senders(journey))) for _ in range(rounds)]
+    stages.deliver(pace.senders(stages))
+    found = [amounts(pace, stages.deliver(pace.senders(stages))) for _ in range(rounds)]
     chosen: dict[str, Callable[[Iterable[float]], float]] = {"sent": median, **dict.fromkeys(MEASURED_TIMES, min)}
     return Amounts(*(chosen.get(name, max)(getattr(one, name) for one in found) for name in Amounts._fields))
 
@@ -191,7 +193,7 @@ def last_line(measured: Mapping[str, Amounts]) -> str:
     return f"all-in a million: {', '.join(totals)}"
 
 
-def shown(measured: Mapping[str, Amounts]) -> str:
+def report(measured: Mapping[str, Amounts]) -> str:
     """Both tables and the last line, which all go by the digits that are shown."""
     table = amounts_table(measured)
     rounded = read_amounts(table)
@@ -208,9 +210,7 @@ def read_amounts(page: str) -> dict[str, Amounts]:
 
 
 def _platform_bytes() -> int:
-    if not PROD.invocation_logs:
-        return 0
-    return len("".join(PLATFORM_LINES)) + (len(TRACE_LINE) if PROD.tracing else 0)
+    return len("".join(PLATFORM_LINES)) if PROD.invocation_logs else 0
 
 
 def _metrics(log: str) -> set[tuple[str, str]]:

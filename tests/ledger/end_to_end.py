@@ -17,7 +17,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from bench.dispatch import Scene as Pace
+from bench.dispatch import Scene as ProviderScene
 from bench.dispatch import provider
 from clarion.channels import Channel
 from clarion.clock import now_ms
@@ -32,6 +32,7 @@ from match.settings import MatchSettings
 from match.worker import MatchClients, MatchWorker
 from tests.ledger.relay import Relay, relay_to
 from tests.ledger.stopwatch import PROVIDER_WAIT, SideBySide, Spent, stopwatch
+from tests.match.ledger import PAGE
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, Scene, Sender, credentials, deploy, received
 
@@ -44,7 +45,7 @@ type Work = Callable[[list[dict[str, Any]]], Any]
 
 
 @dataclass
-class Trip:
+class Usage:
     """What one batch took. `log` is what the functions wrote, `sent` the bytes that went to the provider."""
 
     bill: Bill
@@ -55,7 +56,7 @@ class Trip:
 
 
 @dataclass(frozen=True)
-class Journey:
+class EndToEnd:
     """One worker of each function, between the queues of a deployment."""
 
     settings: MatchSettings
@@ -63,7 +64,7 @@ class Journey:
     relay: Relay
     log: StringIO = field(default_factory=StringIO)
 
-    def deliver(self, senders: Sequence[Sender]) -> Trip:
+    def deliver(self, senders: Sequence[Sender]) -> Usage:
         """Have one statement of each sender delivered to whoever wants it."""
         self.log.seek(0)
         self.log.truncate()
@@ -73,7 +74,7 @@ class Journey:
             self._ingest(batch)
             match = self._invoke(self.settings.envelopes_queue_url, self.worker.handle)
             dispatched = self._invoke(self.settings.push_queues[Channel.APNS], _dispatch)
-        return Trip(bill, match, dispatched, self.log.getvalue(), self.relay.sent - before)
+        return Usage(bill, match, dispatched, self.log.getvalue(), self.relay.sent - before)
 
     def new_pairs(self, count: int) -> list[Sender]:
         """So many senders, each with a phone of its own that wants their statements."""
@@ -112,11 +113,11 @@ class Journey:
 
 
 @contextmanager
-def journeying() -> Iterator[Journey]:
+def deployed_stages() -> Iterator[EndToEnd]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         keys.generate(folder)
-        relay = stack.enter_context(relay_to(int(stack.enter_context(provider(Pace(0, 0), folder)))))
+        relay = stack.enter_context(relay_to(int(stack.enter_context(provider(ProviderScene(0, 0), folder)))))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         _set(patch, credentials())
         stack.enter_context(mock_aws())
@@ -124,9 +125,9 @@ def journeying() -> Iterator[Journey]:
         _set(patch, _of_dispatch(deployed, folder, relay))
         dispatch._worker.cache_clear()
         stack.callback(dispatch._worker.cache_clear)
-        settings = MatchSettings.from_environment(deployed | {"CLARION_FAN_OUT_PAGE": "250"})
+        settings = MatchSettings.from_environment(deployed | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
         clients = replace(MatchClients.make(PREFIX), executor=SideBySide())
-        yield Journey(settings, MatchWorker.open(settings, clients), relay)
+        yield EndToEnd(settings, MatchWorker.open(settings, clients), relay)
 
 
 def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dict[str, str]:
