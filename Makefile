@@ -154,8 +154,8 @@ crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in tu
 	@$(PY) -m tests.crash
 
 .PHONY: ledger
-ledger: .venv/.ready ## What each path through match costs, in units and dollars
-	@$(PY) -m tests.match.ledger
+ledger: .venv/.ready ## What each path through match costs, and all that AWS bills for a push
+	@$(PY) -m tests.ledger
 
 .PHONY: bench-match
 bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb

@@ -143,7 +143,8 @@ class EnvironmentConfig(Config):
     `webhook` leads. `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
-    again what is still in force: with fewer than seven, a run that fails would come too close to that.
+    again what is still in force: with fewer than seven, a run that fails would come too close to that. `tracing` and
+    `invocation_logs` have Lambda record each invocation, also one that went well, and cost by the invocation.
     """
 
     stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
@@ -177,7 +178,8 @@ class EnvironmentConfig(Config):
     lake_days: Annotated[int, Field(ge=7)]
     lake_buffer_s: Annotated[int, Field(ge=0, le=900)]
     lake_zipped: bool = True
-    tracing: bool
+    tracing: bool = False
+    invocation_logs: bool = False
     monitored: bool = True
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     thresholds: Thresholds = Thresholds()

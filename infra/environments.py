@@ -44,7 +44,8 @@ _API = ApiConfig(
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
 # takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches". No more at once than a tenth of a
 # subscription's cap, which keeps its bounds and its price: docs/decisions/0010-caps.md.
-_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=30, receives=8)
+# It waits for AWS most of its time, which costs by the memory: docs/cost.md, "Lambda's time".
+_MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=30, receives=8)
 
 PROD = EnvironmentConfig(
     stage="prod",
@@ -63,7 +64,6 @@ PROD = EnvironmentConfig(
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
-    tracing=True,
 )
 
 
@@ -110,7 +110,6 @@ EMULATOR = PROD.model_copy(
         "pipeline": None,  # the emulator knows no EMR Serverless: there, the jobs run beside it
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
-        "tracing": False,
         "monitored": False,
     }
 )

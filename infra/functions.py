@@ -93,13 +93,16 @@ class ComponentFunction(lambda_.Function):
             reserved_concurrent_executions=reserved,
             role=role,
             log_group=logs,
+            logging_format=lambda_.LoggingFormat.JSON,
+            system_log_level_v2=_system_log_level(environment),
             # Lambda's own segments: docs/operations.md, "Traces", says why nothing adds to them.
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
             # Lambda stops what feeds its own queue after about sixteen rounds, unless it is said to be meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
-        accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
+        if environment.tracing:
+            accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
 
     def allow_tables(self, actions: str, *tables: dynamodb.ITableV2) -> None:
         allow(self, f"dynamodb: {actions}", *(table.table_arn for table in tables))
@@ -142,6 +145,14 @@ def given[Value](**settings: Value | None) -> dict[str, Value]:
 def _code(component: str) -> lambda_.Code:
     kept = ["*", f"!/{component}/", f"!/{component}/**", "__pycache__", "requirements.*", "Dockerfile"]
     return lambda_.Code.from_asset(str(FUNCTIONS), exclude=kept, ignore_mode=IgnoreMode.GIT)
+
+
+def _system_log_level(environment: EnvironmentConfig) -> lambda_.SystemLogLevel:
+    """What Lambda itself logs of an invocation: what went wrong, or each one's start and report as well.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
+    """
+    return lambda_.SystemLogLevel.INFO if environment.invocation_logs else lambda_.SystemLogLevel.WARN
 
 
 def _variables(component: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,22 @@
-"""What AWS bills for a request, in dollars a million: on demand, us-east-1, November 2026. docs/cost.md counts by them."""
+"""What AWS bills, in dollars a million: on demand, us-east-1, November 2026. docs/cost.md counts by them."""
 
 READ_UNIT = 0.125
 WRITE_UNIT = 0.625
 SQS_REQUEST = 0.40
 S3_GET = 0.40
+S3_PUT = 5.00
+SECRET_GET = 5.00
 FIREHOSE_BYTE = 0.029 / 1000
 FIREHOSE_RECORD_BYTES = 5 * 1024
 """A record is billed as a multiple of this."""
+INVOCATION = 0.20
+GIGABYTE_SECOND = 13.3334
+"""Of a Lambda function, on arm64."""
+SCHEDULER = 1.00
+"""Invocations by EventBridge Scheduler."""
+LOG_BYTE = 0.50 / 1000
+TRACE = 5.00
+SENT_BYTE = 0.09 / 1000
+"""Sent to the internet."""
+METRIC_MONTH = 0.30e6
+"""A million metrics recorded for a month."""

@@ -66,8 +66,8 @@ PER_DECISION = {
 }
 """What each decision costs, by stage, as the ledger of docs/cost.md has it: the tables, what is sent on, and the events.
 
-Each counts as if it came one at a time, so a busy hour costs less. As in the ledger, the Lambdas' time and what SQS
-bills for receiving are not in it.
+Each counts as if it came one at a time, so a busy hour costs less. As in the paths through match there, the Lambdas'
+time and what SQS bills for receiving are not in it.
 """
 
 

@@ -75,7 +75,8 @@ def _apps(settings: DispatchSettings, transport: Transport) -> Apps[Any]:
 
 
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
-    metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
+    if report.own_delivered:
+        metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
     for decision, count in (report.decisions - Counter({PushDecision.DELIVERED: report.own_delivered})).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
@@ -84,4 +85,5 @@ def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
         logger.error("misconfigured", app=app, reason=reason, waiting=waiting)
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
-    metrics.flush_metrics()
+    if metrics.metric_set:
+        metrics.flush_metrics()

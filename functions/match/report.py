@@ -1,4 +1,7 @@
-"""What became of each envelope and notification: recorded in the lake, the metrics and the log in the same words."""
+"""What became of each envelope and notification: recorded in the lake and the metrics in the same words.
+
+The log has what went wrong, and nothing about what went well.
+"""
 
 from collections import Counter
 from uuid import UUID
@@ -49,29 +52,25 @@ class DecisionLog:
         self._logger.warning("envelope failed", extra={"receipt": str(message.receipt), "reason": failure.reason})
 
     def handled(self, handled: Handled, at: int) -> None:
-        receipt = str(handled.message.receipt)
         self._left_out(handled)
-        fields: dict[str, object] = dict(Counter(result.decision for _, result in handled.results))
         if handled.decision:
-            fields |= {"decision": handled.decision, "reason": handled.reason}
             self._counts[decided(handled.decision)] += 1
             self._events.add(_envelope_event(handled, handled.decision, at))
         for notification, result in handled.results:
             self._counts[decided(result.decision)] += 1
             self._events.add(_notification_event(notification, result, at))
-        if fields:
-            self._logger.info("envelope decided", extra={"receipt": receipt, **fields})
 
     def close(self) -> None:
         lost = self._events.flush()
         if lost:
             # The limits may be among them: record them again.
             self._networks.clear()
-        self._counts[Metric.EVENTS_LOST] += lost
+            self._counts[Metric.EVENTS_LOST] += lost
         for name, count in self._counts.items():
             self._metrics.add_metric(name, MetricUnit.Count, count)
         self._counts.clear()
-        self._metrics.flush_metrics()
+        if self._metrics.metric_set:
+            self._metrics.flush_metrics()
 
     def _left_out(self, handled: Handled) -> None:
         """Whom an envelope did not reach, and would not at any further attempt."""

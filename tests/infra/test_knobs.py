@@ -381,7 +381,8 @@ CHANGES: Mapping[str, Change] = {
             "stream.ExtendedS3DestinationConfiguration.FileExtension": ".jsonl",
         },
     ),
-    "tracing": Change(False, {"functions.*.TracingConfig": ABSENT}),
+    "tracing": Change(True, {"functions.*.TracingConfig.Mode": "Active"}),
+    "invocation_logs": Change(True, {"functions.*.LoggingConfig.SystemLogLevel": "INFO"}),
     "alarm_email": same("others@example.org", "subscription.Endpoint"),
     **{f"thresholds.{name}": change for name, change in THRESHOLDS.items()},
 }  # fmt: skip

@@ -71,8 +71,6 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
     shared = {
         "logs:CreateLogStream",
         "logs:PutLogEvents",
-        "xray:PutTraceSegments",
-        "xray:PutTelemetryRecords",
         "kms:Decrypt",
         "kms:GenerateDataKey",
     }

@@ -13,6 +13,7 @@ from clarion.networks import STATEMENTS, XMTP
 from infra.environments import PROD
 from infra.jobs import GIGABYTES, VCPUS
 from ingest.settings import IngestSettings
+from pipeline.prices import GIGABYTE_SECOND
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 HOURS = 730
@@ -30,7 +31,6 @@ POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
 CALL_S = 0.05
 """Of the schedule's function when nobody is due: reckoned."""
-GIGABYTE_SECONDS = 13.3334
 """A million of Lambda's, on arm64."""
 RUN_MINUTES = 5
 """Of a night with nothing to reconcile: reckoned, for no such run has been timed on AWS."""
@@ -70,7 +70,7 @@ def idle_dollars(prod: Template) -> list[float]:
     assert PROD.ingest
     assert PROD.pipeline
     processors, gigabytes = PROD.ingest.cpu / 1024, PROD.ingest.memory_mb / 1024
-    call = 0.20 + CALL_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECONDS + 0.625 + 0.5 * 0.125
+    call = 0.20 + CALL_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECOND + 0.625 + 0.5 * 0.125
     return [
         PROD.ingest.tasks * HOURS * (processors * 0.03238 + gigabytes * 0.00356),
         PROD.ingest.tasks * HOURS * 0.005,

@@ -182,9 +182,15 @@ def test_functions_run_python_on_graviton_with_both_layers_and_a_log_group_of_th
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
         assert len(function["Layers"]) == 2
-        assert function["TracingConfig"] == {"Mode": "Active"}
         assert function["LoggingConfig"]["LogGroup"]
         assert f"/aws/lambda/{name}" in groups
+
+
+def test_functions_trace_nothing_and_log_no_invocation_that_went_well(prod: Template) -> None:
+    for function in functions(prod).values():
+        assert "TracingConfig" not in function
+        assert function["LoggingConfig"]["LogFormat"] == "JSON"
+        assert function["LoggingConfig"]["SystemLogLevel"] == "WARN"
 
 
 def test_every_log_is_kept_for_a_set_time(prod: Template) -> None:

@@ -25,7 +25,7 @@ CHANNELS = (*PROD.channels, Channel.WEBHOOK)
 ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"], "own_messages": "deliver"}
 BOTH = {"networks": (STATEMENTS, XMTP), "channels": CHANNELS, "webhook_url": "https://hooks.example.org/"}
 API = {"allowance": {"rules_per_subscription": 500}, "origins": ["https://app.example.org"]}
-SHARED = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+SHARED = {"logs:CreateLogStream", "logs:PutLogEvents"}
 
 
 @pytest.fixture(scope="module")

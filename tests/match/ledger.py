@@ -128,6 +128,17 @@ def known_pair(scene: Scene) -> Bill:
     return bill
 
 
+def stale_window(scene: Scene) -> Bill:
+    """Eight, one at a time, the first just after another worker wrote the window: that write fails, and is billed."""
+    scene.subscribe()
+    scene.take(*scene.observe_new(1))
+    scene.elsewhere().take(*scene.observe_new(1))
+    with meter.running() as bill:
+        for message in scene.observe_new(8):
+            scene.take(message)
+    return bill
+
+
 def ten_at_once(scene: Scene) -> Bill:
     scene.subscribe()
     with meter.running() as bill:
@@ -363,6 +374,7 @@ PATHS = (
     Path("duplicate", duplicate),
     Path("delivered to one, pair new to the worker", new_pair, delivered=True),
     Path("delivered to one, pair known to the worker", known_pair, delivered=True),
+    Path("delivered to one, one of eight windows stale", stale_window, per=8, delivered=True),
     Path("ten of one sender for one client in a batch, each", ten_at_once, per=10, delivered=True),
     Path("300 in a batch, each of another pair", partial(large_batch, pairs=BATCH), per=BATCH, delivered=True),
     Path("300 in a batch, ten of each pair", partial(large_batch, pairs=BATCH // 10), per=BATCH, delivered=True),
@@ -415,7 +427,3 @@ def main() -> None:
     with mock_aws(), redirect_stdout(StringIO()):
         measured = costs()
     print(table(measured))
-
-
-if __name__ == "__main__":
-    main()

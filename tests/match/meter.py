@@ -13,7 +13,15 @@ from typing import Any
 import botocore.handlers
 from botocore.model import OperationModel
 
-from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, S3_GET, SQS_REQUEST, WRITE_UNIT
+from pipeline.prices import (
+    FIREHOSE_BYTE,
+    FIREHOSE_RECORD_BYTES,
+    READ_UNIT,
+    S3_GET,
+    SECRET_GET,
+    SQS_REQUEST,
+    WRITE_UNIT,
+)
 
 READ_BYTES = 4096
 WRITE_BYTES = 1024
@@ -22,15 +30,18 @@ SQS_BYTES = 64 * 1024
 
 @dataclass
 class Bill:
-    """`requests` counts every call by its name; `sent` those to SQS in billed portions; `streamed` is Firehose's bytes.
+    """`requests` counts every call by its name; `sent` those that send to SQS, in billed portions.
 
-    `fetched` counts the objects that were got from S3.
+    `received` counts the requests by which messages are received and deleted, `fetched` the objects that were got from
+    S3, `secrets` those read from Secrets Manager. `streamed` is Firehose's bytes.
     """
 
     reads: float = 0
     writes: float = 0
     sent: int = 0
+    received: int = 0
     fetched: int = 0
+    secrets: int = 0
     streamed: int = 0
     requests: Counter[str] = field(default_factory=Counter)
 
@@ -38,7 +49,9 @@ class Bill:
     def dollars(self) -> float:
         """For a million times what is billed here."""
         tables = self.reads * READ_UNIT + self.writes * WRITE_UNIT
-        return tables + self.sent * SQS_REQUEST + self.fetched * S3_GET + self.streamed * FIREHOSE_BYTE
+        queues = (self.sent + self.received) * SQS_REQUEST
+        fetched = self.fetched * S3_GET + self.secrets * SECRET_GET
+        return tables + queues + fetched + self.streamed * FIREHOSE_BYTE
 
 
 class Meter:
@@ -51,10 +64,10 @@ class Meter:
             "PutItem": _put,
             "SendMessageBatch": _send,
             "GetObject": _fetch,
+            "GetSecretValue": _get_secret,
             "PutRecordBatch": _stream,
-            # What the tests do as consumers, which docs/cost.md leaves to the Lambda's own account.
-            "ReceiveMessage": _nothing,
-            "DeleteMessage": _nothing,
+            "ReceiveMessage": _receive,
+            "DeleteMessageBatch": _receive,
         }
 
     @contextmanager
@@ -104,14 +117,19 @@ def _fetch(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
     bill.fetched += 1
 
 
+def _get_secret(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
+    bill.secrets += 1
+
+
 def _stream(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
     bill.streamed += sum(
         ceil(len(record["Data"]) / FIREHOSE_RECORD_BYTES) * FIREHOSE_RECORD_BYTES for record in params["Records"]
     )
 
 
-def _nothing(_: Bill, __: dict[str, Any], ___: dict[str, Any]) -> None:
-    """Costs nothing, or nothing that is reckoned here."""
+def _receive(bill: Bill, _: dict[str, Any], parsed: dict[str, Any]) -> None:
+    received = sum(len(message["Body"]) for message in parsed.get("Messages", ()))
+    bill.received += max(1, ceil(received / SQS_BYTES))
 
 
 def _read_units(size: int, *, consistent: bool) -> float:

@@ -3,12 +3,12 @@
 import tracemalloc
 from time import process_time
 
+from infra.environments import PROD
 from match.recipients import PAGES
 from tests.match.ledger import PAGE, large_batch
 from tests.match.scene import Scene
 
-TIMEOUT_SECONDS, MEMORY_BYTES = 30, 1_769 << 20
-"""As deployed."""
+DEPLOYED = PROD.match.size
 
 
 def test_hundreds_take_a_small_part_of_an_invocations_time_and_memory(scene: Scene) -> None:
@@ -20,8 +20,8 @@ def test_hundreds_take_a_small_part_of_an_invocations_time_and_memory(scene: Sce
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert process_time() - started < TIMEOUT_SECONDS / 2  # which includes what stands for AWS, and the tracing
-    assert most < MEMORY_BYTES / 16
+    assert process_time() - started < DEPLOYED.timeout_s / 2  # which includes what stands for AWS, and the tracing
+    assert most < (DEPLOYED.memory_mb << 20) / 16
     assert bill.requests["BatchGetItem"] == 3
     assert bill.requests["SendMessageBatch"] == 30
     assert bill.requests["PutRecordBatch"] == 1

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from infra.environments import PROD
-from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from pipeline.prices import (
+    FIREHOSE_BYTE,
+    FIREHOSE_RECORD_BYTES,
+    GIGABYTE_SECOND,
+    INVOCATION,
+    READ_UNIT,
+    SCHEDULER,
+    SQS_REQUEST,
+    WRITE_UNIT,
+)
 from schedule.waking import WakeUps
 from tests.match.ledger import DISPATCH_READ, WOKEN, read_table
 
@@ -18,8 +27,6 @@ WHEEL_READ = 0.0165
 """Units that a wake-up takes of its slot's, as `tests.match.ledger.woken` measures."""
 CPU_S, DISPATCH_S = 150e-6, 0.15
 BATCH = 10
-GIGABYTE_SECONDS, INVOCATION, SCHEDULER = 13.3334, 0.20, 1.00
-"""Dollars a million: Lambda's on arm64, and EventBridge Scheduler's invocations."""
 
 
 def stated(section: str) -> list[float]:
@@ -34,12 +41,12 @@ def test_the_page_states_what_a_million_subscribers_cost() -> None:
     own = [
         WHEEL_READ * READ_UNIT,
         SQS_REQUEST / BATCH,
-        CPU_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECONDS,
+        CPU_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECOND,
     ]
     dispatch = [
         DISPATCH_READ * READ_UNIT,
         2 * SQS_REQUEST / BATCH,
-        (INVOCATION + DISPATCH_S * PROD.dispatch.size.memory_mb / 1024 * GIGABYTE_SECONDS) / BATCH,
+        (INVOCATION + DISPATCH_S * PROD.dispatch.size.memory_mb / 1024 * GIGABYTE_SECOND) / BATCH,
         FIREHOSE_RECORD_BYTES * FIREHOSE_BYTE / BATCH,
     ]
     figures = [*own, sum(own), *dispatch, sum(own) + sum(dispatch)]

@@ -61,8 +61,6 @@ BY_LAMBDA = {
     "sqs:GetQueueUrl": "CDK grants it with the three above to whatever a queue feeds",
     "logs:CreateLogStream": "Lambda writes the log as the function",
     "logs:PutLogEvents": "as above",
-    "xray:PutTraceSegments": "Lambda sends its segments as the function; the emulator has no X-Ray",
-    "xray:PutTelemetryRecords": "as above",
 }
 """Actions that AWS takes in a function's name: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
 UNUSED: Mapping[tuple[str, str], str] = {

@@ -1,0 +1,69 @@
+"""No pace may cost more than docs/cost.md says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ledger.end_to_end import EndToEnd, deployed_stages
+from tests.ledger.stopwatch import PROVIDER_WAIT, WAITS
+from tests.ledger.whole_bill import (
+    MEASURED_TIMES,
+    PACES,
+    Amounts,
+    Pace,
+    amounts_table,
+    dollars_table,
+    floor,
+    last_line,
+    measure,
+    memory_table,
+    read_amounts,
+)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+SLACK = {"logged": 1.02, "sent": 1.1}
+"""Lengths differ a little, with the numbers that are in them and what a connection says for itself. The rest is rounded."""
+
+
+@pytest.fixture(scope="module")
+def stages() -> Iterator[EndToEnd]:
+    with deployed_stages() as stages:
+        yield stages
+
+
+@pytest.fixture(scope="module")
+def documented() -> dict[str, Amounts]:
+    return read_amounts(PAGE)
+
+
+@pytest.mark.parametrize("pace", PACES, ids=lambda pace: pace.name)
+def test_no_pace_costs_more_than_the_page_says(stages: EndToEnd, documented: dict[str, Amounts], pace: Pace) -> None:
+    measured, limits = measure(stages, pace, rounds=3), documented[pace.name]
+    dearer = {
+        name: (getattr(measured, name), getattr(limits, name))
+        for name in set(Amounts._fields) - MEASURED_TIMES
+        if getattr(measured, name) > getattr(limits, name) * SLACK.get(name, 1.001)
+    }
+    assert not dearer
+
+
+def test_the_page_adds_up(documented: dict[str, Amounts]) -> None:
+    assert dollars_table(documented) in PAGE
+    assert last_line(documented) in PAGE
+
+
+def test_the_page_says_what_time_costs(documented: dict[str, Amounts]) -> None:
+    assert memory_table(documented) in PAGE
+    assert (
+        f"DynamoDB {WAITS['dynamodb']} ms, SQS {WAITS['sqs']}, Firehose {WAITS['firehose']}, a provider {PROVIDER_WAIT}"
+    ) in " ".join(PAGE.split())
+
+
+def test_the_page_says_what_no_pace_can_do_without(documented: dict[str, Amounts]) -> None:
+    alone, tens, one_pair = (floor(pace, documented[pace.name]) for pace in PACES)
+    assert f"${alone:.2f} alone, ${tens:.2f} in tens and ${one_pair:.2f} for ten of one pair" in " ".join(PAGE.split())
+
+
+def test_a_table_is_read_as_it_was_written(documented: dict[str, Amounts]) -> None:
+    assert amounts_table(documented) in PAGE
