@@ -14,10 +14,10 @@ class MatchSettings(PushQueues):
     """Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
 
     An envelope that still fails when it is received for the `max_receives`-th time is dead-lettered at once.
-    `fan_out_page` is how many subscriptions one invocation matches with an envelope. `own_messages` are by app, those of
-    `first_app` for who names none. `limits` replace the networks' own for a pair of sender and client. A subscription gets `subscription_cap` notifications in any
-    `subscription_cap_seconds`, and at most about twice as many: `match.caps`. `concurrency` is how many workers run at
-    once.
+    `fan_out_page` is how many subscriptions one invocation matches with an envelope. `own_messages` are by app,
+    those of `first_app` for who names none. `limits` replace the networks' own for a pair of sender and client. A
+    subscription gets `subscription_cap` notifications in any `subscription_cap_seconds`, and at most about twice as
+    many: `match.caps`. `concurrency` is how many workers run at once.
     """
 
     table_prefix: str

@@ -26,7 +26,7 @@ def _webhook_url(text: str) -> str:
 
 
 WebhookUrl = Annotated[str, AfterValidator(_webhook_url)]
-"""Where the channel `webhook` leads. It holds no password or key, for it is kept in the clear: that is what the secret is for."""
+"""Where the channel `webhook` leads. Kept in the clear, it holds no password or key: the secret is for those."""
 
 TITLE = "Polkadot App"
 type Title = Annotated[str, Field(min_length=1, max_length=200)]

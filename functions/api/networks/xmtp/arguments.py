@@ -1,4 +1,4 @@
-"""What a call names: topics, as the keys of rules, and the subscribers' HMAC keys. Whatever breaks a rule is a `CallError`."""
+"""What a call names: topics, as the keys of rules, and HMAC keys. What breaks a limit is a `CallError`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

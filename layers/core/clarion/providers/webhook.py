@@ -1,7 +1,8 @@
 """The webhook: one URL of the deployment's operator, which takes pushes that no phone's provider is to have.
 
 Requests are signed as Standard Webhooks has it, so that any of its libraries checks them, and carry the Authorization
-header that the operator configured. Which client they are for is a header, signed likewise: the body is the network's. What the receiver does with them: docs/webhook.md.
+header that the operator configured. Which client they are for is a header, signed likewise, as the body is the
+network's. What the receiver does with them: docs/webhook.md.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
