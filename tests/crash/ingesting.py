@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import inf
@@ -101,6 +101,12 @@ class Deployment:
     nodes: Sequence[DevelopmentNode]
     clients: AwsClients
     ca_file: Path
+    started: list[IngestProcess] = field(default_factory=list)
+
+    def kill_all(self) -> None:
+        """What a run leaves behind that went wrong would take part in the next."""
+        while self.started:
+            self.loop.run_until_complete(self.started.pop().kill())
 
 
 @dataclass
@@ -108,6 +114,7 @@ class Ingesting:
     deployment: Deployment
 
     def __post_init__(self) -> None:
+        self.deployment.kill_all()
         self._watched: IngestProcess | None = None
         self._other: IngestProcess | None = None
         self._wanted = set[bytes]()
@@ -207,7 +214,8 @@ class Ingesting:
         await self._connected(self._other)
 
     def _process(self) -> IngestProcess:
-        return IngestProcess(self._loop, self._settings, self.deployment.clients)
+        self.deployment.started.append(IngestProcess(self._loop, self._settings, self.deployment.clients))
+        return self.deployment.started[-1]
 
     async def _connected(self, process: IngestProcess) -> None:
         await self._loop.until(lambda: process.is_connected(len(self.deployment.nodes)))
@@ -304,6 +312,7 @@ def scenario(folder: Path) -> Iterator[Scenario]:
         for node in nodes:
             loop.run_until_complete(node.start())
         yield Scenario("ingest", lambda: Ingesting(deployment))
+        deployment.kill_all()
         for node in nodes:
             loop.run_until_complete(node.stop())
         loop.close()
