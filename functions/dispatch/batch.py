@@ -14,6 +14,7 @@ from pynamodb.exceptions import PynamoDBException
 from clarion import own_pushes
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
+from clarion.endings import Death, declare_dead
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
@@ -24,7 +25,6 @@ from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryL
 from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
-from clarion.tokens import Death, declare_dead
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
 from dispatch.bodies import add_bodies

@@ -15,6 +15,7 @@ from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
+from clarion.endings import Death, declare_dead
 from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
@@ -23,7 +24,7 @@ from clarion.proofs import expires_at
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token, WakeUp
-from clarion.tokens import Death, declare_dead, token_hash
+from clarion.tokens import token_hash
 from clarion.wake_ups import expiry_slot, slot_of
 from tests.api.test_problems import assert_problem
 from tests.api.test_subscriptions import Emitted

@@ -14,8 +14,8 @@ from clarion.decisions import Environment, SubscriptionStatus
 from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ATTRIBUTES, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
-from clarion.tables import Subscription, Token, transact
-from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.tables import Subscription, Token, transact, unchanged
+from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
 from clarion.wake_ups import CHANNELS as WAKING
 from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 

@@ -271,6 +271,13 @@ def update_subscription(subscription_id: str, *actions: Action, condition: Condi
     return row
 
 
+def unchanged(row: Subscription) -> Condition:
+    """The condition that neither its rules and state nor its token have changed since `row` was read."""
+    same = (Subscription.revision == row.revision) & (Subscription.status == row.status)
+    condition: Condition = same & (Subscription.token == row.token)
+    return condition
+
+
 def transact(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
     """False if one of the items has meanwhile changed."""
     try:

@@ -7,9 +7,10 @@ from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import end
 from clarion.proofs import ATTRIBUTES, REPLACED
-from clarion.tables import Subscription, Token, find_subscription, transact
-from clarion.tokens import end, hash_of, held_token, token_of, unchanged
+from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
+from clarion.tokens import hash_of, held_token, token_of
 from clarion.wake_ups import add_wake_up, remove_expiry
 
 
