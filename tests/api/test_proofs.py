@@ -19,7 +19,6 @@ from clarion.endings import Death, declare_dead
 from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
-from clarion.own_pushes import VerificationBody
 from clarion.proofs import expires_at
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
@@ -28,6 +27,7 @@ from clarion.tokens import token_hash
 from clarion.wake_ups import expiry_slot, slot_of
 from tests.api.test_problems import assert_problem
 from tests.api.test_subscriptions import Emitted
+from tests.codes import code_of
 
 SUBSCRIPTIONS = "/v1/subscriptions"
 RULES = "/v1/subscriptions/rules"
@@ -60,11 +60,6 @@ class Inbox:
         """Of the one push that is there."""
         [push] = self.pushes(channel)
         return code_of(push)
-
-
-def code_of(push: PushMessage) -> str:
-    assert isinstance(push.body, VerificationBody)
-    return push.body.code
 
 
 @pytest.fixture
@@ -192,6 +187,7 @@ def test_of_a_code_nothing_is_kept_or_shown_but_its_hash(
     wrong = base64url.encode(bytes(32))
     shown = [
         repr(push),
+        push.to_json(),
         client("GET", SUBSCRIPTIONS).text,
         prove(client, name, wrong).text,
         prove(client, name, code).text,

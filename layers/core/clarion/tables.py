@@ -43,7 +43,7 @@ class Subscription(Model):
     A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
-    back, the receipt of its push, and what became of that push (`PushDecision`).
+    back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.
     """
 
     class Meta:
@@ -71,6 +71,7 @@ class Subscription(Model):
     proof_attempts = NumberAttribute(null=True)
     proof_receipt = UnicodeAttribute(null=True)
     proof_push = UnicodeAttribute(null=True)
+    proof_mask = BinaryAttribute(null=True, legacy_encoding=False)
     ttl = NumberAttribute(null=True)
 
     by_client = BySubscriptionClient()
