@@ -82,7 +82,7 @@ class Scheduling:
             sqs = boto3.client("sqs")
             self._queue = sqs.get_queue_url(QueueName=Channel.APNS)["QueueUrl"]
             self._schedule = Schedule(
-                wake_ups=WakeUps(sqs=sqs, push_queues={Channel.APNS: self._queue}, executor=InTurn()),
+                wake_ups=WakeUps(sqs=sqs, held_queues={Channel.APNS: self._queue}, executor=InTurn()),
                 expiries=Expiries(
                     cleanup=CleanupQueue(sqs, self.cleanup_url),
                     events=EventLog(boto3.client("firehose"), "lake"),

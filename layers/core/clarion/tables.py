@@ -205,8 +205,9 @@ class Quota(Model):
 class WakeUp(Model):
     """An entry of `clarion.wake_ups`, which says what lies in which slot.
 
-    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` and `after` are of the
-    schedule's own row: which minute has begun, and through which all had begun before.
+    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` is when a period was last
+    asked for; of the schedule's own row, which minute has begun. Its `late` is the last one before which others had been
+    left out, and `after` the last one that had begun before those.
     """
 
     class Meta:
@@ -218,6 +219,7 @@ class WakeUp(Model):
     channel = UnicodeAttribute(null=True)
     client_id = BinaryAttribute(null=True, legacy_encoding=False)
     minute = NumberAttribute(null=True)
+    late = NumberAttribute(null=True)
     after = NumberAttribute(null=True)
 
 
