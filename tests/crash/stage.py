@@ -22,6 +22,7 @@ SCENARIOS = (
     "installing",
     "hourly",
     "scheduling",
+    "scheduling late",
     "takeover",
     "another token",
 )
@@ -58,7 +59,7 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield hourly.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
-            case "scheduling":
-                yield scheduling.scenario()
+            case "scheduling" | "scheduling late":
+                yield scheduling.scenario(late=name == "scheduling late")
             case _:
                 yield matching.scenario(environment)
