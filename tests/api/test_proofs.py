@@ -15,7 +15,7 @@ from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
-from clarion.endings import Death, declare_dead
+from clarion.endings import DEAD_SECONDS, Death, declare_dead
 from clarion.events import SubscriptionChanged
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
@@ -277,6 +277,18 @@ def test_a_code_is_good_for_four_hours_and_a_subscription_is_pending_for_a_day(
         changed = client(method, RULES, {"subscription_id": name, "rules": [RULE]})
         assert_problem(changed, 409, "subscription-invalid")
     assert register(client, token)["status"] == "pending", "it may be registered again"
+
+
+def test_a_pending_subscription_is_removed_some_day_although_nothing_ends_it_and_a_proven_one_stays(
+    new_client: Any, inbox: Inbox
+) -> None:
+    token, client = new_token(), new_client()
+    register(new_client(), token)
+    name = register(client, token)["subscription_id"]
+    pending = Subscription.get(name)
+    assert pending.ttl == expires_at(pending) // 1000 + DEAD_SECONDS
+    prove(client, name, inbox.code())
+    assert Subscription.get(name).ttl is None
 
 
 def test_a_pending_subscription_says_what_became_of_its_push(new_client: Any, inbox: Inbox) -> None:

@@ -21,6 +21,11 @@ DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
 
 
+def ttl_of(end: int) -> int:
+    """Of a subscription that ends then; `end` is in UNIX milliseconds."""
+    return end // 1000 + DEAD_SECONDS
+
+
 class Death(NamedTuple):
     """A provider's answer that a token is dead, since `since` if it says when. Instants are UNIX milliseconds.
 
@@ -144,7 +149,7 @@ def _end_changes(row: Subscription, status: SubscriptionStatus, reason: str | No
         "generation": row.revision + 1,
         "rule_count": 0,
         "updated_at": now,
-        "ttl": now // 1000 + DEAD_SECONDS,
+        "ttl": ttl_of(now),
     }
 
 

@@ -40,7 +40,8 @@ class Subscription(Model):
     `revision` grows with every change of the rules; a new generation is numbered by the revision that claims it.
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
-    A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`.
+    A subscription that is neither pending nor active has no rules. A pending one holds no row of `tokens`. An active one
+    alone has no `ttl`.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
     back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.

@@ -29,7 +29,7 @@ def take_over(
         "revision": row.revision + 1,
         "created_at": now,
     }
-    changes |= {"updated_at": now, **dict.fromkeys(ATTRIBUTES), "proof_hash": row.proof_hash}
+    changes |= {"updated_at": now, **dict.fromkeys(ATTRIBUTES), "proof_hash": row.proof_hash, "ttl": None}
     active = Subscription(**(row.attribute_values | changes))
     ended = list[Subscription]()
 
