@@ -36,8 +36,8 @@ FAULTS_ATTRIBUTE = "token_faults"
 class Delivery:
     """A message as SQS hands it over; `attempt` counts from 1. `message` is None if it can't be read.
 
-    `held`: it belongs to the held queue, where it was before, or waits its turn as all wake-ups do. `token_faults` is how many attempts before this one met
-    a fault that may be the token's alone.
+    `held`: it belongs to the held queue, where it was before, or waits its turn as all wake-ups do. `token_faults` is how
+    many attempts before this one met a fault that may be the token's alone.
     """
 
     received: Received

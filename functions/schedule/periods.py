@@ -1,6 +1,6 @@
 """The periods that anybody is woken by: each is one slot more to read every minute.
 
-A period's row is written before the entry of whoever asks for it, with the minute, and removed by one conditional write:
+A period's row is written, with the minute, before the entry of whoever asks for it, and removed by a conditional write:
 
     API        minute := now ─────▶ entry
     schedule               all slots are empty ─────▶ removed, unless its minute is of the last hour

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MaskedCode(BaseModel):
-    """What a message has of a verification: `masked` is the code, in base64url, but for `proof_mask` of its subscription.
+    """What a message has of a verification: `masked` is the code XOR its subscription's `proof_mask`, in base64url.
 
     So a message that is kept, as among the dead letters, says nothing of the code.
     """
@@ -53,7 +53,10 @@ CHANNELS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
 
 
 def compose(channel: Channel, push: "PushMessage") -> Payload[bytes] | Payload[FcmMessage]:
-    """What `channel` sends for a push of Clarion's own, a verification with its code unmasked. Raises `LookupError` for a channel that takes none."""
+    """What `channel` sends for a push of Clarion's own, whose code, if it has one, is unmasked.
+
+    Raises `LookupError` for a channel that takes none.
+    """
     content = json.dumps(_content(push), separators=(",", ":"))
     match channel:
         case Channel.APNS:
