@@ -11,6 +11,8 @@ after the first reading: a call that can't reach the tables leaves its minutes t
 calls again, though the next minutes may have begun by then.
 """
 
+from collections.abc import Sequence
+
 from pynamodb.exceptions import UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
@@ -31,9 +33,9 @@ def begin(at: int) -> int:
     return int(row.after) if row.late == at else at - 1
 
 
-def _update(row: WakeUp, actions: list[Action], condition: Condition) -> bool:
+def _update(row: WakeUp, actions: Sequence[Action], condition: Condition) -> bool:
     try:
-        row.update(actions, condition=condition)
+        row.update(list(actions), condition=condition)
     except UpdateError as error:
         if not refused(error):
             raise
