@@ -24,7 +24,8 @@ from clarion.clock import now_ms
 from clarion.networks import STATEMENTS
 from clarion.wake_ups import PERIODS, due_slots
 from schedule.handler import CONFIG
-from schedule.waking import THREADS, WakeUpReport, WakeUps, periods_in_use
+from schedule.periods import periods_in_use
+from schedule.waking import THREADS, WakeUpReport, WakeUps
 from tests.match.scene import credentials
 
 DUE = 50_000
@@ -40,7 +41,7 @@ def main() -> None:
         tables.bind("")
         with ThreadPoolExecutor(THREADS) as executor:
             queues = {Channel.APNS: f"{url}/apns", Channel.FCM: f"{url}/fcm"}
-            sender = WakeUps(sqs=boto3.client("sqs", config=CONFIG), push_queues=queues, executor=executor)
+            sender = WakeUps(sqs=boto3.client("sqs", config=CONFIG), held_queues=queues, executor=executor)
             cpu, passed = min(turn(sender) for _ in range(TURNS))
     print(f"{DUE:,} wake-ups: {cpu:.1f} s of processor time, {cpu / DUE * 1e6:.0f} µs each; {passed:.1f} s in all")
 

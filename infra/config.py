@@ -54,8 +54,8 @@ class Consumer(Config):
 
     @property
     def of_held(self) -> "Consumer":
-        """The same function, fed from the queue of its held messages: few at once and many at a time, for none is urgent."""
-        return self.model_copy(update={"concurrency": 2, "batch": 100, "window_s": 5})
+        """The same function, fed from the queue of what can wait: fewer at once and many at a time, for none is urgent."""
+        return self.model_copy(update={"concurrency": max(2, self.concurrency // 2), "batch": 100, "window_s": 5})
 
     @property
     def visibility_s(self) -> int:

@@ -1,6 +1,7 @@
 """The queues between the stages, each with a dead-letter queue that its alarm and `redrive` watch.
 
-What waits for a misconfigured app waits in a queue of held messages beside the hot one, which it must not fill.
+What waits for a misconfigured app waits in a queue of held messages beside the hot one, which it must not fill, and so
+do wake-ups.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ KEPT = Duration.days(14)
 
 @dataclass(frozen=True)
 class QueuePair:
-    """A queue and where the messages go that could not be handled; `held` is where they wait for an app to be fixed."""
+    """A queue and where the messages go that could not be handled; `held` is where what can wait does."""
 
     queue: sqs.Queue
     dead: sqs.Queue

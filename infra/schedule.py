@@ -17,8 +17,8 @@ class ScheduleFunction(ComponentFunction):
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         environment, queues = foundation.environment, foundation.queues
-        woken = [queues.pushes[channel].queue for channel in wake_ups.CHANNELS if channel in queues.pushes]
-        urls = {channel: url for channel, url in queues.push_urls.items() if channel in wake_ups.CHANNELS}
+        pairs = {channel: queues.pushes[channel] for channel in wake_ups.CHANNELS if channel in queues.pushes}
+        waking = {channel: pair.held for channel, pair in pairs.items() if pair.held}
         super().__init__(
             scope,
             "Schedule",
@@ -27,12 +27,12 @@ class ScheduleFunction(ComponentFunction):
             size=environment.schedule,
             settings={
                 **foundation.settings,
-                "push_queues": scope.to_json_string(urls),
+                "held_queues": scope.to_json_string({channel: queue.queue_url for channel, queue in waking.items()}),
                 "cleanup_queue_url": queues.cleanup.queue.queue_url,
             },
         )
         self._allow_tables()
-        self.allow_sending(*woken, queues.cleanup.queue)
+        self.allow_sending(*waking.values(), queues.cleanup.queue)
         self.allow_events()
         # By itself Lambda keeps a call for six hours: the next ones have made up for it long before.
         self.configure_async_invoke(max_event_age=KEPT)
@@ -48,6 +48,6 @@ class ScheduleFunction(ComponentFunction):
 
     def _allow_tables(self) -> None:
         tables = self.foundation.tables
-        self.allow_tables("GetItem Query UpdateItem BatchWriteItem", tables.wake_ups)
+        self.allow_tables("GetItem Query UpdateItem DeleteItem BatchWriteItem", tables.wake_ups)
         self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
         allow_key(self, self.foundation.key, "dynamodb")

@@ -14,17 +14,17 @@ from pynamodb.exceptions import PynamoDBException
 from clarion import own_pushes
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
+from clarion.endings import Death, declare_dead
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
 from clarion.networks import Command, network
-from clarion.proofs import record_push
+from clarion.proofs import record_push, unmasked
 from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
-from clarion.tokens import Death, declare_dead
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
 from dispatch.bodies import add_bodies
@@ -109,13 +109,10 @@ class Dispatcher:
         self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery], without_command: Collection[str]
     ) -> list[str]:
         """Send every other message on its way; returns the ids of those that stay in the queue they came from."""
-        # A dead letter of a verification would show its code; its client asks for another.
         refused = [
             (one.delivery, one.verdict.reason)
             for one in attempts
-            if isinstance(one.verdict, Refused)
-            and one.message.purpose is not Purpose.VERIFICATION
-            and one.delivery.received.message_id not in without_command
+            if isinstance(one.verdict, Refused) and one.delivery.received.message_id not in without_command
         ]
         unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
         return [*self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
@@ -252,7 +249,8 @@ class Dispatcher:
 def _built(sendable: Sendable, now: float) -> Push | Refused:
     """A network's payload is made of what strangers wrote: whatever goes wrong there must not fail the batch."""
     try:
-        return build(sendable.attempt.message, sendable.row, sendable.app, now=now)
+        message = unmasked(sendable.attempt.message, sendable.row)
+        return build(message, sendable.row, sendable.app, now=now)
     except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
         return Refused(status=None, reason=f"no payload: {type(error).__name__}")
 

@@ -7,8 +7,9 @@
       └── redrive ────────────────┘
 
 A message that is hidden counts as in flight, of which SQS allows a queue 120,000; one that is delayed does not. So what
-waits for somebody to fix an app waits in the held queue, and holds up nobody else's pushes. Each move is a sending
-and then a deletion: a crash between the two repeats a push, recognisably, and loses none.
+waits for somebody to fix an app waits in the held queue, and holds up nobody else's pushes. Wake-ups are sent there in
+the first place, as a great many are due at once. Each move is a sending and then a deletion: a crash between the two
+repeats a push, recognisably, and loses none.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import ValidationError
 
 from clarion import sqs
+from clarion.decisions import Purpose
 from clarion.messages import PushMessage
 from clarion.sqs import Received, SqsMessage
 
@@ -34,8 +36,8 @@ FAULTS_ATTRIBUTE = "token_faults"
 class Delivery:
     """A message as SQS hands it over; `attempt` counts from 1. `message` is None if it can't be read.
 
-    `held`: it was held before, so it comes from the held queue. `token_faults` is how many attempts before this one met
-    a fault that may be the token's alone.
+    `held`: it belongs to the held queue, where it was before, or waits its turn as all wake-ups do. `token_faults` is how
+    many attempts before this one met a fault that may be the token's alone.
     """
 
     received: Received
@@ -56,7 +58,7 @@ class Delivery:
             received=received,
             attempt=before + received.receives,
             message=message,
-            held=before > 0,
+            held=before > 0 or (message is not None and message.purpose is Purpose.WAKE_UP),
             token_faults=int(received.attributes.get(FAULTS_ATTRIBUTE, 0)),
         )
 

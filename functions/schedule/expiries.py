@@ -15,11 +15,11 @@ from aws_lambda_powertools import Logger
 
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import expire
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.proofs import expires_at
 from clarion.tables import Subscription, WakeUp
-from clarion.tokens import expire
 from clarion.wake_ups import expiry_slots
 
 BATCH = 100

@@ -22,8 +22,9 @@ from clarion.metrics import Metric, metrics_of
 from clarion.settings import Settings
 from clarion.wake_ups import due_slots
 from schedule.expiries import Expiries
+from schedule.periods import examined_at, periods_in_use, remove_if_unused
 from schedule.ticks import begin
-from schedule.waking import THREADS, WakeUps, periods_in_use
+from schedule.waking import THREADS, WakeUps
 
 SERVICE = "schedule"
 CATCH_UP_MINUTES = 5
@@ -36,10 +37,10 @@ CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts"
 
 
 class ScheduleSettings(Settings):
-    """`push_queues` are those of the channels that take wake-ups, as far as they are deployed."""
+    """`held_queues` are those of the channels that take wake-ups, as far as they are deployed."""
 
     table_prefix: str
-    push_queues: Json[Mapping[Channel, str]]
+    held_queues: Json[Mapping[Channel, str]]
     cleanup_queue_url: str
     events_stream: str
 
@@ -70,6 +71,8 @@ class Schedule:
             self._wake(periods, after, at, until)
             if at // 60 > after // 60:
                 self._expire(after, at, until)
+            if (period := examined_at(at)) in periods and time.monotonic() < until:
+                remove_if_unused(period, at)
         finally:
             self.metrics.flush_metrics()
 
@@ -96,7 +99,7 @@ def _schedule() -> Schedule:
     sqs = boto3.client("sqs", config=CONFIG)
     tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS)
     return Schedule(
-        wake_ups=WakeUps(sqs=sqs, push_queues=settings.push_queues, executor=ThreadPoolExecutor(THREADS)),
+        wake_ups=WakeUps(sqs=sqs, held_queues=settings.held_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(
             cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
             events=EventLog(boto3.client("firehose", config=CONFIG), settings.events_stream),

@@ -1,4 +1,7 @@
-"""Waking who is due: one push message each, ten to a request, many requests at once."""
+"""Waking who is due: one push message each, ten to a request, many requests at once.
+
+They go to the queues of what can wait, by which no call or alert waits behind them.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +22,7 @@ from clarion.messages import PushMessage
 from clarion.own_pushes import WakeUpBody
 from clarion.sqs import SqsMessage, send_to_queues
 from clarion.tables import WakeUp
-from clarion.wake_ups import PERIODS, DueSlot
+from clarion.wake_ups import DueSlot
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -45,33 +48,26 @@ class WakeUpReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeUps:
-    """`per_second` messages become visible in the queues: others are delayed there, or a call would wait behind them all."""
-
     sqs: "SQSClient"
-    push_queues: Mapping[Channel, str]
+    held_queues: Mapping[Channel, str]
     executor: Executor
     clock: Callable[[], int] = now_ms
-    per_second: float = 2_000
 
     def run(self, slots: Iterable[DueSlot], until: float) -> WakeUpReport:
         """Wake all in `slots`. What is not sent by `until`, in seconds of the monotonic clock, is only counted."""
-        report, begun = WakeUpReport(), time.monotonic()
+        report = WakeUpReport()
         for due, found in _entries(slots, self.executor):
-            entries = [entry for entry in found if entry.channel in self.push_queues]
-            passed = time.monotonic() - begun
-            sent = self._send(self._messages(due, entries, report, passed)) if begun + passed < until else 0
+            entries = [entry for entry in found if entry.channel in self.held_queues]
+            sent = self._send(self._messages(due, entries)) if time.monotonic() < until else 0
             report.sent += sent
             report.unsent += len(entries) - sent
         return report
 
-    def _messages(
-        self, due: DueSlot, entries: Iterable[WakeUp], report: WakeUpReport, passed: float
-    ) -> Iterator[Queued]:
+    def _messages(self, due: DueSlot, entries: Iterable[WakeUp]) -> Iterator[Queued]:
         now = self.clock()
-        for number, entry in enumerate(entries, report.sent + report.unsent):
-            delay = max(0, int(number / self.per_second - passed))
-            if push := _push(entry, due, now + 1000 * delay):
-                yield self.push_queues[push.channel], SqsMessage(push.to_json(), delay=delay)
+        for entry in entries:
+            if push := _push(entry, due, now):
+                yield self.held_queues[push.channel], SqsMessage(push.to_json())
 
     def _send(self, messages: Iterable[Queued]) -> int:
         """How many SQS took, at the second attempt at the latest."""
@@ -80,11 +76,6 @@ class WakeUps:
             refusals = send_to_queues(self.sqs, unsent, self.executor)
             unsent = [message for message, refusal in zip(unsent, refusals, strict=True) if refusal]
         return len(tried) - len(unsent)
-
-
-def periods_in_use() -> list[int]:
-    """In minutes."""
-    return [int(row.subscription_id) for row in WakeUp.query(PERIODS)]
 
 
 def wake_up(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage:

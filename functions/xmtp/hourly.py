@@ -19,6 +19,7 @@ from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import Death, declare_dead
 from clarion.events import EventLog, SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks import XMTP
@@ -41,7 +42,6 @@ from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSets
 from clarion.sqs import SqsMessage, send_to_queues
 from clarion.tables import Subscription
-from clarion.tokens import Death, declare_dead
 from xmtp.refresh import refresh
 
 if TYPE_CHECKING:

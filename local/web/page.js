@@ -1,5 +1,7 @@
 // Registers the service worker, subscribes, and hands the subscription to Clarion's API, whose codes it hands back.
 import { ClarionClient, handBack, register, subscribe } from "./clarion-client/index.js";
+import { newDeviceKey, publicKeyOf } from "./clarion-client/sealed.js";
+import { keepDeviceKey, keptDeviceKey } from "./device-key.js";
 
 const parameters = new URLSearchParams(location.search);
 const applicationServerKey = parameters.get("applicationServerKey");
@@ -27,7 +29,21 @@ async function subscribeHere(pushManager) {
   }
   const subscription = await subscribe(pushManager, applicationServerKey);
   showJson("#subscription", subscription);
-  return clarion ? stateOf(await register(clarion, subscription)) : "Subscribed.";
+  if (!clarion) {
+    return "Subscribed.";
+  }
+  const registered = await register(clarion, subscription);
+  if (parameters.has("seal")) {
+    await seal(registered.subscription_id);
+  }
+  return stateOf(registered);
+}
+
+// From then on the push service reads no push, nor does anybody but this browser.
+async function seal(subscriptionId) {
+  const keys = (await keptDeviceKey())?.keys ?? (await newDeviceKey());
+  await keepDeviceKey({ subscriptionId, keys });
+  await clarion.changeSubscription(subscriptionId, { device_key: await publicKeyOf(keys) });
 }
 
 // What the service worker posts: a verification, or what was clicked.

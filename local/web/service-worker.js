@@ -1,5 +1,7 @@
 // Shows each push of Clarion as a notification, and opens the page when it is clicked.
 import { bytesOf, readPush, tagOf } from "./clarion-client/push.js";
+import { openPush } from "./clarion-client/sealed.js";
+import { keptDeviceKey } from "./device-key.js";
 
 // Browsers revoke the permission of a site that shows nothing for a push.
 const UNREADABLE = { title: "New message", body: "Open the app to read it.", data: null };
@@ -8,16 +10,28 @@ self.addEventListener("install", () => self.skipWaiting());
 
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
 
-self.addEventListener("push", (event) => {
-  const push = readPush(event.data);
-  const { title, ...options } = notificationOf(push);
-  event.waitUntil(Promise.all([self.registration.showNotification(title, options), passOn(push)]));
-});
+self.addEventListener("push", (event) => event.waitUntil(receive(readPush(event.data))));
 
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
   event.waitUntil(open(event.notification.data));
 });
+
+async function receive(received) {
+  const push = received?.kind === "sealed" ? await unsealed(received) : received;
+  const { title, ...options } = notificationOf(push);
+  await Promise.all([self.registration.showNotification(title, options), passOn(push)]);
+}
+
+// As it is if it can't be opened: it was sealed for another key.
+async function unsealed(push) {
+  const deviceKey = await keptDeviceKey();
+  try {
+    return await openPush(push, deviceKey.keys, deviceKey.subscriptionId);
+  } catch {
+    return push;
+  }
+}
 
 function notificationOf(push) {
   switch (push?.kind) {
@@ -30,7 +44,7 @@ function notificationOf(push) {
       };
     case "verification":
       return { title: "Confirm this browser", body: "Click to receive messages here.", data: push.verification };
-    case "sealed": // an app that has given a device key would open it here
+    case "sealed":
       return { ...UNREADABLE, title: push.title ?? UNREADABLE.title };
     default:
       return UNREADABLE;

@@ -22,6 +22,7 @@ from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
 from local.gateway import Gateway
+from tests.api.proving import Inbox
 from tests.standins import running
 
 if TYPE_CHECKING:
@@ -221,3 +222,17 @@ def register() -> Callable[..., str]:
         return str(answer.json["subscription_id"])
 
     return make
+
+
+@pytest.fixture
+def inbox(worker: ApiWorker) -> Inbox:
+    inbox = Inbox(worker)
+    for channel in worker.settings.push_queues:
+        inbox.pushes(channel)
+    return inbox
+
+
+@pytest.fixture
+def policy(worker: ApiWorker) -> Callable[..., ApiWorker]:
+    """The worker with other settings."""
+    return lambda **changes: replace(worker, settings=worker.settings.model_copy(update=changes))

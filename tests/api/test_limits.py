@@ -14,13 +14,14 @@ from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
 from clarion.clock import now_ms
+from clarion.endings import Death, declare_dead
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.secrets import Secret
 from clarion.tables import Quota, RuleRow, Subscription, Token
-from clarion.tokens import Death, declare_dead, token_hash
+from clarion.tokens import token_hash
 
 RULES = "/v1/subscriptions/rules"
 SUBSCRIPTIONS = "/v1/subscriptions"

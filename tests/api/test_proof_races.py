@@ -13,12 +13,13 @@ from clarion import base64url, subscriptions
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
 from clarion.proofs import ProofCode
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription, Token, WakeUp
-from clarion.tokens import Death, declare_dead, token_hash
+from clarion.tokens import token_hash
 from clarion.wake_ups import slot_of
 from tests.api.test_races import (
     SCHEDULES,

@@ -24,11 +24,11 @@ from clarion import subscriptions
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, RuleSets, Unchanged, owned
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token, split_rule_key
-from clarion.tokens import Death, declare_dead
 
 OWNER = Owner(STATEMENTS, b"c" * 32)
 NOW = RequestContext(now=1)

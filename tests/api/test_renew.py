@@ -9,11 +9,11 @@ import pytest
 from api.worker import ApiWorker
 from clarion import subscriptions
 from clarion.channels import Channel
+from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription
-from clarion.tokens import Death, declare_dead
 
 OWNER = Owner(STATEMENTS, b"r" * 32)
 NOW = RequestContext(now=1)

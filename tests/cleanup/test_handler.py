@@ -11,11 +11,11 @@ from pynamodb.connection import Connection
 from clarion import generations, subscriptions, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
+from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
-from clarion.tokens import Death, declare_dead
 from cleanup import handler as cleanup
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from clarion import base64url, tables
 from clarion.addresses import canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
+from clarion.endings import Death, declare_dead
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.tables import Subscription, Token
-from clarion.tokens import Death, declare_dead, token_hash
+from clarion.tokens import token_hash
 from console import send_test
 from dispatch.pushes import obstacle
 from tests.console.account import Account, Clarion

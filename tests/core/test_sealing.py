@@ -19,7 +19,7 @@ from clarion.networks import STATEMENTS, XMTP, FcmMessage, Payload, Receiver, ne
 from clarion.networks.statements.payload import StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import ADDED_BY_FCM, TopicBody, body_of
-from clarion.own_pushes import VerificationBody
+from clarion.own_pushes import MaskedCode, VerificationBody
 from clarion.settings import TITLE
 from tests import hpke
 from tests.xmtp import TOPIC
@@ -81,7 +81,7 @@ def test_the_suite_that_seals_opens_what_the_rfc_seals() -> None:
 # ---- a payload ------------------------------------------------------------------------------------------------------
 
 
-def push_of(channel: Channel, body: StatementBody | TopicBody | VerificationBody, **others: Any) -> PushMessage:
+def push_of(channel: Channel, body: StatementBody | TopicBody | MaskedCode, **others: Any) -> PushMessage:
     return PushMessage(
         network=XMTP if isinstance(body, TopicBody) else STATEMENTS,
         receipt=UUID(int=1),
@@ -94,6 +94,11 @@ def push_of(channel: Channel, body: StatementBody | TopicBody | VerificationBody
         body=body,
         **others,
     )
+
+
+def verification(channel: Channel, code: str) -> PushMessage:
+    masked = push_of(channel, MaskedCode(masked=""), purpose=Purpose.VERIFICATION)
+    return masked.model_copy(update={"body": VerificationBody(code=code)})
 
 
 def statement(channel: Channel, size: int, wanted: Wanted = Wanted.ALERT) -> PushMessage:
@@ -179,9 +184,7 @@ def test_a_sealed_message_of_any_size_fits_its_channel_and_opens_to_its_payload(
 
 @pytest.mark.parametrize("channel", own_pushes.CHANNELS)
 def test_clarions_own_pushes_are_sealed_as_well(channel: Channel) -> None:
-    payload = own_pushes.compose(
-        channel, push_of(channel, VerificationBody(code="c" * 43), purpose=Purpose.VERIFICATION)
-    )
+    payload = own_pushes.compose(channel, verification(channel, "c" * 43))
     sealed = seal(payload)
     assert "c" * 43 not in str(sealed)
     assert opened(sealed) == clear(payload)

@@ -15,10 +15,11 @@ from pynamodb.transactions import TransactWrite
 from clarion import tables, wake_ups
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, move, remove
 from clarion.tables import Subscription, Token, WakeUp
-from clarion.tokens import Death, declare_dead, token_hash
+from clarion.tokens import token_hash
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES, PERIODS, due_slots, expiry_slots, slot_of
 from tests.match.scene import credentials
 

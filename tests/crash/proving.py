@@ -21,11 +21,11 @@ from clarion.decisions import SubscriptionStatus
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.rules import key_of
-from clarion.own_pushes import VerificationBody
 from clarion.rulesets import Owner, RequestContext, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token, rule_key
 from clarion.tokens import token_hash
+from tests.codes import code_of
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX
@@ -107,8 +107,9 @@ class Proving:
                 for each in found:
                     sqs.delete_message(QueueUrl=self.push_url, ReceiptHandle=each["ReceiptHandle"])
                     push = PushMessage.model_validate_json(each["Body"])
-                    if str(push.subscription_id) == name and isinstance(push.body, VerificationBody):
-                        self._codes.append(push.body.code)
+                    row = Subscription.get(str(push.subscription_id), consistent_read=True)
+                    if row.subscription_id == name and row.proof_receipt == str(push.receipt):
+                        self._codes.append(code_of(push))
         return self._codes
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:

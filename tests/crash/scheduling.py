@@ -1,4 +1,7 @@
-"""Scenario: the schedule is called for the first minute of an hour, and again for as long as the call fails."""
+"""Scenario: the schedule is called for the first minute of an hour, and again for as long as the call fails.
+
+It is due in that minute, or late: then somebody was due before, and whenever the call fails the next minute begins.
+"""
 
 from dataclasses import dataclass
 from itertools import count
@@ -36,22 +39,26 @@ _hours = count(500_000, 100)
 class Scheduling:
     connection: Connection
     cleanup_url: str
+    late: bool
 
     def __post_init__(self) -> None:
         with WakeUp.batch_write() as batch:
             for entry in WakeUp.scan():
                 batch.delete(entry)
         self._at = next(_hours) * 60
+        self._due_at = self._at - 2 * self.late
+        self._calls = 0
         self._woken = self._subscribe(SubscriptionStatus.ACTIVE)
         self._unproven = self._subscribe(SubscriptionStatus.PENDING)
         # Nothing is left out when the process stops in the first minute of all.
-        WakeUp(TICKS, LATEST, minute=self._at - 1).save()
+        WakeUp(TICKS, LATEST, minute=self._due_at - 1).save()
         self.stop()
 
     def _subscribe(self, status: SubscriptionStatus) -> Subscription:
         made_at = self._at * 60_000 - PENDING_MS - 1
+        slot = f"{PERIOD}:{self._due_at % PERIOD}"
         row = Subscription(
-            next(name for name in map(str, iter(uuid4, None)) if wake_ups.slot_of(name, PERIOD) == f"{PERIOD}:0"),
+            next(name for name in map(str, iter(uuid4, None)) if wake_ups.slot_of(name, PERIOD) == slot),
             client_id=uuid4().bytes * 2,
             network=STATEMENTS,
             channel=Channel.APNS.value,
@@ -70,6 +77,10 @@ class Scheduling:
         return row
 
     def deliver(self) -> bool:
+        if self.late and self._calls:
+            with wire.aside():
+                self._schedule.run(self._at + self._calls, inf)
+        self._calls += 1
         try:
             self._schedule.run(self._at, inf)
             wire.step(RETURN)
@@ -82,7 +93,7 @@ class Scheduling:
             sqs = boto3.client("sqs")
             self._queue = sqs.get_queue_url(QueueName=Channel.APNS)["QueueUrl"]
             self._schedule = Schedule(
-                wake_ups=WakeUps(sqs=sqs, push_queues={Channel.APNS: self._queue}, executor=InTurn()),
+                wake_ups=WakeUps(sqs=sqs, held_queues={Channel.APNS: self._queue}, executor=InTurn()),
                 expiries=Expiries(
                     cleanup=CleanupQueue(sqs, self.cleanup_url),
                     events=EventLog(boto3.client("firehose"), "lake"),
@@ -95,7 +106,7 @@ class Scheduling:
         """What could not be ended then is ended an hour later."""
         self._schedule.run(self._at + 60, inf)
         pushes = [PushMessage.model_validate_json(body) for body in self._drain(self._queue)]
-        due = {push.envelope_id for push in pushes if push.expires_at == (self._at + PERIOD) * 60}
+        due = {push.envelope_id for push in pushes if push.expires_at == (self._due_at + PERIOD) * 60}
         assert len(due) == 1, "it was not woken, or by pushes that can't be told to be the same"
         assert {str(push.subscription_id) for push in pushes} == {self._woken.subscription_id}, "another was woken"
         self._woken.refresh(consistent_read=True)
@@ -117,7 +128,8 @@ class Scheduling:
         return bodies
 
 
-def scenario() -> Scenario:
+def scenario(*, late: bool) -> Scenario:
     connection = tables.bind(PREFIX)
-    cleanup_url = boto3.client("sqs").create_queue(QueueName="crash-scheduling-cleanup")["QueueUrl"]
-    return Scenario("scheduling", lambda: Scheduling(connection, cleanup_url))
+    name = "scheduling late" if late else "scheduling"
+    cleanup_url = boto3.client("sqs").create_queue(QueueName=f"crash-{name.replace(' ', '-')}-cleanup")["QueueUrl"]
+    return Scenario(name, lambda: Scheduling(connection, cleanup_url, late))

@@ -34,6 +34,7 @@ SCENARIOS = (
     "installing",
     "hourly",
     "scheduling",
+    "scheduling late",
     "takeover",
     "another token",
 )
@@ -73,7 +74,7 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield hourly.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
-            case "scheduling":
-                yield scheduling.scenario()
+            case "scheduling" | "scheduling late":
+                yield scheduling.scenario(late=name == "scheduling late")
             case _:
                 yield matching.scenario(environment)

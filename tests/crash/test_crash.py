@@ -83,8 +83,9 @@ def test_a_token_has_one_owner_at_every_moment(environment: dict[str, str], repl
     assert failures(proving.scenario(replaces=replaces), every=SAMPLE) == []
 
 
-def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str]) -> None:
-    assert failures(scheduling.scenario(), every=SAMPLE) == []
+@pytest.mark.parametrize("late", [False, True])
+def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str], late: bool) -> None:
+    assert failures(scheduling.scenario(late=late), every=SAMPLE) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])

@@ -11,8 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.channels import Channel
-from clarion.decisions import PushDecision
+from clarion.decisions import Purpose, PushDecision, Wanted
 from clarion.messages import PushMessage
+from clarion.own_pushes import WakeUpBody
 from clarion.providers.apns import ApnsApp
 from clarion.secrets import MAX_AGE
 from clarion.sqs import LONGEST_DELAY
@@ -527,6 +528,19 @@ def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(
         *(("retry", n) for n in range(2, len(decisions))),
         ("delivered", len(decisions)),
     ]
+
+
+def test_a_wake_up_that_is_tried_again_stays_out_of_the_hot_queue(
+    worker: Any, queue: Any, apns: Apns, register: Register, message: Write, clock: Any
+) -> None:
+    """It came by way of the held queue, though nothing holds it."""
+    row = register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable", times=1)))
+    queue.put(message(row, purpose=Purpose.WAKE_UP, body=WakeUpBody(), wanted=Wanted.BACKGROUND))
+    assert worker.work().decisions == {PushDecision.RETRY: 1}
+    assert (queue.held, queue.in_flight) == (1, 0)
+    clock.advance(60)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    assert len(queue) == 0
 
 
 def test_a_held_queue_that_takes_nothing_leaves_the_message_where_it_is(

@@ -3,20 +3,21 @@
 import json
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from clarion import base64url
 from clarion.channels import Channel
-from clarion.decisions import Purpose, PushDecision, Wanted
+from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
-from clarion.own_pushes import VerificationBody
+from clarion.proofs import ProofCode
 from clarion.sealing import parse_device_key
 from clarion.settings import TITLE
 from clarion.tables import Subscription
 from clarion_client.sealed import DeviceKey
 from local.apns import Apns
 from local.fcm import Fcm
+from tests.standins import NOW
 
 DATA = b"hello".hex()
 
@@ -66,14 +67,14 @@ def test_an_android_phone_opens_what_google_gets_sealed(
 
 
 def test_the_code_of_a_verification_is_for_the_app_alone(
-    app: DeviceKey, device_key: bytes, register: Register, message: Write, worker: Any, queue: Any, apns: Apns
+    app: DeviceKey, device_key: bytes, register: Register, worker: Any, queue: Any, apns: Apns
 ) -> None:
-    receipt = uuid4()
-    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending", proof_receipt=str(receipt))
-    body = VerificationBody(code="c" * 43)
-    queue.put(message(row, purpose=Purpose.VERIFICATION, receipt=receipt, wanted=Wanted.BACKGROUND, body=body))
+    proof = ProofCode.new(int(NOW * 1000))
+    row = register(Channel.APNS, "a1" * 32, device_key=device_key, status="pending", **proof.attributes)
+    queue.put(proof.message(row, int(NOW * 1000)))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     [received] = apns.received
-    assert "c" * 43 not in json.dumps(received.payload)
+    code = base64url.encode(proof.secret)
+    assert code not in json.dumps(received.payload)
     opened = app.open(received.payload, row.subscription_id)
-    assert opened["clarion"] == {"purpose": "verification", "subscription_id": row.subscription_id, "code": "c" * 43}
+    assert opened["clarion"] == {"purpose": "verification", "subscription_id": row.subscription_id, "code": code}

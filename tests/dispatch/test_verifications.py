@@ -11,7 +11,8 @@ from clarion.channels import Channel
 from clarion.decisions import PushDecision, SubscriptionStatus
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
-from clarion.proofs import ProofCode
+from clarion.own_pushes import MaskedCode
+from clarion.proofs import ProofCode, is_right
 from clarion.tables import Subscription, Token, WakeUp
 from clarion.tokens import token_hash
 from local.apns_trouble import troubled_token
@@ -85,12 +86,15 @@ def test_a_code_that_has_been_replaced_is_not_pushed(
     assert Subscription.get(row.subscription_id).proof_push is None
 
 
-def test_a_code_that_is_refused_is_no_dead_letter(worker: Any, queue: Any, pending: Any) -> None:
-    """Whoever looks at dead letters would see it."""
+def test_a_dead_letter_does_not_show_its_code(worker: Any, queue: Any, pending: Any) -> None:
+    """Nor does the row alone: whoever can use it has read both."""
     row = pending(troubled_token(InjectedFault("PayloadTooLarge")))
     queue.put(verification(row))
     assert worker.work().decisions == {PushDecision.REFUSED: 1}
-    assert (len(queue), queue.dead) == (0, [])
+    [dead] = map(PushMessage.model_validate_json, queue.dead)
+    assert isinstance(dead.body, MaskedCode)
+    assert not is_right(row, base64url.decode(dead.body.masked))
+    assert CODE.secret not in row.attribute_values.values()
     assert Subscription.get(row.subscription_id).proof_push == "refused"
 
 

@@ -23,7 +23,7 @@ from clarion.networks import NETWORKS, STATEMENTS, XMTP, Receiver, network
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
-from clarion.own_pushes import VerificationBody, WakeUpBody
+from clarion.own_pushes import MaskedCode, VerificationBody, WakeUpBody
 from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
 from clarion.providers.webhook import addressed
@@ -88,8 +88,8 @@ def messages(channel: Channel) -> Iterator[Any]:
 
 
 def verification(channel: Channel, key: bytes | None = None) -> Any:
-    purpose, body = Purpose.VERIFICATION, VerificationBody(code=CODE)
-    return received(push_of(network=STATEMENTS, channel=channel, purpose=purpose, body=body), key)
+    masked = push_of(network=STATEMENTS, channel=channel, purpose=Purpose.VERIFICATION, body=MaskedCode(masked=""))
+    return received(masked.model_copy(update={"body": VerificationBody(code=CODE)}), key)
 
 
 def wake_up(channel: Channel) -> Any:

@@ -129,7 +129,7 @@ def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template])
     assert f"the least that SQS takes: {sum(sources)} in all" in PAGE
 
 
-FURTHER = PROD.dispatch.concurrency + 2
+FURTHER = PROD.dispatch.concurrency + PROD.dispatch.of_held.concurrency
 """What the queues of a further channel feed."""
 
 

@@ -6,6 +6,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from clarion.channels import CHANNELS, PROVIDERS
+from clarion.wake_ups import CHANNELS as WAKING
 from infra.environments import PROD
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 
@@ -68,6 +69,11 @@ def test_who_ends_subscriptions_may_delete_all_that_is_theirs(template_with: Cal
     granted = permissions(template_with(channels=ending))
     owned = {f"{PROD.prefix}tokens", f"{PROD.prefix}wake_ups"}
     assert {name: granted[name]["dynamodb:DeleteItem"] for name in ending} == dict.fromkeys(ending, owned)
+
+
+def test_wake_ups_go_to_no_queue_of_calls_or_alerts(permitted: Mapping[str, Permissions]) -> None:
+    held = {f"{PROD.prefix}{channel}-held" for channel in WAKING}
+    assert permitted["schedule"]["sqs:SendMessage"] == {*held, f"{PROD.prefix}cleanup"}
 
 
 def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions]) -> None:

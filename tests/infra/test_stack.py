@@ -154,12 +154,12 @@ def test_each_channel_has_a_queue_and_those_whose_pushes_can_wait_one_of_held_me
     assert names == {*QUEUES, *(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))}
 
 
-def test_held_messages_take_little_of_the_function_that_they_share(prod: Template) -> None:
+def test_held_messages_take_half_of_what_the_others_have(prod: Template) -> None:
     sources = properties(prod, "AWS::Lambda::EventSourceMapping")
     held = [source for source in sources if "Held" in str(source["EventSourceArn"])]
     assert len(held) == len(HOLDING)
     for source in held:
-        assert source["ScalingConfig"]["MaximumConcurrency"] == 2
+        assert source["ScalingConfig"]["MaximumConcurrency"] == PROD.dispatch.concurrency / 2
 
 
 def test_a_message_of_cleanup_has_an_invocation_to_itself_and_time_to_come_back(prod: Template) -> None:

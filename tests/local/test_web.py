@@ -1,12 +1,16 @@
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import cast
+from uuid import uuid4
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from clarion import base64url
+from clarion.networks import Payload
+from clarion.sealing import seal
 from local import tls
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt
@@ -103,6 +107,12 @@ async def test_a_truncated_push_is_shown_with_the_statement_to_fetch(app: WebApp
 async def test_what_is_no_payload_is_shown_as_well(app: WebApp, payload: str) -> None:
     await app.open()
     assert await app.push(payload) == UNREADABLE
+
+
+async def test_what_was_sealed_for_another_key_is_shown_by_its_title(app: WebApp) -> None:
+    await app.open()
+    sealed = seal(Payload(json.dumps(FULL).encode(), truncated=False), b"\x09" + bytes(31), uuid4())
+    assert await app.push(cast("bytes", sealed.body).decode()) == UNREADABLE | {"title": "Polkadot App"}
 
 
 async def test_a_push_that_comes_twice_is_shown_once(app: WebApp) -> None:

@@ -27,7 +27,8 @@ from clarion.wake_ups import PERIODS, due_slots
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from pipeline.prices import READ_UNIT
-from schedule.waking import WakeUps, periods_in_use
+from schedule.periods import periods_in_use
+from schedule.waking import WakeUps
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
@@ -336,7 +337,7 @@ def woken(scene: Scene) -> Bill:
             batch.save(WakeUp("20:7", name, network=STATEMENTS, channel=Channel.APNS.value, client_id=bytes(32)))
     queues, executor = scene.settings.push_queues, scene.clients.executor
     with meter.running() as bill:
-        report = WakeUps(sqs=scene.clients.sqs, push_queues=queues, executor=executor).run(
+        report = WakeUps(sqs=scene.clients.sqs, held_queues=queues, executor=executor).run(
             due_slots(periods_in_use(), 6, 7), inf
         )
     assert report.sent == WOKEN

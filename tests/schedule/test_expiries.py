@@ -8,11 +8,11 @@ import pytest
 
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import DEAD_SECONDS, expire
 from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp
-from clarion.tokens import DEAD_SECONDS, expire
 from schedule.expiries import Expiries, ExpiryReport
 from tests.schedule.conftest import AT, AT_MS, Account
 

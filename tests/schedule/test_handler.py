@@ -12,6 +12,7 @@ from pynamodb.exceptions import PynamoDBException
 from clarion.decisions import SubscriptionStatus
 from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp
+from clarion.wake_ups import PERIODS
 from schedule import handler
 from tests.schedule.conftest import AT, Account
 
@@ -31,7 +32,7 @@ def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
     environment = {
         "TABLE_PREFIX": "",
         "EVENTS_STREAM": "lake",
-        "PUSH_QUEUES": json.dumps({channel: account.queues[channel] for channel in ("apns", "fcm")}),
+        "HELD_QUEUES": json.dumps({channel: account.queues[channel] for channel in ("apns", "fcm")}),
         "CLEANUP_QUEUE_URL": account.queues["cleanup"],
     }
     for name, value in environment.items():
@@ -91,6 +92,14 @@ def test_events_that_the_lake_did_not_take_are_counted(account: Account, capsys:
     boto3.client("firehose").delete_delivery_stream(DeliveryStreamName="lake")
     call(HOUR)
     assert metrics(capsys)["events_lost"] == [1]
+
+
+def test_each_minute_examines_one_period() -> None:
+    WakeUp(PERIODS, "25", minute=AT).save()
+    WakeUp(PERIODS, "26", minute=AT).save()
+    next_day = AT // 1440 * 1440 + 1440
+    call(next_day + 25)
+    assert [row.subscription_id for row in WakeUp.query(PERIODS)] == ["26"]
 
 
 def test_trouble_at_the_tables_fails_the_call_and_the_next_one_makes_up_for_it(

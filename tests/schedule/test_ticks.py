@@ -29,3 +29,10 @@ def test_a_minute_that_comes_too_late_is_that_minute_alone(later: int) -> None:
     begin(AT + later)
     assert begin(AT) == AT - 1
     assert begin(AT + later + 1) == AT + later
+
+
+def test_what_was_made_up_for_is_repeated_although_the_next_minutes_have_begun() -> None:
+    begin(AT - 4)
+    assert begin(AT) == AT - 4
+    assert [begin(AT + 1), begin(AT + 2)] == [AT, AT + 1]
+    assert begin(AT) == AT - 4

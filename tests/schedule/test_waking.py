@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from clarion.networks import STATEMENTS
 from clarion.own_pushes import compose
 from clarion.tables import WakeUp
 from clarion.wake_ups import DueSlot, due_slots, slot_of
-from schedule.waking import WakeUps, periods_in_use
+from schedule.periods import periods_in_use
+from schedule.waking import WakeUps
 from tests.match.scene import InTurn
 from tests.schedule.conftest import AT, AT_MS, CLIENT, Account
 
@@ -25,7 +25,7 @@ NEVER = math.inf
 @pytest.fixture
 def sender(account: Account) -> WakeUps:
     queues = {channel: account.queues[channel] for channel in (Channel.APNS, Channel.FCM)}
-    return WakeUps(sqs=account.sqs, push_queues=queues, executor=InTurn(), clock=lambda: AT_MS)
+    return WakeUps(sqs=account.sqs, held_queues=queues, executor=InTurn(), clock=lambda: AT_MS)
 
 
 def slots(after: int, at: int) -> Iterator[DueSlot]:
@@ -83,7 +83,7 @@ def test_who_is_due_at_another_time_or_nobody_costs_no_request_to_a_queue(accoun
 
 def test_a_channel_that_is_deployed_no_more_wakes_nobody(account: Account) -> None:
     account.due_at(AT, channel=Channel.FCM)
-    sender = WakeUps(sqs=account.sqs, push_queues={Channel.APNS: account.queues["apns"]}, executor=InTurn())
+    sender = WakeUps(sqs=account.sqs, held_queues={Channel.APNS: account.queues["apns"]}, executor=InTurn())
     report = sender.run(slots(AT - 1, AT), NEVER)
     assert (report.sent, report.unsent) == (0, 0)
 
@@ -125,21 +125,3 @@ def test_what_there_is_no_time_for_is_counted(account: Account, sender: WakeUps)
     account.due_at(AT)
     report = sender.run(slots(AT - 1, AT), until=time.monotonic() - 1)
     assert (report.sent, report.unsent, len(account.pushes())) == (0, 1, 0)
-
-
-def test_many_at_once_reach_the_queues_one_after_the_other(account: Account, sender: WakeUps) -> None:
-    """And each says when it does, from where its latency counts."""
-    for _ in range(4):
-        account.due_at(AT)
-    delays: list[int] = []
-    account.sqs.meta.events.register(
-        "provide-client-params.sqs.SendMessageBatch",
-        lambda params, **_: delays.extend(each.get("DelaySeconds", 0) for each in params["Entries"]),
-    )
-    replace(sender, per_second=0.01).run(slots(AT - 1, AT), NEVER)
-    first, second, third, fourth = delays
-    assert first == 0 < second
-    assert fourth - third == third - second == 100
-    # The others are delayed still.
-    [push] = account.pushes()
-    assert push.observed_at == AT_MS

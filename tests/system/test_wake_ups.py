@@ -125,6 +125,15 @@ async def test_who_has_left_is_not_woken(system: System) -> None:
     assert token not in {push.token for push in system.apns.received}
 
 
+async def test_a_period_that_nobody_has_is_looked_for_no_more(system: System) -> None:
+    period, tomorrow = 20, now_ms() // 60_000 // 1440 * 1440 + 1440
+    await put(system, WakeUp(PERIODS, str(period), minute=0))
+    await call_schedule(system, tomorrow + period)
+    key = {"slot": {"S": PERIODS}, "subscription_id": {"S": str(period)}}
+    name = table_name(EMULATOR.prefix, WakeUp)
+    assert "Item" not in await asyncio.to_thread(system.client("dynamodb").get_item, TableName=name, Key=key)
+
+
 @pytest.mark.parametrize("channel", [Channel.APNS, Channel.FCM])
 async def test_whose_token_is_dead_is_woken_no_more(system: System, channel: Channel) -> None:
     device = Device(f"Carol, away from {channel}")

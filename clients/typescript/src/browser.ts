@@ -1,4 +1,5 @@
 /** A page's part in Web Push: subscribe, register, prove. */
+import { toBase64Url } from "./base64url.ts";
 import type { ClarionClient } from "./client.ts";
 import { ClarionError } from "./problem.ts";
 import { isVerification } from "./push.ts";
@@ -41,6 +42,5 @@ export async function handBack(client: ClarionClient, message: unknown) {
 }
 
 function keyOf({ options }: PushSubscription): string {
-  const base64 = btoa(String.fromCharCode(...new Uint8Array(options.applicationServerKey ?? new ArrayBuffer(0))));
-  return base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return toBase64Url(options.applicationServerKey ?? new ArrayBuffer(0));
 }

@@ -1,6 +1,7 @@
 """How the address of each channel is written: Apple's and Google's tokens, a browser's subscription, a webhook's.
 
-An address is stored, hashed and compared as one text; `canonical` makes it the same text however a client writes it.
+An address is stored and sent to as one text; `canonical` makes it the same text however a client writes it, but for a
+browser's endpoint, which stays as its push service wrote it. By what two are the same: `clarion.tokens.token_hash`.
 """
 
 import json

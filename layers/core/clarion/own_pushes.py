@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from clarion.messages import PushMessage
 
 
+class MaskedCode(BaseModel):
+    """What a message has of a verification: `masked` is the code XOR its subscription's `proof_mask`, in base64url.
+
+    So a message that is kept, as among the dead letters, says nothing of the code.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    masked: str = Field(repr=False)
+
+
 class VerificationBody(BaseModel):
     """`code` is 32 random bytes in base64url without padding, which the app hands back."""
 
@@ -36,13 +47,16 @@ class WakeUpBody(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-BODIES: Mapping[Purpose, type[BaseModel]] = {Purpose.VERIFICATION: VerificationBody, Purpose.WAKE_UP: WakeUpBody}
-"""The purposes that are Clarion's own; all others are the networks'."""
+BODIES: Mapping[Purpose, type[BaseModel]] = {Purpose.VERIFICATION: MaskedCode, Purpose.WAKE_UP: WakeUpBody}
+"""In messages, for the purposes that are Clarion's own; all others are the networks'."""
 CHANNELS = (Channel.APNS, Channel.VOIP, Channel.FCM, Channel.WEBPUSH)
 
 
 def compose(channel: Channel, push: "PushMessage") -> Payload[bytes] | Payload[FcmMessage]:
-    """What `channel` sends for a push of `BODIES`. Raises `LookupError` for a channel that takes none."""
+    """What `channel` sends for a push of Clarion's own, whose code, if it has one, is unmasked.
+
+    Raises `LookupError` for a channel that takes none.
+    """
     content = json.dumps(_content(push), separators=(",", ":"))
     match channel:
         case Channel.APNS:

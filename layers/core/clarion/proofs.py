@@ -1,7 +1,8 @@
 """Proof of possession: a code is pushed to a pending subscription's token, and its client hands it back.
 
-The states that a subscription passes through: docs/architecture.md, "Data". Of a code the row has the SHA-256 alone. It
-is good for one subscription, one token and one use.
+The states that a subscription passes through: docs/architecture.md, "Data". A code is good for one subscription, one
+token and one use. Nobody keeps it: the row has its SHA-256 and a random mask, the message the code XOR the mask, and
+dispatch, which has both, puts the two together.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
 from clarion.messages import PushMessage
-from clarion.own_pushes import VerificationBody
+from clarion.own_pushes import MaskedCode, VerificationBody
 from clarion.tables import Subscription, update_subscription
 
 PENDING_MS = 86_400_000
@@ -29,7 +30,7 @@ ATTEMPTS = 5
 """At handing a code back."""
 REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
-ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push")
+ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push", "proof_mask")
 """Of a subscription's row, about the code that was pushed last."""
 _ALWAYS_PROVEN = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
 """Under `always`, also when the token is free. A VoIP token would ring each time; a webhook's address names its client."""
@@ -47,18 +48,20 @@ class ProofCode:
     """A code that is about to be pushed, with the receipt of that push; good until `until` (UNIX milliseconds)."""
 
     secret: bytes = field(repr=False)
+    mask: bytes = field(repr=False)
     receipt: UUID
     until: int
 
     @classmethod
     def new(cls, now: int) -> Self:
         """`now` is in UNIX milliseconds."""
-        return cls(token_bytes(CODE_BYTES), uuid4(), now + CODE_SECONDS * 1000)
+        return cls(token_bytes(CODE_BYTES), token_bytes(CODE_BYTES), uuid4(), now + CODE_SECONDS * 1000)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         """What the subscription's row knows of it."""
-        return dict(zip(ATTRIBUTES, (_hash(self.secret), self.until, 0, str(self.receipt), None), strict=True))
+        values = (_hash(self.secret), self.until, 0, str(self.receipt), None, self.mask)
+        return dict(zip(ATTRIBUTES, values, strict=True))
 
     def message(self, row: Subscription, now: int) -> PushMessage:
         return PushMessage(
@@ -72,8 +75,16 @@ class ProofCode:
             channel=Channel(row.channel),
             wanted=Wanted.BACKGROUND,
             expires_at=self.until // 1000,
-            body=VerificationBody(code=base64url.encode(self.secret)),
+            body=MaskedCode(masked=base64url.encode(_xor(self.secret, self.mask))),
         )
+
+
+def unmasked(push: PushMessage, row: Subscription) -> PushMessage:
+    """The push with the code that its app is to get; as it is if it is no verification."""
+    if not isinstance(push.body, MaskedCode):
+        return push
+    code = base64url.encode(_xor(base64url.decode(push.body.masked), row.proof_mask))
+    return push.model_copy(update={"body": VerificationBody(code=code)})
 
 
 def expires_at(pending: Subscription) -> int:
@@ -121,6 +132,10 @@ def record_push(subscription_id: str, receipt: UUID, decision: PushDecision) -> 
 def _pending() -> Condition:
     condition: Condition = Subscription.status == SubscriptionStatus.PENDING.value
     return condition
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 def _hash(secret: bytes) -> bytes:

@@ -11,11 +11,12 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
+from clarion.endings import ttl_of
 from clarion.generations import WRITE_ATTEMPTS, back_off
-from clarion.proofs import ATTRIBUTES, ProofCode, status_at
+from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
-from clarion.tables import Subscription, Token, transact
-from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of, unchanged
+from clarion.tables import Subscription, Token, transact, unchanged
+from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
 from clarion.wake_ups import CHANNELS as WAKING
 from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
@@ -226,35 +227,35 @@ def _new(registration: Registration, now: int) -> Subscription:
         updated_at=now,
         device_key=registration.device_key,
         wake_every_minutes=registration.wake_every_minutes,
-        **_state(registration.code),
+        **_state(registration.code, now),
     )
 
 
-def _state(code: ProofCode | None) -> dict[str, Any]:
-    """Its status, and what its row has of the code."""
+def _state(code: ProofCode | None, created_at: int) -> dict[str, Any]:
+    """Its status, what its row has of the code, and when DynamoDB removes it if it is neither proven nor ended."""
     if code is None:
-        return {"status": SubscriptionStatus.ACTIVE.value, **dict.fromkeys(ATTRIBUTES)}
-    return {"status": SubscriptionStatus.PENDING.value, **code.attributes}
+        return {"status": SubscriptionStatus.ACTIVE.value, "ttl": None, **dict.fromkeys(ATTRIBUTES)}
+    return {"status": SubscriptionStatus.PENDING.value, "ttl": ttl_of(created_at + PENDING_MS), **code.attributes}
 
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
     status = status_at(row, now)
     stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING and bool(row.token)
+    created_at = int(row.created_at) if stays_pending else now
     return {
         "channel": registration.channel.value,
         "token": registration.token,
         "app": registration.app,
         "environment": registration.environment and registration.environment.value,
         "status_reason": None,
-        "ttl": None,
         "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
         "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
         "revision": row.revision + 1,
         "began_at": row.began_at if status.has_rules else now,
-        "created_at": row.created_at if stays_pending else now,
+        "created_at": created_at,
         "updated_at": now,
-        **_state(registration.code),
+        **_state(registration.code, created_at),
     }
 
 

@@ -41,11 +41,12 @@ class Subscription(Model):
     `replaced` is the youngest generation that replaced the whole set, whatever was in force before it.
     It has been there since `began_at`; `created_at` is when its token was registered last.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
-    A subscription that is neither pending nor active has no rules, and a `ttl`. A pending one holds no row of `tokens`. One
-    that is reserved for a registration to come is pending and has an empty `token`; its `channel` says nothing.
+    A subscription that is neither pending nor active has no rules. A pending one holds no row of `tokens`. An active one
+    alone has no `ttl`. One that is reserved for a registration to come is pending and has an empty `token`; its `channel`
+    says nothing.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
-    back, the receipt of its push, and what became of that push (`PushDecision`).
+    back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.
     """
 
     class Meta:
@@ -74,6 +75,7 @@ class Subscription(Model):
     proof_attempts = NumberAttribute(null=True)
     proof_receipt = UnicodeAttribute(null=True)
     proof_push = UnicodeAttribute(null=True)
+    proof_mask = BinaryAttribute(null=True, legacy_encoding=False)
     ttl = NumberAttribute(null=True)
 
     by_client = BySubscriptionClient()
@@ -207,8 +209,9 @@ class Quota(Model):
 class WakeUp(Model):
     """An entry of `clarion.wake_ups`, which says what lies in which slot.
 
-    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` and `after` are of the
-    schedule's own row: which minute has begun, and through which all had begun before.
+    `network`, `channel` and `client_id` are those of a subscription that is to be woken. `minute` is when a period was last
+    asked for; of the schedule's own row, which minute has begun. Its `late` is the last one before which others had been
+    left out, and `after` the last one that had begun before those.
     """
 
     class Meta:
@@ -220,6 +223,7 @@ class WakeUp(Model):
     channel = UnicodeAttribute(null=True)
     client_id = BinaryAttribute(null=True, legacy_encoding=False)
     minute = NumberAttribute(null=True)
+    late = NumberAttribute(null=True)
     after = NumberAttribute(null=True)
 
 
@@ -272,6 +276,13 @@ def update_subscription(subscription_id: str, *actions: Action, condition: Condi
             return None
         raise
     return row
+
+
+def unchanged(row: Subscription) -> Condition:
+    """The condition that neither its rules and state nor its token have changed since `row` was read."""
+    same = (Subscription.revision == row.revision) & (Subscription.status == row.status)
+    condition: Condition = same & (Subscription.token == row.token)
+    return condition
 
 
 def transact(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:

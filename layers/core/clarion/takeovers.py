@@ -7,9 +7,10 @@ from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
+from clarion.endings import end
 from clarion.proofs import ATTRIBUTES, REPLACED
-from clarion.tables import Subscription, Token, find_subscription, transact
-from clarion.tokens import end, hash_of, held_token, token_of, unchanged
+from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
+from clarion.tokens import hash_of, held_token, token_of
 from clarion.wake_ups import add_wake_up, remove_expiry
 
 
@@ -28,7 +29,7 @@ def take_over(
         "revision": row.revision + 1,
         "created_at": now,
     }
-    changes |= {"updated_at": now, **dict.fromkeys(ATTRIBUTES), "proof_hash": row.proof_hash}
+    changes |= {"updated_at": now, **dict.fromkeys(ATTRIBUTES), "proof_hash": row.proof_hash, "ttl": None}
     active = Subscription(**(row.attribute_values | changes))
     ended = list[Subscription]()
 

@@ -5,7 +5,7 @@ clock names the slots that are due in it. So nothing is rewritten when it is wok
 
     slot              entries
     20:7              who is woken every 20 minutes, in those whose number since the epoch leaves 7 when divided by 20
-    minutes           each period that is or was in use, as text
+    minutes           each period in use, as text, with the minute in which somebody last asked for it
     pending:<hour>    who is pending and due to expire in this hour since the epoch
     ticks             one row: the minute that the schedule began last
 
@@ -30,7 +30,7 @@ LEAST_MINUTES, MOST_MINUTES = 20, 1440
 EXPIRY_RETRY_HOURS = 24
 """How long the schedule comes back to what it could not end when it expired."""
 PERIODS = "minutes"
-_HOUR_MS = 3_600_000
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 class DueSlot(NamedTuple):
@@ -42,15 +42,19 @@ class DueSlot(NamedTuple):
 
 def slot_of(subscription_id: str, minutes: int) -> str:
     """The one slot, of a period of so many minutes, in which the subscription is due."""
-    phase = int.from_bytes(sha256(subscription_id.encode()).digest()[:8]) % minutes
-    return f"{minutes}:{phase}"
+    return _slot(minutes, int.from_bytes(sha256(subscription_id.encode()).digest()[:8]))
+
+
+def slots_of(minutes: int) -> Iterator[str]:
+    """All of a period."""
+    return (_slot(minutes, phase) for phase in range(minutes))
 
 
 def due_slots(periods: Iterable[int], after: int, at: int) -> Iterator[DueSlot]:
     """Those of the minutes from `after`, exclusively, to `at`. A slot that was due several times is there once."""
     for period in periods:
         for minute in range(max(after, at - period) + 1, at + 1):
-            yield DueSlot(f"{period}:{minute % period}", minute + period)
+            yield DueSlot(_slot(period, minute), minute + period)
 
 
 def expiry_slot(hour: int) -> str:
@@ -66,7 +70,7 @@ def expiry_slots(after: int, at: int) -> list[str]:
 def add_wake_up(write: TransactWrite, row: Subscription) -> None:
     """For a subscription that has become what `row` says."""
     if entry := _wake_up_of(row):
-        _put(write, entry)
+        _put(write, entry, row)
 
 
 def remove_wake_up(write: TransactWrite, row: Subscription) -> None:
@@ -81,7 +85,7 @@ def change_wake_up(write: TransactWrite, before: Subscription, after: Subscripti
     if old and not (new and new.slot == old.slot):
         write.delete(old)
     if new and not (old and old.attribute_values == new.attribute_values):
-        _put(write, new)
+        _put(write, new, after)
 
 
 def add_expiry(write: TransactWrite, row: Subscription) -> None:
@@ -94,9 +98,13 @@ def remove_expiry(write: TransactWrite, row: Subscription) -> None:
         write.delete(entry)
 
 
-def _put(write: TransactWrite, entry: WakeUp) -> None:
+def _slot(period: int, minute: int) -> str:
+    return f"{period}:{minute % period}"
+
+
+def _put(write: TransactWrite, entry: WakeUp, row: Subscription) -> None:
     """The period is noted first, by a request of its own: in transactions, all that ask for the same would conflict."""
-    WakeUp(PERIODS, entry.slot.partition(":")[0]).save()
+    WakeUp(PERIODS, str(int(row.wake_every_minutes)), minute=int(row.updated_at) // _MINUTE_MS).save()
     write.save(entry)
 
 

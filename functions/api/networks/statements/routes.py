@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
 from api import registrations, rules, subscriptions
+from api.listing import Cursor, page
 from api.networks.statements.shapes import (
     CURSOR,
     Added,
@@ -22,7 +23,6 @@ from api.networks.statements.shapes import (
 from api.openapi import BEARER, WITH_BODY, WITHOUT_BODY, Headers, answers
 from api.problems import Problem, ProblemKind
 from api.shapes import Registered
-from api.subscriptions import Cursor
 from api.worker import ApiRequest, current
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RuleSet
@@ -98,11 +98,11 @@ def register(body: NewSubscription) -> Registered:
 def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Response[Any]:
     """A long list comes in pages: the Link header names the next one, which may go on with the same subscription."""
     request, owner = _asked()
-    page = subscriptions.page(request, owner, Cursor.parse(cursor, STATEMENTS) if cursor else None)
+    found = page(request, owner, Cursor.parse(cursor, STATEMENTS) if cursor else None)
     now = request.worker.now()
-    shapes = [SubscriptionShape.with_rules(one.row, one.rules, now) for one in page.listed]
+    shapes = [SubscriptionShape.with_rules(one.row, one.rules, now) for one in found.listed]
     body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
-    link = {"Link": f'</v1/subscriptions?cursor={page.following}>; rel="next"'} if page.following else {}
+    link = {"Link": f'</v1/subscriptions?cursor={found.following}>; rel="next"'} if found.following else {}
     return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
 
 

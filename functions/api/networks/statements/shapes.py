@@ -33,7 +33,7 @@ from clarion.rulesets import RuleSet
 from clarion.tables import Subscription
 
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
-"""16 bytes, or 88, in base64url without padding: see `api.subscriptions.Cursor`."""
+"""16 bytes, or 88, in base64url without padding: see `api.listing.Cursor`."""
 MOST_SUBSCRIPTIONS = 33
 """In one request."""
 

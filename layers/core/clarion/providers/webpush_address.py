@@ -22,9 +22,11 @@ AUTH_BYTES = 16
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _AUTHORITY = rf"{_LABEL}(?:\.{_LABEL})*(?::[1-9][0-9]{{0,4}})?"
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})"
-# No user, no fragment and no upper-case host; no segment `.` or `..`, which libcurl would remove from the path.
+# No user, no fragment, no upper-case host and no default port; no segment `.` or `..`, which libcurl would remove from
+# the path.
 _ENDPOINT = re.compile(
-    rf"https://(?P<authority>{_AUTHORITY})/(?!(?:[^?]*/)?(?:\.|%2[Ee]){{1,2}}(?:[/?]|\Z)){_CHARACTER}+(?:\?{_CHARACTER}+)?"
+    rf"https://(?P<authority>{_AUTHORITY})(?<!:443)/"
+    rf"(?!(?:[^?]*/)?(?:\.|%2[Ee]){{1,2}}(?:[/?]|\Z)){_CHARACTER}+(?:\?{_CHARACTER}+)?"
 )
 
 ServiceName = Annotated[str, Field(pattern=rf"^(\*\.{_LABEL}\.)?{_AUTHORITY}$")]

@@ -17,6 +17,7 @@ from clarion.proofs import record_push
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 from tests.api.networks.xmtp.conftest import Phone
+from tests.codes import code_of
 from tests.xmtp import TOPIC
 
 
@@ -80,7 +81,7 @@ def test_a_token_that_another_client_has_is_proven_and_registered_again(
     assert owners(token) == [row_of(other).subscription_id]
 
     [push] = codes()
-    assert prove(row.subscription_id, push.body.code) == 200
+    assert prove(row.subscription_id, code_of(push)) == 200
 
     assert owners(token) == [row.subscription_id]
     assert phone.register(token).status == 200
@@ -100,7 +101,7 @@ def test_a_registration_that_is_repeated_keeps_the_code_that_has_arrived(
     record_push(str(push.subscription_id), push.receipt, PushDecision.DELIVERED)
     assert phone.register(token).code == "already_exists"
     assert codes() == []
-    assert prove(str(push.subscription_id), push.body.code) == 200
+    assert prove(str(push.subscription_id), code_of(push)) == 200
 
 
 def test_a_registration_that_is_repeated_pushes_another_code_if_none_has_arrived(
@@ -111,7 +112,7 @@ def test_a_registration_that_is_repeated_pushes_another_code_if_none_has_arrived
     for _ in range(2):
         assert phone.register(token).code == "already_exists"
     first, second = sorted(codes(), key=lambda push: push.observed_at)
-    assert {prove(str(push.subscription_id), push.body.code) for push in (first, second)} <= {200, 403}
+    assert {prove(str(push.subscription_id), code_of(push)) for push in (first, second)} <= {200, 403}
     assert owners(token) == [row_of(phone).subscription_id]
 
 
@@ -161,7 +162,7 @@ def test_under_always_a_new_installation_is_pending_and_its_registration_succeed
     row = row_of(phone)
     assert row.status == SubscriptionStatus.PENDING
     [push] = codes()
-    assert prove(row.subscription_id, push.body.code) == 200
+    assert prove(row.subscription_id, code_of(push)) == 200
     assert phone.register(token).status == 200
     assert row_of(phone).status == SubscriptionStatus.ACTIVE
     assert codes() == [], "what is proven stays proven"

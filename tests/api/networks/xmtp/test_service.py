@@ -15,6 +15,7 @@ from clarion import subscriptions
 from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
+from clarion.endings import Death, declare_dead
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
@@ -23,7 +24,6 @@ from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
-from clarion.tokens import Death, declare_dead
 
 GROUP, OTHER, WELCOME = (f"/xmtp/mls/1/{name}/proto" for name in ("g-00ff", "g-0100", "w-aabb"))
 CONVERSATION = "/xmtp/0/m-abc/proto"
