@@ -45,6 +45,7 @@ class Queues(Construct):
         }
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
         self.deliveries = self._pair("deliveries", environment.deliveries)
+        self.late_events = self._pair("late-events", environment.late_events)
 
     @property
     def push_urls(self) -> dict[str, str]:
@@ -70,6 +71,7 @@ class Queues(Construct):
             **self._named_commands,
             "cleanup": self.cleanup,
             "deliveries": self.deliveries,
+            "late-events": self.late_events,
         }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 

@@ -292,6 +292,7 @@ def ingesting(
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
+        "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
         "health_port": "0",
         **followed,

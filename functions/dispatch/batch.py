@@ -14,7 +14,8 @@ from pynamodb.exceptions import PynamoDBException
 from clarion import own_pushes
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
-from clarion.events import EventLog, SubscriptionChanged
+from clarion.event_log import EventLog
+from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
 from clarion.networks import Command, network

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
 from clarion.networks import STATEMENTS, network
-from clarion.settings import Settings
+from clarion.settings import EventSettings
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
 
@@ -41,7 +41,7 @@ _MOST_NODES = OWNERS - 1
 _MIB = 1024 * 1024
 
 
-class IngestSettings(Settings):
+class IngestSettings(EventSettings):
     """All but the first three, and the nodes, have defaults that suit production; durations are in seconds.
 
     `networks`: whose sources are followed.
@@ -77,7 +77,6 @@ class IngestSettings(Settings):
 
     envelopes_queue_url: str
     oversize_bucket: str
-    events_stream: str
     networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
     xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()

@@ -17,11 +17,11 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from clarion.events import EventStream
+from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
 from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
-from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, Lake
 from ingest.delivery.outgoing import Outgoing
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
@@ -77,7 +77,7 @@ class AwsClients:
             boto3.client("s3", config=_CONFIG),
             boto3.client("dynamodb", config=_CONFIG),
             boto3.client("dynamodbstreams", config=_CONFIG),
-            boto3.client("firehose", config=_OUT_CONFIG),
+            boto3.client("firehose", config=FIREHOSE_IN_TIME),
         )
 
 
@@ -144,7 +144,7 @@ class _Wiring:
         settings, clients = self._settings, self._clients
         return Deliveries(
             queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
-            lake=LakeStream(EventStream(clients.firehose, settings.events_stream)),
+            lake=Lake(EventWriter(clients.firehose, clients.sqs, settings)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
             command_networks=_with_commands(settings),
             capacity=settings.outbox_bytes,

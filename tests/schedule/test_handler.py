@@ -31,6 +31,7 @@ def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
     environment = {
         "TABLE_PREFIX": "",
         "EVENTS_STREAM": "lake",
+        "LATE_EVENTS_QUEUE_URL": "late-events",
         "PUSH_QUEUES": json.dumps({channel: account.queues[channel] for channel in ("apns", "fcm")}),
         "CLEANUP_QUEUE_URL": account.queues["cleanup"],
     }

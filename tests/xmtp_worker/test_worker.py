@@ -48,6 +48,7 @@ def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
         "NETWORK": XMTP,
         "TABLE_PREFIX": "",
         "EVENTS_STREAM": "lake",
+        "LATE_EVENTS_QUEUE_URL": "late-events",
         "PUSH_QUEUES": json.dumps({channel: account.queues[channel] for channel in Channel}),
         "CLEANUP_QUEUE_URL": account.queues["cleanup"],
         "QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/123456789012/commands",

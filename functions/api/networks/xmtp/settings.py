@@ -7,9 +7,6 @@ from clarion.networks.settings import ClientRouterSettings, OwnMessages
 class XmtpSettings(ClientSettings, ClientRouterSettings):
     """`environment` is where Apple made the tokens of clients that don't say so. Events and clean-up are there."""
 
-    events_stream: str
-    cleanup_queue_url: str
-
     @property
     def delivers_own_messages(self) -> bool:
         """Whether any app does."""
