@@ -76,6 +76,7 @@ PERMITTED: Mapping[str, Permissions] = {
         "dynamodb:Query": {"TablesRules"},
         "dynamodb:BatchWriteItem": {"TablesRules"},
         "firehose:PutRecordBatch": {"LakeEvents"},
+        "sqs:SendMessage": {"QueuesLateEvents"},
     },
 }
 
