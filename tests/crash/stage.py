@@ -8,7 +8,18 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
+from tests.crash import (
+    dispatching,
+    harness,
+    hourly,
+    installing,
+    late_events,
+    matching,
+    messaging,
+    proving,
+    rules,
+    scheduling,
+)
 from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
@@ -24,6 +35,7 @@ SCENARIOS = (
     "scheduling",
     "takeover",
     "another token",
+    "late events",
 )
 
 
@@ -58,6 +70,8 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield hourly.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
+            case "late events":
+                yield late_events.scenario()
             case "scheduling":
                 yield scheduling.scenario()
             case _:

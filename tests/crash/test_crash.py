@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from clarion.rulesets import RuleSet
-from tests.crash import dispatching, harness, hourly, installing, matching, messaging, proving, rules, scheduling
+from tests.crash import (
+    dispatching,
+    harness,
+    hourly,
+    installing,
+    late_events,
+    matching,
+    messaging,
+    proving,
+    rules,
+    scheduling,
+)
 from tests.crash.harness import RETURN, Failure, Scenario
 from tests.crash.wire import Ending, Point, Stopped, wire
 
@@ -50,6 +61,10 @@ def test_a_token_has_one_owner_at_every_moment(environment: dict[str, str], repl
 
 def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str]) -> None:
     assert failures(scheduling.scenario(), every=SAMPLE) == []
+
+
+def test_late_events_reach_the_lake(environment: dict[str, str]) -> None:
+    assert failures(late_events.scenario(), every=1) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])
