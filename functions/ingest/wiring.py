@@ -21,7 +21,7 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
 from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
-from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, Lake
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outgoing import Outgoing
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
@@ -144,7 +144,7 @@ class _Wiring:
         settings, clients = self._settings, self._clients
         return Deliveries(
             queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
-            lake=Lake(EventWriter(clients.firehose, clients.sqs, settings)),
+            lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
             command_networks=_with_commands(settings),
             capacity=settings.outbox_bytes,

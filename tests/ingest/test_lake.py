@@ -13,7 +13,7 @@ from clarion.event_log import RECORD_BYTES, EventWriter
 from clarion.events import EnvelopeObserved
 from clarion.networks.statements.codec import MAX_SIZE
 from clarion.settings import EventSettings
-from ingest.delivery.destinations import Lake
+from ingest.delivery.destinations import LakeStream
 from ingest.delivery.outgoing import MOST_BYTES
 from ingest.wiring import AwsClients, wire
 from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
@@ -67,8 +67,8 @@ def late(clients: AwsClients) -> LateQueue:
     return LateQueue(clients.sqs)
 
 
-def lake_of(sdk: AwsClients, firehose: Any = None) -> Lake:
-    return Lake(EventWriter(firehose or sdk.firehose, sdk.sqs, SETTINGS))
+def lake_of(sdk: AwsClients, firehose: Any = None) -> LakeStream:
+    return LakeStream(EventWriter(firehose or sdk.firehose, sdk.sqs, SETTINGS))
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def test_what_was_done_and_lost_before_trouble_at_aws_is_recorded(
     assert invoke(TICK) == ["0"]
     found = metrics(capsys)
     assert (found["installations_ended"], found["refreshes_sent"], found["events_lost"]) == ([1], [1], [1])
-    [logged] = map(vars, caplog.records)
+    [logged] = [vars(record) for record in caplog.records if record.levelname == "ERROR"]
     assert (logged["error"], logged["exc_info"]) == ("ThrottlingException from UpdateItem", None)
 
 

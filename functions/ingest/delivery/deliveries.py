@@ -7,7 +7,7 @@ from typing import Protocol
 
 from clarion.metrics import Metric
 from ingest.counts import Counts
-from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, Lake
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox, send_forever
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
 
@@ -46,7 +46,7 @@ class Deliveries:
         self,
         *,
         queue: EnvelopeQueue,
-        lake: Lake,
+        lake: LakeStream,
         commands: CommandQueues,
         command_networks: Iterable[str],
         capacity: int,

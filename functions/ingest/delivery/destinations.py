@@ -61,7 +61,7 @@ class CommandQueues:
         return _send(self._client, self._urls[batch[0].command.network], batch)
 
 
-class Lake:
+class LakeStream:
     """What was forwarded, as lines that share a record and a call."""
 
     def __init__(self, events: EventWriter) -> None:

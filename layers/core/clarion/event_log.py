@@ -96,7 +96,7 @@ class EventWriter:
             return self._stream.put(packs)
         except AWS_ERRORS as error:
             self._paused_until = self._clock() + PAUSE_SECONDS * uniform(0.5, 1.5)  # noqa: S311 - it spreads load
-            log.warning("events are late", extra={"error": describe(error)})
+            log.warning("events are late: %s", describe(error))
             return packs
 
     def _send(self, packs: Sequence[Pack]) -> Iterator[bytes]:
