@@ -30,7 +30,10 @@ class QueuePair:
 
 
 class Queues(Construct):
-    """Messages carry no push token and are public or sealed: SQS's own keys encrypt them, at no price per request."""
+    """Messages carry no push token: SQS's own keys encrypt them, at no price per request.
+
+    They are public or sealed, but for late events, which a key of AWS's encrypts in Firehose, too.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig) -> None:
         super().__init__(scope, construct_id)
