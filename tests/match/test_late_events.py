@@ -24,9 +24,8 @@ class FirehoseDown:
         self.sent_by_then: list[int] = []
 
     def put_record_batch(self, **_: object) -> dict[str, Any]:
-        name = "ApproximateNumberOfMessages"
-        answer = boto3.client("sqs").get_queue_attributes(QueueUrl=self._queue_url, AttributeNames=[name])  # type: ignore[list-item] # a literal
-        self.sent_by_then.append(int(answer["Attributes"][name]))
+        answer = boto3.client("sqs").get_queue_attributes(QueueUrl=self._queue_url, AttributeNames=["All"])
+        self.sent_by_then.append(int(answer["Attributes"]["ApproximateNumberOfMessages"]))
         raise EndpointConnectionError(endpoint_url="Firehose")
 
 
