@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SERVICE = "match"
 THREADS = 16
-RESERVE = 10_000
+RESERVE = 12_000
 """Milliseconds kept for sending what was decided, and for the failed messages' delays. With less left, nothing begins."""
 UNLIMITED = 24 * 3_600_000
 """Milliseconds that are left where nobody stops the work."""

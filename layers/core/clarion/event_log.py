@@ -42,7 +42,7 @@ https://docs.aws.amazon.com/firehose/latest/dev/limits.html
 RECORDS_PER_CALL = 4
 PAUSE_SECONDS = 60.0
 """So long on average, lest all workers ask a Firehose that hangs at the same time."""
-FIREHOSE_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 1})
+FIREHOSE_IN_TIME = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
 """Of whoever has the queue to turn to. What was taken after that is in the lake twice, as may be."""
 
 log = logging.getLogger(__name__)
