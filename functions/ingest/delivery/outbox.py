@@ -4,8 +4,9 @@
                                                                    └──SQS has it, late──▶ likewise
 
 The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
-what is old. Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second fills
-only if SQS fails, too. And what only the queue of envelopes has when a task crashes is not handled, so the next one sends it again, and the lake gets it then.
+what is old. Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second
+fills only if SQS fails, too. And what only the queue of envelopes has when a task crashes is not handled, so the next
+one sends it again, and the lake gets it then.
 
     source 1 ──▶ entry entry entry ─┐
     source 2 ──▶ entry ─────────────┴─ one of each in turn ──▶ batch
