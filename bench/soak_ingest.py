@@ -30,7 +30,7 @@ from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from bench.stand_ins import Queue, Stream
+from bench.stand_ins import LATE_EVENTS, Queue, Stream
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks.statements.codec import Statement, decode, encode
@@ -162,6 +162,7 @@ class IngestTask:
             "AWS_ENDPOINT_URL_FIREHOSE": outlets.stream_url,
             "CLARION_OVERSIZE_BUCKET": "soak",
             "CLARION_EVENTS_STREAM": "soak",
+            "CLARION_LATE_EVENTS_QUEUE_URL": f"{outlets.queue_url}{LATE_EVENTS}",
             "CLARION_TABLE_PREFIX": "soak-",
             "CLARION_HEALTH_PORT": str(self._health_port),
             **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
@@ -362,7 +363,7 @@ async def leader_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     progress.note(f"counting {len(queue.messages):,} messages")
     lost = sum(make_statement(number) not in queue.received for number in range(sent))
     strange = len(queue.received) - (sent - lost)
-    untold = len(queue.received.keys() - outlets.stream.recorded)
+    untold = len(queue.received.keys() - outlets.stream.recorded - queue.late)
     duplicates = len(queue.messages) - len(queue.received)
     repeated = [raw for raw, count in queue.received.items() if count > 1]
     claimed = {*random.sample(repeated, min(CLAIMED, len(repeated)))}

@@ -20,6 +20,8 @@ from clarion.messages import MatchMessage, read_match_message
 if TYPE_CHECKING:
     from uuid import UUID
 
+LATE_EVENTS = "/late-events"
+"""What the URL of the queue of late events ends with."""
 _MOST_BYTES = 1 << 23
 
 type Answer = tuple[str, dict[str, Any]]
@@ -70,6 +72,8 @@ class Queue:
         self.latencies: list[int] = []
         self.second_receipts = 0
         """How often a sender sent a statement again under another receipt."""
+        self.late: set[bytes] = set()
+        """The statements of late events."""
         self._receipts: dict[tuple[str, bytes], UUID] = {}
         self._moods = _Moods()
         self._waiting: list[tuple[str, asyncio.Future[float]]] = []
@@ -92,7 +96,10 @@ class Queue:
             return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
         taken, failed = entries[:count], entries[count:]
         for entry in taken:
-            self._keep(request["QueueUrl"], read_match_message(entry["MessageBody"]))
+            if request["QueueUrl"].endswith(LATE_EVENTS):
+                self.late |= _statements(entry["MessageBody"].encode())
+            else:
+                self._keep(request["QueueUrl"], read_match_message(entry["MessageBody"]))
         answer = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": _md5(entry)} for entry in taken]
         return "200 OK", {
             "Successful": answer,
@@ -129,13 +136,16 @@ class Stream:
         count = self._moods.takes(len(records))
         if count is None:
             return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
-        for line in b"".join(records[:count]).splitlines():
-            self.recorded.add(EnvelopeObserved.model_validate_json(line).raw or b"")
+        self.recorded |= _statements(b"".join(records[:count]))
         refused = {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down."}
         return "200 OK", {
             "FailedPutCount": len(records) - count,
             "RequestResponses": [{"RecordId": "taken"} if n < count else refused for n in range(len(records))],
         }
+
+
+def _statements(lines: bytes) -> set[bytes]:
+    return {EnvelopeObserved.model_validate_json(line).raw or b"" for line in lines.splitlines()}
 
 
 def _md5(entry: dict[str, str]) -> str:

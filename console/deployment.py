@@ -73,6 +73,7 @@ def _functions() -> dict[str, str]:
         **{f"{network}-commands": f"{network}-worker" for network in NETWORKS},
         "cleanup": "cleanup",
         "deliveries": "deliveries",
+        "late-events": "late-events",
     }
 
 

@@ -63,13 +63,24 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         **commands,
         "cleanup": limits.cleanup_age_s,
         "deliveries": limits.deliveries_age_s,
+        "late-events": limits.late_events_age_s,
     }
 
 
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     """The names of all, below the deployment's prefix."""
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return ("match", *environment.channels, *of_networks, "cleanup", "deliveries", "schedule", "api", "authorizer")
+    return (
+        "match",
+        *environment.channels,
+        *of_networks,
+        "cleanup",
+        "deliveries",
+        "late-events",
+        "schedule",
+        "api",
+        "authorizer",
+    )
 
 
 def with_nodes(environment: EnvironmentConfig) -> list[str]:
@@ -192,6 +203,8 @@ def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
 def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
     yield AlarmSpec("lake-late", late, environment.thresholds.lake_delay_s)
+    sent = of_queue(f"{environment.prefix}late-events", "NumberOfMessagesSent", statistic=SUM, minutes=5)
+    yield AlarmSpec("events-late", sent, 1, 3)
     emitting = [
         name for name in environment.networks if any(send.target is Target.EVENTS for send in network(name).needs.sends)
     ]

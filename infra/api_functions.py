@@ -45,7 +45,7 @@ class ApiFunction(ComponentFunction):
         self._allow_tables()
         self._allow_deliveries()
         self.allow_sending(foundation.queues.cleanup.queue, *foundation.queues.proving.values())
-        self.allow_events()
+        foundation.allow_events(self)
         direct = [arn for each in _direct_secrets(foundation).values() for arn in each.arns] if direct_push else []
         self.allow_secrets(*direct, secrets.login, secrets.required_origin)
 

@@ -116,6 +116,7 @@ class Thresholds(Config):
     command_age_s: Annotated[int, Field(ge=1)] = 300
     cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
     deliveries_age_s: Annotated[int, Field(ge=1)] = 3_600
+    late_events_age_s: Annotated[int, Field(ge=1)] = 3_600
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
     node_faults: Annotated[int, Field(ge=1)] = 4
@@ -166,6 +167,7 @@ class EnvironmentConfig(Config):
     commands: Consumer
     cleanup: Consumer
     deliveries: Consumer
+    late_events: Consumer
     schedule: Size
     api: ApiConfig
     ingest: Ingest | None

@@ -28,6 +28,9 @@ _COMMANDS = _DISPATCH.model_copy(update={"concurrency": 5})
 _CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
 # A file of the lake is some hundred thousand lines, which take seconds to read.
 _DELIVERIES = Consumer(size=Size(memory_mb=1_024, timeout_s=120), concurrency=4, receives=10, batch=1)
+# Many messages share a record of Firehose's, and few functions leave its quota to what is not late. A message comes back
+# after three minutes, so that Firehose may be out of reach for a day.
+_LATE_EVENTS = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=2, receives=480, batch=1_000, window_s=5)
 # One whole processor for 50,000 wake-ups a minute: docs/cost.md, "Wake-ups". Slow queues get five minutes.
 _SCHEDULE = Size(memory_mb=1_769, timeout_s=300)
 _API = ApiConfig(
@@ -56,6 +59,7 @@ PROD = EnvironmentConfig(
     commands=_COMMANDS,
     cleanup=_CLEANUP,
     deliveries=_DELIVERIES,
+    late_events=_LATE_EVENTS,
     schedule=_SCHEDULE,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),

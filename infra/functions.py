@@ -45,7 +45,13 @@ class Foundation:
     def settings(self) -> dict[str, str]:
         """Of whoever uses the tables and emits events."""
         prefix = self.environment.prefix
-        return {"table_prefix": prefix, "events_stream": f"{prefix}events"}
+        late_events = self.queues.late_events.queue.queue_url
+        return {"table_prefix": prefix, "events_stream": f"{prefix}events", "late_events_queue_url": late_events}
+
+    def allow_events(self, who: iam.IGrantable) -> None:
+        """Let it emit events, by either way of `clarion.event_log`."""
+        allow(who, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow(who, "sqs: SendMessage", self.queues.late_events.queue.queue_arn)
 
 
 class ComponentFunction(lambda_.Function):
@@ -110,9 +116,6 @@ class ComponentFunction(lambda_.Function):
     def allow_sending(self, *queues: sqs.IQueue) -> None:
         if queues:
             allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in queues))
-
-    def allow_events(self) -> None:
-        allow(self, "firehose: PutRecordBatch", self.foundation.lake.events.delivery_stream_arn)
 
     def allow_secrets(self, *arns: str | None) -> None:
         """Those that are there."""

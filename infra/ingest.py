@@ -39,7 +39,7 @@ class IngestRole(iam.Role):
         queues, tables, key = foundation.queues, foundation.tables, foundation.key
         fed = (queues.envelopes.queue, *queues.commanded.values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
-        allow(self, "firehose: PutRecordBatch", foundation.lake.events.delivery_stream_arn)
+        foundation.allow_events(self)
         allow(self, "dynamodb: GetItem PutItem", tables.leases.table_arn)
         allow(self, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
         allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)

@@ -145,12 +145,12 @@ class RetireRole(JobRole):
     def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
         super().__init__(scope, "Retire", base=base, application=application)
         foundation = base.foundation
-        tables, stream = foundation.tables, foundation.lake.events
+        tables = foundation.tables
         self.allow_lake(())
         allow(self, "dynamodb: BatchGetItem DeleteItem", tables.subscriptions.table_arn)
         allow(self, "dynamodb: DeleteItem", tables.tokens.table_arn, tables.wake_ups.table_arn)
         allow(self, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
-        allow(self, "firehose: PutRecordBatch", stream.delivery_stream_arn)
+        foundation.allow_events(self)
         allow_key(self, foundation.key, "dynamodb")
         self.settings = foundation.settings
 

@@ -15,7 +15,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from clarion.metrics import Decision, Metric, decided
 from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, with_nodes, writes_per_push
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, P99, counted, of_api, of_function, of_queue
+from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
@@ -96,7 +96,7 @@ class Dashboard(Construct):
                     _decisions(environment, "Pushes", "dispatch", *PushDecision),
                 ],
                 [_queues(environment), _latency(environment)],
-                [_schedule(environment)],
+                [_schedule(environment), _lake(environment)],
                 [_functions(environment), _api(api_id)],
                 [_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
             ],
@@ -162,6 +162,14 @@ def _schedule(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     names = (Metric.TICKS_MISSED, Metric.WAKE_UPS_SENT, Metric.WAKE_UPS_UNSENT)
     expiries = (Metric.SUBSCRIPTIONS_EXPIRED, Metric.EXPIRIES_FAILED)
     return _graph("Schedule", *(counted(environment.stage, "schedule", name) for name in (*names, *expiries)))
+
+
+def _lake(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    """What Firehose did not take at once, and how long it holds what it took, in seconds."""
+    late = f"{environment.prefix}late-events"
+    waiting = of_queue(late, "ApproximateNumberOfMessagesVisible")
+    held = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
+    return _graph("Late events", of_queue(late, "NumberOfMessagesSent", statistic=SUM), waiting, held)
 
 
 def _functions(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

@@ -122,7 +122,7 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
     if Target.CLEANUP in targets:
         settings["cleanup_queue_url"] = queues.cleanup.queue.queue_url
     if Target.EVENTS in targets:
-        settings["events_stream"] = foundation.settings["events_stream"]
+        settings |= foundation.settings
     return settings
 
 
@@ -169,4 +169,4 @@ def _allow_sending(who: ComponentFunction, network_name: str, target: Target) ->
         case Target.CLEANUP:
             who.allow_sending(queues.cleanup.queue)
         case Target.EVENTS:
-            who.allow_events()
+            who.foundation.allow_events(who)

@@ -31,7 +31,10 @@ class QueuePair:
 
 
 class Queues(Construct):
-    """Messages carry no push token and are public or sealed: SQS's own keys encrypt them, at no price per request."""
+    """Messages carry no push token: SQS's own keys encrypt them, at no price per request.
+
+    They are public or sealed, but for late events, which a key of AWS's encrypts in Firehose, too.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig) -> None:
         super().__init__(scope, construct_id)
@@ -46,6 +49,7 @@ class Queues(Construct):
         }
         self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
         self.deliveries = self._pair("deliveries", environment.deliveries)
+        self.late_events = self._pair("late-events", environment.late_events)
 
     @property
     def push_urls(self) -> dict[str, str]:
@@ -71,6 +75,7 @@ class Queues(Construct):
             **self._named_commands,
             "cleanup": self.cleanup,
             "deliveries": self.deliveries,
+            "late-events": self.late_events,
         }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 

@@ -33,7 +33,7 @@ class ScheduleFunction(ComponentFunction):
         )
         self._allow_tables()
         self.allow_sending(*waking.values(), queues.cleanup.queue)
-        self.allow_events()
+        foundation.allow_events(self)
         # By itself Lambda keeps a call for six hours: the next ones have made up for it long before.
         self.configure_async_invoke(max_event_age=KEPT)
         # At the beginning of each minute: a rate counts from when the rule was made.

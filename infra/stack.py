@@ -22,7 +22,7 @@ from infra.retention import removal
 from infra.schedule import ScheduleFunction
 from infra.secrets import Secrets
 from infra.tables import ClarionTables
-from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, MatchFunction
+from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, LateEventsFunction, MatchFunction
 
 
 class ClarionStack(Stack):
@@ -76,6 +76,7 @@ class ClarionStack(Stack):
             DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
         DeliveriesFunction(self, foundation=self.foundation)
+        LateEventsFunction(self, foundation=self.foundation)
         self.foundation.lake.send_new_files_to(self.foundation.queues.deliveries.queue)
         ScheduleFunction(self, foundation=self.foundation)
 

@@ -1,4 +1,7 @@
-"""The functions that queues feed: match, dispatch for each channel, cleanup, and deliveries. What each needs, and no more."""
+"""The functions that queues feed: match, dispatch for each channel, cleanup, deliveries and late events.
+
+What each needs, and no more.
+"""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +53,7 @@ class MatchFunction(ComponentFunction):
         self._allow_reading()
         self.allow_tables("PutItem", foundation.tables.push_records)
         self.allow_tables("GetItem PutItem Query", foundation.tables.rate_limits)
-        self.allow_events()
+        foundation.allow_events(self)
 
     def _allow_reading(self) -> None:
         tables, large = self.foundation.tables, self.foundation.lake.oversize
@@ -117,7 +120,7 @@ class DispatchFunction(ComponentFunction):
         """Where a push may end."""
         commanded = self.foundation.queues.commanded.values()
         self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
-        self.allow_events()
+        self.foundation.allow_events(self)
 
     def _allow_ending_subscriptions(self) -> None:
         """What a dead token ends: all of its holders', with their wake-ups, or their expiry where one is pending."""
@@ -166,6 +169,24 @@ class DeliveriesFunction(ComponentFunction):
             allow(self, f"s3: {verb}", lake.arn_for_objects(f"{folder}*"))
             accept(self.own_role, objects_of(lake, folder), "Firehose names the files, and the index follows")
         allow_key(self, foundation.key, "s3")
+
+
+class LateEventsFunction(ComponentFunction):
+    """Sends to Firehose what it did not take before."""
+
+    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+        consumer = foundation.environment.late_events
+        super().__init__(
+            scope,
+            "LateEvents",
+            foundation=foundation,
+            handler="late_events.handler.handler",
+            size=consumer.size,
+            settings={"events_stream": foundation.settings["events_stream"]},
+            name="late-events",
+        )
+        self.consume(foundation.queues.late_events.queue, consumer)
+        allow(self, "firehose: PutRecordBatch", foundation.lake.events.delivery_stream_arn)
 
 
 def _apps(scope: Stack, apps: Mapping[AppConfig, ProviderSecrets]) -> dict[str, str]:

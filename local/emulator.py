@@ -99,6 +99,7 @@ class Outputs:
     lake_bucket: str
     oversize_bucket: str
     events_stream: str
+    late_events_queue_url: str
     apns_secret_id: str
     fcm_secret_id: str
     webpush_secret_id: str

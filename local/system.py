@@ -53,7 +53,7 @@ PATIENCE = 120.0
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
 TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_commands]
-QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup")
+QUEUES = ("envelopes", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup", "late-events")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
 STOP_S = 60
@@ -292,6 +292,7 @@ def ingesting(
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,
         "events_stream": outputs.events_stream,
+        "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
         "health_port": "0",
         **followed,

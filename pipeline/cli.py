@@ -15,8 +15,8 @@ from pynamodb.connection import Connection
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.events import EventLog
-from clarion.settings import PushQueues, Settings
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
@@ -42,9 +42,8 @@ class ReplaySettings(PushQueues):
         return {replay.ENVELOPES: self.envelopes_queue_url} | pushes
 
 
-class RetireSettings(Settings):
+class RetireSettings(EventSettings):
     table_prefix: str
-    events_stream: str
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -169,7 +168,8 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
     bind(settings.table_prefix)
-    events = EventLog(boto3.client("firehose"), settings.events_stream)
+    firehose = boto3.client("firehose", config=FIREHOSE_IN_TIME)
+    events = EventLog(EventWriter(firehose, boto3.client("sqs"), settings))
     return retire.retire(useless, Connection(), events, now, _every_thousand("removed"))
 
 

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from clarion.cleanup import erase
 from clarion.decisions import SubscriptionStatus
-from clarion.events import EventLog, SubscriptionChanged
+from clarion.event_log import EventLog
+from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
 from clarion.tables import Subscription

@@ -11,7 +11,7 @@ from clarion.issuers import JwksIssuer, issuer_name
 from clarion.messages import NetworkName
 from clarion.networks import STATEMENTS
 from clarion.providers import apns, fcm
-from clarion.settings import TITLE, Origin, Settings, Title
+from clarion.settings import TITLE, EventSettings, Origin, Settings, Title
 
 MOST_RULES = 10_000
 """In one request."""
@@ -37,11 +37,10 @@ class DirectPushSettings(BaseModel):
     """To one device token, whoever pushes."""
 
 
-class ClientSettings(Settings):
+class ClientSettings(EventSettings):
     """What every function that serves clients reads. Limits have defaults."""
 
     table_prefix: str
-    events_stream: str
     cleanup_queue_url: str
     apps: Json[Mapping[Channel, frozenset[str]]]
     """The names of the apps that each channel reaches. A channel that is not among them is not deployed."""

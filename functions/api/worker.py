@@ -18,7 +18,7 @@ from api.problems import Problem, ProblemKind
 from api.settings import ApiSettings, ClientSettings
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
-from clarion.events import EventLog
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
 from clarion.secrets import Secret
@@ -76,7 +76,7 @@ class ClientWorker:
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
             cleanup=cleanup,
             sqs=sqs,
-            events=EventLog(boto3.client("firehose"), settings.events_stream),
+            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
             origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
         )
 

@@ -15,7 +15,8 @@ from clarion import own_pushes
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
 from clarion.endings import Death, declare_dead
-from clarion.events import EventLog, SubscriptionChanged
+from clarion.event_log import EventLog
+from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS
 from clarion.messages import CommandMessage
 from clarion.networks import Command, network

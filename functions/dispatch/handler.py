@@ -14,7 +14,7 @@ from clarion import tables
 from clarion.channels import CHANNELS, Provider
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, PushDecision
-from clarion.events import EventLog
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.transport import Transport
@@ -50,7 +50,7 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
         connection=Connection(),
         queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-        events=EventLog(boto3.client("firehose"), settings.events_stream),
+        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
         command_queues=settings.command_queues,
         table_prefix=settings.table_prefix,
         max_receives=settings.max_receives,

@@ -7,10 +7,10 @@ from clarion.decisions import Environment
 from clarion.providers import apns, fcm
 from clarion.providers.apps import AppSettings
 from clarion.providers.webpush_address import ServiceName
-from clarion.settings import TITLE, Origin, Settings, Title, WebhookUrl
+from clarion.settings import TITLE, EventSettings, Origin, Title, WebhookUrl
 
 
-class DispatchSettings(Settings):
+class DispatchSettings(EventSettings):
     """The first app is spelled out; `apps` is a JSON array of further ones (`AppSettings`).
 
     `ca_file` replaces the public authorities. Without `dead_letter_url` a message that can never be pushed goes the
@@ -25,7 +25,6 @@ class DispatchSettings(Settings):
     table_prefix: str
     queue_url: str
     channel: Channel
-    events_stream: str
     cleanup_queue_url: str
     provider_secret_id: str
     sandbox_secret_id: str | None = None

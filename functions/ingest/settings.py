@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
 from clarion.networks import STATEMENTS, network
-from clarion.settings import Settings
+from clarion.settings import EventSettings
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
 
@@ -41,7 +41,7 @@ _MOST_NODES = OWNERS - 1
 _MIB = 1024 * 1024
 
 
-class IngestSettings(Settings):
+class IngestSettings(EventSettings):
     """All but the first three, and the nodes, have defaults that suit production; durations are in seconds.
 
     `networks`: whose sources are followed.
@@ -56,7 +56,7 @@ class IngestSettings(Settings):
     `initial_replay_seconds`: how long after a complete replay they are recorded, as a live copy may still come.
     `seen_limit`: how many seen envelopes are remembered at most, at 13 to 19 bytes each. Half of it is divided among
     the sources; the other half is for envelopes that were verified.
-    `outbox_bytes`, `second_look_bytes`: envelopes held for the queue (three times that for the lake), and for a rule that
+    `outbox_bytes`, `second_look_bytes`: envelopes held for the queue (as much for the lake), and for a rule that
     may come late (once more what was forwarded lately). Each is divided among the sources.
     `lake_linger_seconds`: how long an envelope waits for others to share its record in the lake's stream.
     `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
@@ -77,7 +77,6 @@ class IngestSettings(Settings):
 
     envelopes_queue_url: str
     oversize_bucket: str
-    events_stream: str
     networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
     node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
     xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()

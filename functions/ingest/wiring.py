@@ -18,7 +18,7 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from clarion.events import EventStream
+from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
 from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
@@ -78,7 +78,7 @@ class AwsClients:
             boto3.client("s3", config=_CONFIG),
             boto3.client("dynamodb", config=_CONFIG),
             boto3.client("dynamodbstreams", config=_CONFIG),
-            boto3.client("firehose", config=_OUT_CONFIG),
+            boto3.client("firehose", config=FIREHOSE_IN_TIME),
         )
 
 
@@ -145,7 +145,7 @@ class _Wiring:
         settings, clients = self._settings, self._clients
         return Deliveries(
             queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
-            lake=LakeStream(EventStream(clients.firehose, settings.events_stream)),
+            lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
             command_networks=_with_commands(settings),
             capacity=settings.outbox_bytes,

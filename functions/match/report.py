@@ -10,7 +10,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from clarion.decisions import EnvelopeDecision
-from clarion.events import EnvelopeDecided, EventLog, LimitsLoaded, NotificationDecided
+from clarion.event_log import EventLog
+from clarion.events import EnvelopeDecided, LimitsLoaded, NotificationDecided
 from clarion.limiter import Limit
 from clarion.messages import MatchMessage
 from clarion.metrics import Metric, decided

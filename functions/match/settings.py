@@ -7,10 +7,10 @@ from pydantic import Field, Json
 from clarion.decisions import OwnMessages
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import network
-from clarion.settings import LimitSettings, PushQueues
+from clarion.settings import EventSettings, LimitSettings, PushQueues
 
 
-class MatchSettings(PushQueues):
+class MatchSettings(PushQueues, EventSettings):
     """Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
 
     An envelope that still fails when it is received for the `max_receives`-th time is dead-lettered at once.
@@ -22,7 +22,6 @@ class MatchSettings(PushQueues):
 
     table_prefix: str
     envelopes_queue_url: str
-    events_stream: str
     oversize_bucket: str
     dead_letter_url: str | None = None
     concurrency: int = Field(default=30, gt=0)

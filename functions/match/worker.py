@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from clarion import sqs, tables
 from clarion.clock import now_ms
-from clarion.events import EventLog
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.messages import MatchMessage, read_match_message
 from clarion.metrics import metrics_of
 from clarion.sqs import Received
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SERVICE = "match"
 THREADS = 16
-RESERVE = 8_000
+RESERVE = 12_000
 """Milliseconds kept for sending what was decided, and for the failed messages' delays. With less left, nothing begins."""
 UNLIMITED = 24 * 3_600_000
 """Milliseconds that are left where nobody stops the work."""
@@ -73,7 +73,7 @@ class MatchClients:
         return cls(
             dynamodb=cast("DynamoDBClient", connection.client),
             sqs=cast("SQSClient", session.create_client("sqs", config=_TIMEOUTS)),
-            firehose=cast("FirehoseClient", session.create_client("firehose", config=_TIMEOUTS)),
+            firehose=cast("FirehoseClient", session.create_client("firehose", config=FIREHOSE_IN_TIME)),
             s3=cache(lambda: cast("S3Client", session.create_client("s3", config=_TIMEOUTS))),
             executor=ThreadPoolExecutor(THREADS),
         )
@@ -100,7 +100,7 @@ class MatchWorker:
             clock=clock,
         )
         log = DecisionLog(
-            events=EventLog(clients.firehose, settings.events_stream),
+            events=EventLog(EventWriter(clients.firehose, clients.sqs, settings)),
             metrics=metrics_of(SERVICE, settings.stage),
             logger=Logger(service=SERVICE),
         )

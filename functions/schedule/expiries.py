@@ -16,7 +16,8 @@ from aws_lambda_powertools import Logger
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import expire
-from clarion.events import EventLog, SubscriptionChanged
+from clarion.event_log import EventLog
+from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.proofs import expires_at
 from clarion.tables import Subscription, WakeUp

@@ -17,9 +17,9 @@ from pydantic import Json
 from clarion import tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.events import EventLog
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
-from clarion.settings import Settings
+from clarion.settings import EventSettings
 from clarion.wake_ups import due_slots
 from schedule.expiries import Expiries
 from schedule.periods import examined_at, periods_in_use, remove_if_unused
@@ -36,13 +36,12 @@ TABLE_SECONDS = 5
 CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
-class ScheduleSettings(Settings):
+class ScheduleSettings(EventSettings):
     """`held_queues` are those of the channels that take wake-ups, as far as they are deployed."""
 
     table_prefix: str
     held_queues: Json[Mapping[Channel, str]]
     cleanup_queue_url: str
-    events_stream: str
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
@@ -102,7 +101,7 @@ def _schedule() -> Schedule:
         wake_ups=WakeUps(sqs=sqs, held_queues=settings.held_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(
             cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-            events=EventLog(boto3.client("firehose", config=CONFIG), settings.events_stream),
+            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
         ),
         metrics=metrics_of(SERVICE, settings.stage),
     )

@@ -20,7 +20,8 @@ from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
-from clarion.events import EventLog, SubscriptionChanged
+from clarion.event_log import EventLog
+from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (

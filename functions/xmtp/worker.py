@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from clarion import sqs, tables
 from clarion.cleanup import CleanupQueue
-from clarion.events import EventLog
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.messages import CommandMessage
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import XMTP
@@ -23,6 +23,7 @@ from clarion.networks.needs import HOURLY
 from clarion.networks.settings import WorkerSettings
 from clarion.networks.xmtp.installations import Installation
 from clarion.networks.xmtp.needs import INSTALLATIONS_ENDED, INSTALLATIONS_FAILED, REFRESHES_SENT
+from clarion.settings import EventSettings
 from clarion.sqs import Received
 from xmtp.hourly import Hourly, HourlyReport
 
@@ -30,11 +31,10 @@ SPARE_SECONDS = 8
 """What is under way when the time is up may take so long."""
 
 
-class XmtpWorkerSettings(WorkerSettings):
+class XmtpWorkerSettings(EventSettings, WorkerSettings):
     """What the network asks for is there."""
 
     cleanup_queue_url: str
-    events_stream: str
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
@@ -90,6 +90,6 @@ def _hourly() -> tuple[Hourly, EphemeralMetrics]:
         sqs=client,
         push_queues=settings.push_queues,
         cleanup=CleanupQueue(client, settings.cleanup_queue_url),
-        events=EventLog(boto3.client("firehose"), settings.events_stream),
+        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
     )
     return hourly, metrics_of(XMTP, settings.stage)

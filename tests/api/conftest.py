@@ -114,6 +114,7 @@ def worker(aws: None) -> ApiWorker:
     settings = ApiSettings(
         table_prefix="clarion-test-",
         events_stream="lake",
+        late_events_queue_url="late-events",
         lake_bucket="lake",
         cleanup_queue_url=sqs.create_queue(QueueName="cleanup")["QueueUrl"],
         apps=json.dumps(APPS),

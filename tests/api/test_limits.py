@@ -15,13 +15,14 @@ from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
 from clarion.clock import now_ms
 from clarion.endings import Death, declare_dead
-from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
 from clarion.secrets import Secret
+from clarion.settings import EventSettings
 from clarion.tables import Quota, RuleRow, Subscription, Token
 from clarion.tokens import token_hash
+from tests.events import event_log
 
 RULES = "/v1/subscriptions/rules"
 SUBSCRIPTIONS = "/v1/subscriptions"
@@ -240,10 +241,10 @@ def test_the_clean_up_that_a_change_requests_erases_what_it_put_out_of_force(
     assert stored(sid) == 0
 
 
-def test_events_that_the_lake_does_not_take_are_counted_for_the_stage(
+def test_events_that_neither_firehose_nor_its_queue_takes_are_counted_for_the_stage(
     client: Any, register: Any, worker: ApiWorker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = EventLog(boto3.client("firehose"), "no-such-stream")
+    lost = event_log(EventSettings(events_stream="no-such-stream", late_events_queue_url="no-such-queue"))
     client.worker = replace(worker, events=lost, settings=worker.settings.model_copy(update={"stage": "blue"}))
     register(client)
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())

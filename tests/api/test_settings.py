@@ -11,6 +11,7 @@ from api.settings import ApiSettings, AuthorizerSettings
 API = {
     "CLARION_TABLE_PREFIX": "clarion-test-",
     "CLARION_EVENTS_STREAM": "lake",
+    "CLARION_LATE_EVENTS_QUEUE_URL": "late-events",
     "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
     "CLARION_LAKE_BUCKET": "lake",
     "CLARION_PUSH_QUEUES": '{"apns": "https://sqs.example/apns"}',

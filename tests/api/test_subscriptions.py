@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from clarion import base64url
 from clarion.channels import Channel
-from clarion.events import Event, EventLog, RuleRef, RulesChanged
+from clarion.event_log import EventLog
+from clarion.events import Event, RuleRef, RulesChanged
 from clarion.networks.statements.rules import key_of
 
 A, B = "ab" * 32, "cd" * 32

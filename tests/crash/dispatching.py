@@ -24,7 +24,6 @@ from clarion import tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, SubscriptionStatus
-from clarion.events import EventLog
 from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import App, Apps
@@ -44,6 +43,7 @@ from local.webhook import Webhook
 from tests.crash.contents import BY_WEBHOOK, NOW, OF_STATEMENTS, OF_XMTP, Content
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
+from tests.events import event_log
 from tests.match.scene import PREFIX
 
 BUNDLE = "io.pcf.polkadotapp"
@@ -120,7 +120,7 @@ class Deployment:
             connection=self.connection,
             queue=PushQueue(boto3.client("sqs"), queue_url, self.dead_letter_url, held_url),
             cleanup=CleanupQueue(boto3.client("sqs"), self.cleanup_url),
-            events=EventLog(boto3.client("firehose"), "lake"),
+            events=event_log(),
             clock=lambda: NOW,
             transactions=1,
         )

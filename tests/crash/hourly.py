@@ -12,7 +12,6 @@ from clarion import subscriptions, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue, erase_dead
 from clarion.decisions import SubscriptionStatus
-from clarion.events import EventLog
 from clarion.generations import NEVER
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.networks import XMTP
@@ -34,6 +33,7 @@ from clarion.tokens import token_hash
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
+from tests.events import event_log
 from tests.match.scene import PREFIX
 from xmtp.hourly import Hourly
 
@@ -102,7 +102,7 @@ class Hour:
                 sqs=sqs,
                 push_queues={Channel.APNS: self.queues[Channel.APNS]},
                 cleanup=CleanupQueue(sqs, self.queues["cleanup"]),
-                events=EventLog(boto3.client("firehose"), "lake"),
+                events=event_log(),
                 clock=lambda: NOW * 1000,
                 threads=1,  # moto keeps no conditions when several threads call it at once
                 buckets=[self._bucket],

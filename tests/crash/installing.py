@@ -99,6 +99,7 @@ class Installing:
                 network=XMTP,
                 table_prefix=PREFIX,
                 events_stream="lake",
+                late_events_queue_url="late-events",
                 cleanup_queue_url=self.cleanup_url,
                 apps=json.dumps({Channel.APNS: ["first"]}),
                 first_app="first",

@@ -138,6 +138,7 @@ class Proving:
             settings = ApiSettings(
                 table_prefix=PREFIX,
                 events_stream="lake",
+                late_events_queue_url="late-events",
                 lake_bucket="lake",
                 cleanup_queue_url=self.cleanup_url,
                 push_queues=json.dumps({Channel.APNS: self.push_url}),

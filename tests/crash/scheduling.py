@@ -16,7 +16,6 @@ from clarion import tables, wake_ups
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
-from clarion.events import EventLog
 from clarion.messages import CleanupMessage, PushMessage
 from clarion.metrics import metrics_of
 from clarion.networks import STATEMENTS
@@ -29,6 +28,7 @@ from schedule.waking import WakeUps
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
+from tests.events import event_log
 from tests.match.scene import PREFIX, InTurn
 
 PERIOD = 20
@@ -96,7 +96,7 @@ class Scheduling:
                 wake_ups=WakeUps(sqs=sqs, held_queues={Channel.APNS: self._queue}, executor=InTurn()),
                 expiries=Expiries(
                     cleanup=CleanupQueue(sqs, self.cleanup_url),
-                    events=EventLog(boto3.client("firehose"), "lake"),
+                    events=event_log(),
                     threads=1,
                 ),
                 metrics=metrics_of(SERVICE, "crash"),

@@ -14,6 +14,7 @@ from tests.crash import (
     hourly,
     ingesting,
     installing,
+    late_events,
     matching,
     messaging,
     proving,
@@ -37,6 +38,7 @@ SCENARIOS = (
     "scheduling late",
     "takeover",
     "another token",
+    "late events",
 )
 
 
@@ -74,6 +76,8 @@ def staged(name: str) -> Iterator[Scenario]:
                 yield hourly.scenario()
             case "takeover" | "another token":
                 yield proving.scenario(replaces=name == "another token")
+            case "late events":
+                yield late_events.scenario()
             case "scheduling" | "scheduling late":
                 yield scheduling.scenario(late=name == "scheduling late")
             case _:

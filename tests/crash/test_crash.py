@@ -12,6 +12,7 @@ from tests.crash import (
     hourly,
     ingesting,
     installing,
+    late_events,
     matching,
     messaging,
     proving,
@@ -86,6 +87,10 @@ def test_a_token_has_one_owner_at_every_moment(environment: dict[str, str], repl
 @pytest.mark.parametrize("late", [False, True])
 def test_the_schedule_wakes_who_is_due_and_ends_what_is_over(environment: dict[str, str], late: bool) -> None:
     assert failures(scheduling.scenario(late=late), every=SAMPLE) == []
+
+
+def test_late_events_reach_the_lake(environment: dict[str, str]) -> None:
+    assert failures(late_events.scenario(), every=1) == []
 
 
 @pytest.mark.parametrize("new", [rules.FEW, rules.MANY], ids=["few", "many"])

@@ -16,7 +16,7 @@ from clarion import tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment
-from clarion.events import EventLog
+from clarion.event_log import EventLog, EventWriter
 from clarion.messages import CleanupMessage, CommandMessage, PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.payload import StatementBody
@@ -37,6 +37,7 @@ from local.http2 import Misbehaviour, ServedRequest
 from local.http2 import ServedAnswer as HttpAnswer
 from local.provider import InjectedFault, Options, json_response
 from tests import standins
+from tests.events import SETTINGS
 from tests.standins import NOW, Clock, running
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class Worker:
     def __init__(
         self, apps: Apps[Any], transport: Transport, queue: Queue, lake: Lake, clock: Callable[[], float]
     ) -> None:
-        events = EventLog(cast("FirehoseClient", lake), "events")
+        events = EventLog(EventWriter(cast("FirehoseClient", lake), cast("SQSClient", queue), SETTINGS))
         self._queue = queue
         self.dispatcher = Dispatcher(
             apps=apps,

@@ -63,6 +63,7 @@ def invoke(
             "queue_url": queue,
             "channel": channel.value,
             "events_stream": "events",
+            "late_events_queue_url": "late-events",
             "cleanup_queue_url": sqs.create_queue(QueueName="cleanup")["QueueUrl"],
             "provider_secret_id": "fcm" if channel is Channel.FCM else "apns",
             "bundle_id": BUNDLE,

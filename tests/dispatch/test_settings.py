@@ -13,6 +13,7 @@ ENVIRONMENT = {
     "CLARION_QUEUE_URL": "https://queue",
     "CLARION_CHANNEL": "apns",
     "CLARION_EVENTS_STREAM": "events",
+    "CLARION_LATE_EVENTS_QUEUE_URL": "late-events",
     "CLARION_CLEANUP_QUEUE_URL": "https://cleanup",
     "CLARION_PROVIDER_SECRET_ID": "apns",
     "CLARION_BUNDLE_ID": "io.pcf.polkadotapp",

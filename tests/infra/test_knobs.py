@@ -21,7 +21,8 @@ from pydantic import BaseModel
 from api.networks.xmtp.settings import XmtpSettings
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.channels import CHANNELS
-from clarion.events import Event, EventLog, LimitsLoaded
+from clarion.event_log import EventLog
+from clarion.events import Event, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.metrics import metrics_of
 from clarion.networks import NETWORKS, STATEMENTS, XMTP
@@ -36,6 +37,7 @@ from infra.options import Stubs, stub_names
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 from ingest.settings import IngestSettings
+from late_events.handler import LateEventsSettings
 from match.report import DecisionLog
 from match.settings import MatchSettings
 from schedule.handler import ScheduleSettings
@@ -49,6 +51,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "cleanup": CleanupSettings,
     "deliveries": Settings,
+    "late-events": LateEventsSettings,
     "schedule": ScheduleSettings,
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
@@ -117,7 +120,7 @@ def consumer(field: str, functions: Sequence[str], queues: Sequence[str], **valu
     sources = [f"sources.{queue}" for queue in queues]
     received = [
         *(f"queues.{queue}.RedrivePolicy.maxReceiveCount" for queue in queues),
-        *(f"settings.{function}.max_receives" for function in functions if function not in {"cleanup", "deliveries"}),
+        *(f"settings.{function}.max_receives" for function in functions if function not in WITHOUT_RECEIVES),
     ]
     counted = ("settings.match.concurrency",) if field == "match" else ()
     return {
@@ -141,6 +144,8 @@ def size(field: str, functions: Sequence[str], memory_mb: int, timeout_s: int) -
     }
 
 
+WITHOUT_RECEIVES = {"cleanup", "deliveries", "late-events"}
+"""Functions that leave dead letters to their queue."""
 COMMON = [channel for channel in CHANNELS if channel != "voip"]
 """The channels without a consumer of their own."""
 ALLOWANCE = {
@@ -178,6 +183,7 @@ THRESHOLDS = {
     "command_age_s": alarms(302, f"queue-old-{TOY}-commands"),
     "cleanup_age_s": alarms(3_601, "queue-old-cleanup"),
     "deliveries_age_s": alarms(3_602, "queue-old-deliveries"),
+    "late_events_age_s": alarms(3_603, "queue-old-late-events"),
     "delivery_p99_ms": alarms(10_001, "deliveries-slow"),
     "bad_signatures": alarms(101, "signatures-failing"),
     "node_faults": alarms(5, "node-faults-statements", "node-faults-xmtp"),
@@ -185,7 +191,10 @@ THRESHOLDS = {
     "delayed_pushes": alarms(12, "pushes-delayed"),
     "in_flight": alarms(
         60_001,
-        *(f"queue-in-flight-{each}" for each in ("envelopes", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries")),
+        *(
+            f"queue-in-flight-{each}"
+            for each in ("envelopes", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries", "late-events")
+        ),
     ),
     "stale_pushes": alarms(6, "pushes-stale"),
     "refused_pushes": alarms(13, "pushes-refused"),
@@ -290,6 +299,10 @@ CHANGES: Mapping[str, Change] = {
     **consumer(
         "deliveries", ["deliveries"], ["deliveries"],
         memory_mb=605, timeout_s=36, concurrency=23, receives=102, batch=105, window_s=6,
+    ),
+    **consumer(
+        "late_events", ["late-events"], ["late-events"],
+        memory_mb=606, timeout_s=37, concurrency=24, receives=103, batch=106, window_s=7,
     ),
     **size("schedule", ["schedule"], memory_mb=1_800, timeout_s=240),
     **{f"matching.limits.statements.{name}": same(value, f"settings.match.limits.statements.{name}")

@@ -80,7 +80,7 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         **own,
         "dynamodb:Query": {"clarion-prod-toy_parts", "clarion-prod-subscriptions/index/by_client"},
         "sqs:SendMessage": {
-            *(f"clarion-prod-{name}" for name in (*PROD.channels, "cleanup", "toy-commands")),
+            *(f"clarion-prod-{name}" for name in (*PROD.channels, "cleanup", "late-events", "toy-commands")),
         },
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},
@@ -101,7 +101,9 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key"},
     }
-    assert worker["sqs:SendMessage"] == {"clarion-prod-toy-commands", "clarion-prod-toy-commands-dead"}
+    assert worker["sqs:SendMessage"] == {
+        *(f"clarion-prod-{name}" for name in ("toy-commands", "toy-commands-dead", "late-events"))
+    }
 
 
 def test_nobody_else_may_use_what_is_its_own_but_dispatch_reads_what_it_makes_bodies_of(

@@ -103,6 +103,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
         "fcm": {"clarion-prod-fcm", "clarion-prod-fcm-robot"},
         "cleanup": set(),
         "deliveries": set(),
+        "late-events": set(),
         "schedule": set(),
         "api": {*of_first, "clarion-prod-fcm", "clarion-prod-origin"},
         "authorizer": {"clarion-prod-jwt"},

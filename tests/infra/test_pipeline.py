@@ -76,6 +76,7 @@ PERMITTED: Mapping[str, Permissions] = {
         "dynamodb:Query": {"TablesRules"},
         "dynamodb:BatchWriteItem": {"TablesRules"},
         "firehose:PutRecordBatch": {"LakeEvents"},
+        "sqs:SendMessage": {"QueuesLateEvents"},
     },
 }
 
@@ -199,7 +200,7 @@ def test_each_job_is_told_what_it_needs_and_no_more(outputs: Mapping[str, str]) 
     assert settings == {
         "Daily": set(),
         "Replay": {f"CLARION_{queue.upper()}_QUEUE_URL" for queue in QUEUES},
-        "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM"},
+        "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM", "CLARION_LATE_EVENTS_QUEUE_URL"},
     }
     for each in parameters.values():
         assert each["PYSPARK_DRIVER_PYTHON"] == each["PYSPARK_PYTHON"] == "/usr/bin/python3.13"

@@ -16,6 +16,7 @@ from dispatch.settings import DispatchSettings
 from infra.environments import PROD
 from infra.options import Allowance, Config, FollowingConfig, Matching, stub_names
 from ingest.settings import IngestSettings
+from late_events.handler import LateEventsSettings
 from match.caps import MAX_BLOCK, block_size
 from match.settings import MatchSettings
 from schedule.handler import ScheduleSettings
@@ -28,6 +29,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     "authorizer": AuthorizerSettings,
     "cleanup": CleanupSettings,
     "deliveries": Settings,
+    "late-events": LateEventsSettings,
     "schedule": ScheduleSettings,
     "ingest": IngestSettings,
 }

@@ -16,7 +16,14 @@ from infra.environments import PROD
 from tests.infra.templates import properties
 
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
-QUEUES = ["envelopes", *PROD.channels, *(f"{channel}-held" for channel in HOLDING), "cleanup", "deliveries"]
+QUEUES = [
+    "envelopes",
+    *PROD.channels,
+    *(f"{channel}-held" for channel in HOLDING),
+    "cleanup",
+    "deliveries",
+    "late-events",
+]
 
 
 def functions(template: Template) -> dict[str, dict[str, Any]]:

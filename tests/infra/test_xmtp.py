@@ -92,7 +92,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
         "dynamodb:Query": {"installations/index/by_keys_due", "installations/index/by_end_due", "rules"},
         "dynamodb:PutItem": {"rules"},
         "dynamodb:BatchWriteItem": {"rules"},
-        "sqs:SendMessage": {*CHANNELS, "cleanup", "xmtp-commands-dead"},
+        "sqs:SendMessage": {*CHANNELS, "cleanup", "late-events", "xmtp-commands-dead"},
         "firehose:PutRecordBatch": {"events"},
     }
 
@@ -101,7 +101,7 @@ def test_its_router_may_keep_installations_and_rules_and_send_codes(allowed: Map
     may = own(allowed["xmtp-router"])
     assert may["dynamodb:UpdateItem"] == {"installations", "subscriptions", "quotas"}
     assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules", "wake_ups"}
-    assert may["sqs:SendMessage"] == {"cleanup", *CHANNELS}
+    assert may["sqs:SendMessage"] == {"cleanup", "late-events", *CHANNELS}
     assert may["secretsmanager:GetSecretValue"] == {"origin"}
 
 

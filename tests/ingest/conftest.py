@@ -360,6 +360,7 @@ def make_settings(received: ReceivedQueue) -> MakeSettings:
                 "envelopes_queue_url": received.url,
                 "oversize_bucket": "oversize",
                 "events_stream": "events",
+                "late_events_queue_url": "late-events",
                 "lake_linger_seconds": 0.01,
                 "table_prefix": "test-",
                 "rule_lag_seconds": 0.2,

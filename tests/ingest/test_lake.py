@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from botocore.exceptions import ClientError
 
-from clarion.events import RECORD_BYTES, EnvelopeObserved, EventStream
+from clarion.event_log import RECORD_BYTES, EventWriter
+from clarion.events import EnvelopeObserved
 from clarion.networks.statements.codec import MAX_SIZE
-from ingest.delivery.deliveries import LAKE_SHARE
+from clarion.settings import EventSettings
 from ingest.delivery.destinations import LakeStream
 from ingest.delivery.outgoing import MOST_BYTES
 from ingest.wiring import AwsClients, wire
@@ -18,10 +20,12 @@ from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_sqs import SQSClient
 
     from tests.ingest.conftest import FakeNode, ReadLake, ReceivedQueue, Run
 
 
+SETTINGS = EventSettings(events_stream="events", late_events_queue_url="late-events")
 pytestmark = pytest.mark.usefixtures("rule")
 
 
@@ -42,6 +46,31 @@ class FailingFirehose:
         return {"FailedPutCount": len(refused), "RequestResponses": responses}
 
 
+class LateQueue:
+    """The queue of late events."""
+
+    def __init__(self, sqs: "SQSClient") -> None:
+        self._sqs = sqs
+        self._url = sqs.create_queue(QueueName=SETTINGS.late_events_queue_url)["QueueUrl"]
+
+    def receipts(self) -> set[UUID]:
+        """Of all lines that were sent since the last look."""
+        receipts: set[UUID] = set()
+        while found := self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=10).get("Messages"):
+            lines = [line for message in found for line in message["Body"].splitlines()]
+            receipts |= {EnvelopeObserved.model_validate_json(line).receipt for line in lines}
+        return receipts
+
+
+@pytest.fixture
+def late(clients: AwsClients) -> LateQueue:
+    return LateQueue(clients.sqs)
+
+
+def lake_of(sdk: AwsClients, firehose: Any = None) -> LakeStream:
+    return LakeStream(EventWriter(firehose or sdk.firehose, sdk.sqs, SETTINGS))
+
+
 @pytest.fixture
 def firehose(lake: "ReadLake", sdk: AwsClients) -> FailingFirehose:
     return FailingFirehose(sdk.firehose)
@@ -57,7 +86,7 @@ def _none(_: Sequence[Any]) -> list[Any]:
 
 def test_a_line_carries_receipt_time_and_statement(lake: "ReadLake", sdk: AwsClients) -> None:
     sent = make_outgoing(b"\xff\x00statement")
-    assert LakeStream(EventStream(sdk.firehose, "events")).put([sent]) == []
+    assert lake_of(sdk).put([sent]) == []
     (line,) = lake.lines()
     assert (line.receipt, line.observed_at, line.at, line.raw, line.location) == (
         sent.receipt,
@@ -70,7 +99,7 @@ def test_a_line_carries_receipt_time_and_statement(lake: "ReadLake", sdk: AwsCli
 
 def test_a_statement_that_lies_in_s3_is_told_by_its_location(lake: "ReadLake", sdk: AwsClients) -> None:
     large = make_outgoing(b"\xaa" * MAX_SIZE)
-    assert LakeStream(EventStream(sdk.firehose, "events")).put([large]) == []
+    assert lake_of(sdk).put([large]) == []
     (line,) = lake.lines()
     assert (line.raw, line.location) == (None, large.location)
 
@@ -82,12 +111,14 @@ def test_a_line_is_never_larger_than_was_counted(size: int) -> None:
     assert len(line) <= sent.wire_size <= MOST_BYTES
 
 
-def test_of_a_call_that_is_taken_in_part_the_rest_is_returned(lake: "ReadLake", firehose: FailingFirehose) -> None:
-    letters = [make_outgoing(bytes([number]) * (RECORD_BYTES // 4)) for number in range(5)]
+def test_of_a_call_that_is_taken_in_part_the_rest_is_returned_if_its_queue_takes_none(
+    lake: "ReadLake", sdk: AwsClients, firehose: FailingFirehose
+) -> None:
+    batch = [make_outgoing(bytes([number]) * (RECORD_BYTES // 4)) for number in range(5)]
     firehose.refuses = lambda records: list(records[1:])
-    failed = LakeStream(EventStream(firehose, "events")).put(letters)  # type: ignore[arg-type] # speaks as much as is needed
-    assert 0 < len(failed) < len(letters)
-    assert lake.receipts() | {one.receipt for one in failed} == {one.receipt for one in letters}
+    failed = lake_of(sdk, firehose).put(batch)
+    assert 0 < len(failed) < len(batch)
+    assert lake.receipts() | {one.receipt for one in failed} == {one.receipt for one in batch}
     assert not lake.receipts() & {one.receipt for one in failed}
 
 
@@ -125,62 +156,37 @@ async def test_sigterm_waits_for_the_lake_to_have_been_told(
     assert lake.receipts() == {message.receipt}
 
 
-async def test_pushes_go_on_while_the_lake_takes_nothing_and_it_is_told_afterwards(
+async def test_pushes_go_on_while_the_lake_takes_nothing_for_as_long_as_it_may_be(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
-    lake: "ReadLake",
-    make_settings: MakeSettings,
-    make_statement: MakeStatement,
-) -> None:
-    firehose.refuses = _throttled
-    async with running(make_settings(node), firehose=firehose) as task:
-        await node.subscribed()
-        for number in range(3):
-            node.show(make_statement(number))
-            await received.holds(number + 1)
-        assert (task.status()["held"], task.status()["unrecorded"], lake.lines()) == (0, 3, [])
-        firehose.refuses = _none
-        while task.status()["unrecorded"]:
-            await asyncio.sleep(0.01)
-    assert lake.receipts() == {message.receipt for message in received.read()}
-
-
-async def test_more_may_wait_for_the_lake_than_for_the_queue_before_intake_holds(
-    node: "FakeNode",
-    running: "Run",
-    received: "ReceivedQueue",
-    firehose: FailingFirehose,
+    late: LateQueue,
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
     firehose.refuses = _throttled
     bound = 2 * make_outgoing(make_statement(0)).held_size
-    full = 2 * LAKE_SHARE
-    async with asyncio.timeout(20), running(make_settings(node, outbox_bytes=bound), firehose=firehose) as task:
+    async with running(make_settings(node, outbox_bytes=bound), firehose=firehose) as task:
         await node.subscribed()
-        for number in range(full):
+        for number in range(50):
             node.show(make_statement(number))
-            await received.holds(number + 1)
-        while task.status()["unrecorded"] != full:
+        await received.holds(50)
+        while task.status()["unrecorded"]:
             await asyncio.sleep(0.01)
-        for number in range(full, full + 10):
-            node.show(make_statement(number))
-        await asyncio.sleep(0.5)
-        assert len(received.read()) == full + 1  # what is shown is taken in before it is held up
-        firehose.refuses = _none
-        await received.holds(full + 10)
+    assert late.receipts() == {message.receipt for message in received.read()}
 
 
-async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full(
+async def test_intake_holds_once_neither_the_lake_nor_its_queue_takes_what_was_sent(
     node: "FakeNode",
     running: "Run",
     received: "ReceivedQueue",
     firehose: FailingFirehose,
+    sdk: AwsClients,
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
+    """The next statements wait in the node; what was sent is recorded once either is back."""
     firehose.refuses = _throttled
     async with running(make_settings(node, outbox_bytes=1), firehose=firehose):
         await node.subscribed()
@@ -189,8 +195,9 @@ async def test_intake_holds_once_the_room_for_what_the_lake_was_not_told_is_full
         node.show(make_statement(2))
         await asyncio.sleep(0.2)
         assert len(received.read()) == 1
-        firehose.refuses = _none
+        late = LateQueue(sdk.sqs)
         await received.holds(2)
+    assert late.receipts() == {message.receipt for message in received.read()}
 
 
 async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(

@@ -76,6 +76,7 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: AwsClients, lak
             "table_prefix": "test-",
             "envelopes_queue_url": received.url,
             "events_stream": "events",
+            "late_events_queue_url": "late-events",
             "oversize_bucket": "oversize",
             **urls,
         }

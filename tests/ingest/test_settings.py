@@ -8,6 +8,7 @@ ENVIRONMENT = {
     "CLARION_ENVELOPES_QUEUE_URL": "https://queue.example",
     "CLARION_OVERSIZE_BUCKET": "bucket",
     "CLARION_EVENTS_STREAM": "events",
+    "CLARION_LATE_EVENTS_QUEUE_URL": "late-events",
 }
 
 

@@ -63,7 +63,10 @@ def deploy() -> dict[str, str]:
         DeliveryStreamName="lake",
         ExtendedS3DestinationConfiguration=lake,  # type: ignore[arg-type] # the stub's TypedDict
     )
-    queues = {name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in (*Channel, "envelopes")}
+    queues = {
+        name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
+        for name in (*Channel, "envelopes", "late_events")
+    }
     return {
         "CLARION_TABLE_PREFIX": PREFIX,
         "CLARION_EVENTS_STREAM": "lake",

@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 
 from clarion.decisions import EnvelopeDecision
-from clarion.events import EnvelopeDecided, EventLog
+from clarion.event_log import EventLog, EventWriter
+from clarion.events import EnvelopeDecided
 from clarion.networks import STATEMENTS
 from match.failures import Failure, attempt
 from match.worker import RESERVE, MatchClients
+from tests.events import SETTINGS
 from tests.match.scene import PREFIX, credentials
 
 CALLS: dict[str, Callable[[MatchClients], object]] = {
@@ -42,7 +44,7 @@ def test_a_request_that_hangs_fails_in_time(clients: MatchClients, call: Callabl
 
 
 def test_events_that_hang_are_lost_and_hold_up_no_answer(clients: MatchClients) -> None:
-    log = EventLog(clients.firehose, "a-stream")
+    log = EventLog(EventWriter(clients.firehose, clients.sqs, SETTINGS))
     log.add(
         EnvelopeDecided(
             network=STATEMENTS,

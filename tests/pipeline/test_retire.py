@@ -3,18 +3,20 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+import boto3
 import pytest
 from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion.channels import Channel
-from clarion.events import EventLog
+from clarion.event_log import EventLog, EventWriter
 from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.lake import DAY_MS, EventLake, hour_columns
 from pipeline.retire import RetireAfter, listed, retire
 from pipeline.schemas import SCHEMAS, EventKind
+from tests.events import SETTINGS
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)
@@ -76,8 +78,8 @@ def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, co
     )
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
     stream = Stream()
-    events = EventLog(stream, "events")  # type: ignore[arg-type] # speaks as much of Firehose as is needed
-    assert retire(listed(lake, NOW, AFTER), connection, events, NOW, lambda _: None) == 2
+    writer = EventWriter(stream, boto3.client("sqs"), SETTINGS)  # type: ignore[arg-type] # speaks as much of Firehose as is needed
+    assert retire(listed(lake, NOW, AFTER), connection, EventLog(writer), NOW, lambda _: None) == 2
     assert {row.subscription_id for row in Subscription.scan()} == {ids[0]}
     assert {row.subscription_id for row in Token.scan()} == {ids[0]}
     assert {(UUID(line["subscription_id"]), line["status"]) for line in stream.lines} == {

@@ -3,17 +3,16 @@
 import math
 import time
 
-import boto3
 import pytest
 
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import DEAD_SECONDS, expire
-from clarion.events import EventLog
 from clarion.messages import CleanupMessage
 from clarion.proofs import PENDING_MS
 from clarion.tables import Subscription, WakeUp
 from schedule.expiries import Expiries, ExpiryReport
+from tests.events import event_log
 from tests.schedule.conftest import AT, AT_MS, Account
 
 NEVER = math.inf
@@ -28,7 +27,7 @@ YESTERDAY = HOUR * 60_000 - PENDING_MS
 def expiries(account: Account) -> Expiries:
     cleanup = CleanupQueue(account.sqs, account.queues["cleanup"])
     # moto keeps no conditions when several threads call it at once
-    return Expiries(cleanup=cleanup, events=EventLog(boto3.client("firehose"), "lake"), threads=1)
+    return Expiries(cleanup=cleanup, events=event_log(), threads=1)
 
 
 def run(expiries: Expiries, at: int = HOUR) -> ExpiryReport:

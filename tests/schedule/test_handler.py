@@ -32,6 +32,7 @@ def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
     environment = {
         "TABLE_PREFIX": "",
         "EVENTS_STREAM": "lake",
+        "LATE_EVENTS_QUEUE_URL": "late-events",
         "HELD_QUEUES": json.dumps({channel: account.queues[channel] for channel in ("apns", "fcm")}),
         "CLEANUP_QUEUE_URL": account.queues["cleanup"],
     }

@@ -112,6 +112,7 @@ async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> N
         "xmtp-commands",
         "cleanup",
         "deliveries",
+        "late-events",
     ]
 
 

@@ -78,7 +78,7 @@ UNUSED: Mapping[tuple[str, str], str] = {
     },
     **{
         (name, "sqs:ChangeMessageVisibility"): "CDK grants it to whatever a queue feeds"
-        for name in ("xmtp-worker", "deliveries")
+        for name in ("xmtp-worker", "deliveries", "late-events")
     },
     ("xmtp-worker", "dynamodb:BatchWriteItem"): "old keys of more than 99 topics, which `make crash` has it erase",
 }
@@ -121,6 +121,13 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         ): "who is reached otherwise is not asked for keys"
         for channel in CHANNELS
         if channel != Channel.APNS
+    },
+    **{
+        Call(
+            component, "sqs:SendMessage", f"{PROD.prefix}late-events"
+        ): "Firehose takes what it gets; the refusals of test_late_events.py are for one of each way"
+        for component in (*CHANNELS, "schedule", "api", *OF_NETWORKS)
+        if component != Channel.APNS
     },
     **{
         Call(

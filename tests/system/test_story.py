@@ -61,7 +61,11 @@ async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
 ) -> None:
     emulator, prefix = system.deployment.emulator, EMULATOR.prefix
     role = await asyncio.to_thread(role_of_job, system, "RetireRole")
-    settings = {"CLARION_TABLE_PREFIX": prefix, "CLARION_EVENTS_STREAM": f"{prefix}events"}
+    settings = {
+        "CLARION_TABLE_PREFIX": prefix,
+        "CLARION_EVENTS_STREAM": f"{prefix}events",
+        "CLARION_LATE_EVENTS_QUEUE_URL": system.queue_urls["late-events"],
+    }
 
     await lake.job("retire", "--idle-days", "0", variables={**as_role(emulator, role), **settings})
 

@@ -9,7 +9,6 @@ from moto import mock_aws
 from clarion import subscriptions, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.events import EventLog
 from clarion.messages import PushMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import Installation, bucket_of, note_keys, registered, subscription_id_of
@@ -18,6 +17,7 @@ from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S
 from clarion.rulesets import Owner, RequestContext, RuleSets
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
+from tests.events import event_log
 from tests.match.scene import credentials
 from xmtp.hourly import Hourly
 
@@ -160,7 +160,7 @@ def new_hourly(account: Account, clock: Clock) -> Callable[..., Hourly]:
             sqs=account.sqs,
             push_queues={channel: account.queues[channel] for channel in channels or Channel},
             cleanup=CleanupQueue(account.sqs, account.queues["cleanup"]),
-            events=EventLog(boto3.client("firehose"), "lake"),
+            events=event_log(),
             clock=clock,
             buckets=account.buckets,
             threads=1,  # moto keeps no conditions when several threads call it at once

@@ -48,6 +48,7 @@ def deployed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
         "NETWORK": XMTP,
         "TABLE_PREFIX": "",
         "EVENTS_STREAM": "lake",
+        "LATE_EVENTS_QUEUE_URL": "late-events",
         "PUSH_QUEUES": json.dumps({channel: account.queues[channel] for channel in Channel}),
         "CLEANUP_QUEUE_URL": account.queues["cleanup"],
         "QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/123456789012/commands",
@@ -134,7 +135,7 @@ def test_what_was_done_and_lost_before_trouble_at_aws_is_recorded(
     assert invoke(TICK) == ["0"]
     found = metrics(capsys)
     assert (found["installations_ended"], found["refreshes_sent"], found["events_lost"]) == ([1], [1], [1])
-    [logged] = map(vars, caplog.records)
+    [logged] = [vars(record) for record in caplog.records if record.levelname == "ERROR"]
     assert (logged["error"], logged["exc_info"]) == ("ThrottlingException from UpdateItem", None)
 
 

@@ -18,8 +18,6 @@ _QUEUE_LINGER_SECONDS = 0.02
 LAKE_IN_FLIGHT = 2
 _LAKE_BATCH = 5_000
 _COMMANDS_IN_FLIGHT = 1
-LAKE_SHARE = 3
-"""How much more space there is for what the lake has not taken than for what the queue has not."""
 COMMANDS_SHARE = 0.25
 """Of the space for what the queue has not taken: so much more there is for each network's commands."""
 COMMANDS_DRAIN_SECONDS = 3.0
@@ -57,14 +55,14 @@ class Deliveries:
         leads: Callable[[], bool],
         counts: Counts,
     ) -> None:
-        """`capacity` are the bytes of what the queue has not taken, `sources` among how many they are divided."""
+        """`capacity` are the bytes of what the queue has not taken, and of what the lake has not; `sources` divide them."""
         self._queue = queue
         self._lake = lake
         self._commands = commands
         self._leads = leads
         self._counts = counts
         self._listener: Listener | None = None
-        lake_budget = Budget(capacity * LAKE_SHARE, sources)
+        lake_budget = Budget(capacity, sources)
         self.unrecorded = Outbox[Outgoing](
             to="lake",
             budget=lake_budget,

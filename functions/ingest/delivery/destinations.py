@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from clarion import sqs
-from clarion.events import EnvelopeObserved, EventStream, calls
+from clarion.event_log import EventWriter
+from clarion.events import EnvelopeObserved
 from clarion.faults import AWS_ERRORS, describe
 from clarion.sqs import SqsMessage
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
@@ -63,13 +64,12 @@ class CommandQueues:
 class LakeStream:
     """What was forwarded, as lines that share a record and a call."""
 
-    def __init__(self, stream: EventStream) -> None:
-        self._stream = stream
+    def __init__(self, events: EventWriter) -> None:
+        self._events = events
 
     def put(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
-        """Return those whose lines Firehose did not take. Raise what the SDK raises; then none may count as taken."""
         by_line = {_line(outgoing): outgoing for outgoing in batch}
-        return [by_line[line] for packs in calls(by_line) for line in self._stream.put(packs)]
+        return [by_line[line] for line in self._events.write(by_line)]
 
 
 def _line(outgoing: Outgoing) -> bytes:

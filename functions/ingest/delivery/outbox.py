@@ -1,10 +1,12 @@
 """What is on its way: held until those it goes to have taken it, and bounded in bytes.
 
     intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled, see `forwarded`
+                                                                   └──SQS has it, late──▶ likewise
 
 The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
-what is old. Each has a budget of its own: while the lake takes nothing, pushes go on until the second is full. And what
-only SQS has when a task crashes is not handled, so the next one sends it again, and the lake gets it then.
+what is old. Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second
+fills only if SQS fails, too. And what only the queue of envelopes has when a task crashes is not handled, so the next
+one sends it again, and the lake gets it then.
 
     source 1 ──▶ entry entry entry ─┐
     source 2 ──▶ entry ─────────────┴─ one of each in turn ──▶ batch

@@ -1,12 +1,11 @@
 """What Clarion records in the lake: one JSON line for each observation, decision and change. Never a push token.
 
-All kinds share one Firehose stream, and `event` names the kind: Firehose bills each record as at least 5 KB, so the lines
-of one invocation travel packed together, in one call. The pipeline's `compact` sorts them by kind: docs/lake.md.
+All kinds share one Firehose stream, and `event` names the kind; the pipeline's `compact` sorts them: docs/lake.md. How
+they get there is said in `clarion.event_log`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from hashlib import blake2b
-from itertools import batched
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
@@ -19,17 +18,10 @@ from clarion.messages import HexBytes, Milliseconds, ObservedMessage
 from clarion.networks import Rule
 
 if TYPE_CHECKING:
-    from mypy_boto3_firehose import FirehoseClient
-
     from clarion.tables import Subscription
 
-RECORD_BYTES = 900_000
-"""Firehose takes records of up to 1,000 KiB; https://docs.aws.amazon.com/firehose/latest/dev/limits.html"""
-RECORDS_PER_CALL = 4
-
-
 RULE_BYTES_PER_EVENT = 400_000
-"""Keeps a line well below `RECORD_BYTES`; a larger rule set takes several events."""
+"""Keeps a line well below `RECORD_BYTES` of `clarion.event_log`; a larger rule set takes several events."""
 
 
 class Event(BaseModel):
@@ -208,54 +200,3 @@ def in_records(change: RulesChanged) -> Iterator[RulesChanged]:
     """A change of any size, as events that each fit a record."""
     for some in by_size(change.rules, lambda rule: rule.size, RULE_BYTES_PER_EVENT):
         yield change.model_copy(update={"rules": tuple(some)})
-
-
-type Pack = list[bytes]
-"""Lines that share a record."""
-
-
-class EventStream:
-    """Firehose, a call at a time; see `calls`."""
-
-    def __init__(self, firehose: "FirehoseClient", stream: str) -> None:
-        self._firehose = firehose
-        self._stream = stream
-
-    def put(self, packs: Sequence[Pack]) -> list[bytes]:
-        """Return the lines that Firehose did not take, after the SDK's own retries. Raise what the SDK raises."""
-        entries = [{"Data": b"".join(pack)} for pack in packs]
-        answer = self._firehose.put_record_batch(DeliveryStreamName=self._stream, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
-        if not answer["FailedPutCount"]:
-            return []
-        outcomes = zip(packs, answer["RequestResponses"], strict=True)
-        return [line for pack, outcome in outcomes if "ErrorCode" in outcome for line in pack]
-
-
-class EventLog:
-    """Collects the events of one invocation and hands them to Firehose at its end."""
-
-    def __init__(self, firehose: "FirehoseClient", stream: str) -> None:
-        self._stream = EventStream(firehose, stream)
-        self._lines: list[bytes] = []
-
-    def add(self, event: Event) -> None:
-        self._lines.append(event.to_line())
-
-    def flush(self) -> int:
-        """Send what was collected and return how many lines Firehose did not take, after the SDK's own retries."""
-        lines, self._lines = self._lines, []
-        return sum(map(self._lost, calls(lines)))
-
-    def _lost(self, packs: Sequence[Pack]) -> int:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the pipeline reads events without it
-
-        try:
-            return len(self._stream.put(packs))
-        except (BotoCoreError, ClientError):
-            # What was decided has been done. To fail now would do it again, with a push for each time.
-            return sum(map(len, packs))
-
-
-def calls(lines: Iterable[bytes]) -> Iterator[tuple[Pack, ...]]:
-    """What to `put`, call by call."""
-    return batched(by_size(lines, len, RECORD_BYTES), RECORDS_PER_CALL, strict=False)

@@ -64,6 +64,13 @@ class Settings(BaseModel):
         return cls.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in found.items()})
 
 
+class EventSettings(Settings):
+    """What whoever emits events reads: see `clarion.event_log`."""
+
+    events_stream: str
+    late_events_queue_url: str
+
+
 class PushQueues(Settings):
     """The queues of pushes, of the channels that are deployed.
 

@@ -7,5 +7,4 @@ from clarion.networks.settings import ClientRouterSettings
 class XmtpSettings(ClientSettings, ClientRouterSettings):
     """`environment` is where Apple made the tokens of clients that don't say so. Events and clean-up are there."""
 
-    events_stream: str
     cleanup_queue_url: str

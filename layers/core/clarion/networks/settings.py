@@ -19,6 +19,7 @@ class NetworkSettings(Settings):
     command_queue_url: str | None = None
     cleanup_queue_url: str | None = None
     events_stream: str | None = None
+    late_events_queue_url: str | None = None
 
 
 class RouterSettings(NetworkSettings):

@@ -16,7 +16,8 @@ from api.networks.xmtp.settings import XmtpSettings
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.clock import now_ms
-from clarion.events import Event, EventLog
+from clarion.event_log import EventLog
+from clarion.events import Event
 from clarion.networks.xmtp.installations import Installation
 
 SERVICE = "/notifications.v1.Notifications"
@@ -96,6 +97,7 @@ def xmtp_worker(worker: ApiWorker) -> XmtpWorker:
         network="xmtp",
         table_prefix="clarion-test-",
         events_stream="lake",
+        late_events_queue_url="late-events",
         cleanup_queue_url=worker.settings.cleanup_queue_url,
         apps=json.dumps(APPS),
         first_app="first",

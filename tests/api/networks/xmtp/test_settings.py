@@ -12,6 +12,7 @@ ENVIRONMENT = {
     "CLARION_NETWORK": "xmtp",
     "CLARION_TABLE_PREFIX": "clarion-test-",
     "CLARION_EVENTS_STREAM": "lake",
+    "CLARION_LATE_EVENTS_QUEUE_URL": "late-events",
     "CLARION_CLEANUP_QUEUE_URL": "https://sqs.example/cleanup",
     "CLARION_APPS": '{"apns": ["first"], "fcm": ["first", "robot"]}',
     "CLARION_FIRST_APP": "first",
@@ -40,7 +41,9 @@ def test_the_router_starts_with_what_it_needs(more: dict[str, str]) -> None:
     assert started.stdout == "xmtp\n"
 
 
-@pytest.mark.parametrize("missing", ["EVENTS_STREAM", "CLEANUP_QUEUE_URL", "APPS", "FIRST_APP"])
+@pytest.mark.parametrize(
+    "missing", ["EVENTS_STREAM", "LATE_EVENTS_QUEUE_URL", "CLEANUP_QUEUE_URL", "APPS", "FIRST_APP"]
+)
 def test_the_router_does_not_start_without(missing: str) -> None:
     some = {name: value for name, value in ENVIRONMENT.items() if name != f"CLARION_{missing}"}
     with pytest.raises(ValidationError, match=missing.lower()):

@@ -1,0 +1,1 @@
+"""Sends late events to Firehose."""
