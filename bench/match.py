@@ -117,8 +117,8 @@ def record(deployed: dict[str, str]) -> Work:
     """A batch of statements that are each delivered to one, and AWS's answers to match."""
     clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
-    tape = Tape(clients.dynamodb, clients.sqs, clients.firehose)
     bodies = [_deliverable(Scene(settings, clients)).to_json() for _ in range(NOTIFICATIONS)]
+    tape = Tape(clients.dynamodb, clients.sqs, clients.firehose)
     work = Work(settings, clients, [received(str(number), body) for number, body in enumerate(bodies)], tape)
     work.run()
     return work

@@ -13,8 +13,8 @@ class Tape:
     """Records what the attached clients are answered, until it is played; then the same requests get the same answers."""
 
     def __init__(self, *clients: "BaseClient") -> None:
-        self._recorded: list[dict[str, Any]] = []
-        self._playing: Iterator[dict[str, Any]] | None = None
+        self._recorded: list[tuple[str, dict[str, Any]]] = []
+        self._playing: Iterator[tuple[str, dict[str, Any]]] | None = None
         for client in clients:
             client.meta.events.register_first("before-send", self._answer)
             client.meta.events.register_first("before-parse", self._record)
@@ -23,15 +23,17 @@ class Tape:
         """From the beginning."""
         self._playing = iter(self._recorded)
 
-    def _answer(self, **_: object) -> AWSResponse | None:
+    def _answer(self, event_name: str, **_: object) -> AWSResponse | None:
         if self._playing is None:
             return None
-        answer = next(self._playing)
+        operation, answer = next(self._playing)
+        if not event_name.endswith(operation):
+            raise SystemExit(f"{event_name}, where {operation} was recorded")
         return AWSResponse("", answer["status_code"], answer["headers"], _Body(answer["body"]))
 
-    def _record(self, response_dict: dict[str, Any], **_: object) -> None:
+    def _record(self, event_name: str, response_dict: dict[str, Any], **_: object) -> None:
         if self._playing is None:
-            self._recorded.append(dict(response_dict))
+            self._recorded.append((event_name.removeprefix("before-parse"), dict(response_dict)))
 
 
 class _Body:
