@@ -196,16 +196,16 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _child_seconds(code: str) -> float:
     before = getrusage(RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True, env=_with_bytecode())
+    subprocess.run([sys.executable, "-c", code], check=True, env=_as_deployed())
     after = getrusage(RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @cache
-def _with_bytecode() -> dict[str, str]:
-    """The environment of a child that finds all modules compiled, as they are deployed; see `infra.layers`."""
-    compiled = {"PYTHONPYCACHEPREFIX": str(ROOT / ".build" / "bytecode")}
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | compiled
+def _as_deployed() -> dict[str, str]:
+    """A child's environment as `infra.functions` sets it, where all modules are compiled; see `infra.layers`."""
+    deployed = {"PYTHONPYCACHEPREFIX": str(ROOT / ".build" / "bytecode"), "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | deployed
     for code in (WORKER, SDK):
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     return environment
