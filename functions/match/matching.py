@@ -129,7 +129,8 @@ def rules(dynamodb: "DynamoDBClient", question: Question, page: int) -> FoundRul
 
 
 def _request(question: Question) -> dict[str, Any]:
-    condition, names, values = "#0 = :0", {"#0": "key"}, {":0": {"B": question.key}}
+    condition = "#0 = :0"
+    values: dict[str, dict[str, str | bytes]] = {":0": {"B": question.key}}
     if span := question.span:
         condition += " AND subscription_id BETWEEN :1 AND :2"
         values |= {":1": {"S": f"{span.after} "}, ":2": {"S": span.until}}
@@ -137,7 +138,7 @@ def _request(question: Question) -> dict[str, Any]:
         "TableName": RuleRow.Meta.table_name,
         "IndexName": ByKey.Meta.index_name,
         "KeyConditionExpression": condition,
-        "ExpressionAttributeNames": names,
+        "ExpressionAttributeNames": {"#0": "key"},
         "ExpressionAttributeValues": values,
     }
 

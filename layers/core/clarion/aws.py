@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from botocore.auth import AUTH_TYPE_MAPS, SIGNED_HEADERS_BLACKLIST, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import NoCredentialsError
 from botocore.loaders import Loader, instance_cache
 from botocore.session import Session
@@ -30,7 +31,7 @@ def prepare(session: Session) -> None:
     session.register_component("data_loader", ModelLoader())
     session.set_default_client_config(Config(user_agent=session.user_agent()))
     for service in JSON_SERVICES:
-        session.register(f"choose-signer.{service}", _choose_signature)
+        session.register(f"choose-signer.{service}", _choose_signature)  # type: ignore[arg-type] # an answer counts
 
 
 class ModelLoader(Loader):
@@ -47,6 +48,12 @@ class PostAuth(SigV4Auth):
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
     """
 
+    def __init__(
+        self, credentials: Credentials | ReadOnlyCredentials | None, service_name: str, region_name: str
+    ) -> None:
+        super().__init__(credentials, service_name, region_name)  # type: ignore[arg-type] # there may be none
+        self._where = f"{region_name}/{service_name}/{_END}"
+
     def add_auth(self, request: AWSRequest) -> None:
         if self.credentials is None:
             raise NoCredentialsError
@@ -54,7 +61,7 @@ class PostAuth(SigV4Auth):
         _replace(request, "X-Amz-Date", at)
         _replace(request, "X-Amz-Security-Token", self.credentials.token)
         _replace(request, "Authorization", None)
-        scope = f"{at[:8]}/{self._region_name}/{self._service_name}/{_END}"
+        scope = f"{at[:8]}/{self._where}"
         names, canonical = _canonical(request)
         text = f"{_ALGORITHM}\n{at}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
         key = _signing_key(self.credentials.secret_key, scope)
@@ -83,10 +90,11 @@ def _canonical(request: AWSRequest) -> tuple[str, str]:
     """The names of the signed headers, and the canonical request."""
     headers = {name.lower(): " ".join(value.split()) for name, value in request.headers.items()}
     signed = {name: value for name, value in headers.items() if name not in SIGNED_HEADERS_BLACKLIST}
-    signed["host"] = urlsplit(request.url).netloc
+    signed["host"] = urlsplit(str(request.url)).netloc
     lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
     names = ";".join(sorted(signed))
-    return names, f"POST\n/\n\n{lines}\n{names}\n{sha256(request.body).hexdigest()}"
+    body = sha256(request.body).hexdigest()  # type: ignore[arg-type] # it is encoded by now
+    return names, f"POST\n/\n\n{lines}\n{names}\n{body}"
 
 
 @lru_cache(maxsize=len(JSON_SERVICES))
