@@ -108,7 +108,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("service", JSON_SERVICES)
-def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_one_user_agent(
+def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_a_short_user_agent(
     session: Session, service: str
 ) -> None:
     operation, arguments = CALLS[service]
@@ -116,6 +116,7 @@ def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_one_user
     requests = sent_by(session, service, operation, **arguments)
 
     assert [(one.method, one.url.removeprefix("https://").partition("/")[2]) for one in requests] == [("POST", "")] * 2
-    assert {one.headers["User-Agent"] for one in requests} == {session.user_agent().encode()}
     for one in requests:
+        # Powertools, where it is imported, adds its own name.
+        assert one.headers["User-Agent"].decode().startswith(session.user_agent())
         assert f"/{REGION}/{service}/aws4_request" in one.headers["Authorization"].decode()
