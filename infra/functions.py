@@ -160,4 +160,5 @@ def _system_log_level(environment: EnvironmentConfig) -> lambda_.SystemLogLevel:
 
 def _variables(component: str, settings: Mapping[str, str]) -> dict[str, str]:
     named = {f"CLARION_{name.upper()}": value for name, value in settings.items()}
-    return {"POWERTOOLS_SERVICE_NAME": component, **named}
+    # There is no plugin of pydantic's: to look for one, it would read the metadata of every installed package.
+    return {"POWERTOOLS_SERVICE_NAME": component, "PYDANTIC_DISABLE_PLUGINS": "__all__", **named}

@@ -27,9 +27,9 @@ from uuid import UUID
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Admitted, Limit, Window, count, judge, judged_at, mark_of, remembered_since
 from clarion.networks import network
-from clarion.tables import PushRecord, pair_scope
+from clarion.tables import pair_scope
 from match.caps import Caps
-from match.claims import Claim, Claims, lasts_until
+from match.claims import Claim, ClaimRequest, Claims, lasts_until
 from match.matching import Match
 from match.windows import Pair, StoredWindow, Windows
 
@@ -176,12 +176,12 @@ class Admission:
 
     def _claim(self, asked: Asked, now: int, *, may_be_retry: bool) -> AdmissionResult | Claim:
         """Capped if the subscription is full, unless its claim says that it was not full the first time."""
-        record = _record(asked.notification, now)
+        request = _claim_request(asked.notification, now)
         claim: Claim | None = None
         if not self._caps.full(asked.notification.subscription_id, asked.at):
-            claim = self._claims.take(record)
+            claim = self._claims.take(request)
         elif may_be_retry:
-            claim = self._claims.renew(record)
+            claim = self._claims.renew(request)
         if claim is None:
             return AdmissionResult(NotificationDecision.CAPPED, judged_at=asked.at)
         return AdmissionResult(NotificationDecision.DUPLICATE) if claim is Claim.TAKEN else claim
@@ -215,8 +215,8 @@ def _decision(*, passed: bool) -> NotificationDecision:
     return NotificationDecision.QUEUED if passed else NotificationDecision.RATE_LIMITED
 
 
-def _record(notification: Notification, now: int) -> PushRecord:
-    return PushRecord(
+def _claim_request(notification: Notification, now: int) -> ClaimRequest:
+    return ClaimRequest(
         notification.subscription_id,
         notification.envelope_id,
         receipt=notification.claimant,

@@ -23,6 +23,7 @@ from match.settings import MatchSettings
 from match.verify import RawEnvelopes, Rejected, verify_envelope
 
 if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
 
@@ -39,6 +40,7 @@ class Matcher:
     envelopes: RawEnvelopes
     claims: Claims
     admission: Admission
+    dynamodb: "DynamoDBClient"
     sqs: "SQSClient"
     pool: Pool
     clock: Callable[[], int]
@@ -48,7 +50,8 @@ class Matcher:
         ended: dict[str, Handled | Failure] = {}
         items = _split_ended(self._verify(messages), ended)
         items = _split_ended(self._lock_pages(items), ended)
-        found = find_recipients(items, self.settings.fan_out_page, self.settings.takes_own, self.pool)
+        page_size = self.settings.fan_out_page
+        found = find_recipients(self.dynamodb, items, page_size, self.settings.takes_own, self.pool)
         matched = _split_ended(found, ended)
         for some in _pages_last(matched):
             admitted = _split_ended(self._admit(some), ended)

@@ -9,8 +9,9 @@ page of a fan-out is the same, with a message's token for the receipt.
 """
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clarion.rows import Item, item_of
 from clarion.tables import PageLock, PushRecord
 
 if TYPE_CHECKING:
@@ -34,6 +35,20 @@ class Claim(Enum):
     """Another receipt has it."""
 
 
+class ClaimRequest(NamedTuple):
+    """What is written as a `PushRecord` if it is free."""
+
+    subscription_id: str
+    envelope_id: bytes
+    receipt: str
+    claimed_at: int
+    ttl: int
+
+    @property
+    def row(self) -> Item:
+        return item_of(PushRecord, self._asdict())
+
+
 def lasts_until(expires_at: int, now: int) -> int:
     """UNIX seconds, as are the arguments."""
     return min(expires_at + SLACK, now + LONGEST)
@@ -43,42 +58,41 @@ class Claims:
     def __init__(self, dynamodb: "DynamoDBClient") -> None:
         self._dynamodb = dynamodb
 
-    def take(self, record: PushRecord) -> Claim:
-        """Claim it for `record.receipt` if it is free at `record.claimed_at`."""
+    def take(self, asked: ClaimRequest) -> Claim:
+        """Claim it for `asked.receipt` if it is free at `asked.claimed_at`."""
         try:
-            answer = self._put(record, _FREE, "receipt", record.receipt, int(record.claimed_at))
+            answer = self._put(asked.row, _FREE, "receipt", asked.claimed_at)
         except self._dynamodb.exceptions.ConditionalCheckFailedException:
             return Claim.TAKEN
         before = answer.get("Attributes", {}).get("receipt")
-        return Claim.HELD if before == {"S": record.receipt} else Claim.NEW
+        return Claim.HELD if before == {"S": asked.receipt} else Claim.NEW
 
-    def renew(self, record: PushRecord) -> Claim | None:
+    def renew(self, asked: ClaimRequest) -> Claim | None:
         """As `take`, but without claiming what is free: None then."""
         try:
-            self._put(record, _HELD, "receipt", record.receipt, int(record.claimed_at))
+            self._put(asked.row, _HELD, "receipt", asked.claimed_at)
         except self._dynamodb.exceptions.ConditionalCheckFailedException as refusal:
             item: Any = refusal.response.get("Item")
-            taken = item and int(item["ttl"]["N"]) > record.claimed_at // 1000
+            taken = item and int(item["ttl"]["N"]) > asked.claimed_at // 1000
             return Claim.TAKEN if taken else None
         return Claim.HELD
 
     def lock(self, page: PageLock, now: int) -> bool:
         """Lock a page for its token, unless another token has it. `now` is in UNIX milliseconds."""
         try:
-            self._put(page, _FREE, "token", page.token, now)
+            self._put(page.serialize(), _FREE, "token", now)
         except self._dynamodb.exceptions.ConditionalCheckFailedException:
             return False
         return True
 
-    def _put(
-        self, row: PushRecord | PageLock, condition: str, column: str, holder: str, now: int
-    ) -> "PutItemOutputTypeDef":
+    def _put(self, item: Item, condition: str, holder: str, now: int) -> "PutItemOutputTypeDef":
+        """`holder` is the column that names it."""
         return self._dynamodb.put_item(
-            TableName=row.Meta.table_name,
-            Item=row.serialize(),
+            TableName=PushRecord.Meta.table_name,
+            Item=item,
             ConditionExpression=condition,
-            ExpressionAttributeNames={"#ttl": "ttl", "#holder": column},
-            ExpressionAttributeValues={":now": {"N": str(now // 1000)}, ":holder": {"S": holder}},
+            ExpressionAttributeNames={"#ttl": "ttl", "#holder": holder},
+            ExpressionAttributeValues={":now": {"N": str(now // 1000)}, ":holder": item[holder]},
             ReturnValues="ALL_OLD",
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )

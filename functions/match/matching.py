@@ -6,16 +6,19 @@ they can't confirm is read from both tables, consistently.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from clarion import tables
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.messages import Span
 from clarion.networks import Envelope, Rule, network
-from clarion.tables import ByKey, Subscription, rule_key, split_rule_key
+from clarion.rows import query, values_of
+from clarion.tables import ByKey, RuleRow, Subscription, rule_key, split_rule_key
 from match.failures import Unreadable, bisect_on_failure, read_row
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 BATCH_GET_KEYS = 100
 _WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
@@ -134,16 +137,30 @@ class FoundRules(NamedTuple):
     more: bool
 
 
-def rules(question: Question, page: int) -> FoundRules:
+def rules(dynamodb: "DynamoDBClient", question: Question, page: int) -> FoundRules:
     """About a page of rules, of whatever generation."""
-    span = question.span
-    within = ByKey.subscription_id.between(f"{span.after} ", span.until) if span else None
     candidates: list[Candidate] = []
-    for row in tables.RuleRow.by_key.query(question.key, within, page_size=page + 1):
-        if len(candidates) >= page and row.subscription_id != candidates[-1].subscription_id:
+    for item in query(dynamodb, **_request(question), Limit=page + 1):
+        candidate = _candidate(values_of(RuleRow, item))
+        if len(candidates) >= page and candidate.subscription_id != candidates[-1].subscription_id:
             return FoundRules(candidates, more=True)
-        candidates.append(_candidate(row))
+        candidates.append(candidate)
     return FoundRules(candidates, more=False)
+
+
+def _request(question: Question) -> dict[str, Any]:
+    condition = "#0 = :0"
+    values: dict[str, dict[str, str | bytes]] = {":0": {"B": question.key}}
+    if span := question.span:
+        condition += " AND subscription_id BETWEEN :1 AND :2"
+        values |= {":1": {"S": f"{span.after} "}, ":2": {"S": span.until}}
+    return {
+        "TableName": RuleRow.Meta.table_name,
+        "IndexName": ByKey.Meta.index_name,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": {"#0": "key"},
+        "ExpressionAttributeValues": values,
+    }
 
 
 def subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
@@ -177,8 +194,8 @@ def _match_by_tables(
 def _candidates(keys: Sequence[bytes], known: Mapping[str, Subscriber]) -> Candidates:
     names = [(name, rule_key(known[name].generation, key)) for name in known for key in keys]
     found: dict[bytes, list[Candidate]] = {key: [] for key in keys}
-    for row in tables.RuleRow.batch_get(names, consistent_read=True):
-        found[split_rule_key(row.rule_key)[1]].append(_candidate(row))
+    for row in RuleRow.batch_get(names, consistent_read=True):
+        found[split_rule_key(row.rule_key)[1]].append(_candidate(row.attribute_values))
     return found
 
 
@@ -194,9 +211,10 @@ def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unre
     return {row.subscription_id: read_row(_subscriber, row) for row in rows}
 
 
-def _candidate(row: tables.RuleRow | ByKey) -> Candidate:
-    generation, _ = split_rule_key(row.rule_key)
-    return Candidate(row.subscription_id, generation, row.condition or b"")
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    """Of the attributes of a `RuleRow`."""
+    generation, _ = split_rule_key(row["rule_key"])
+    return Candidate(row["subscription_id"], generation, row.get("condition", b""))
 
 
 def _subscriber(row: Subscription) -> Subscriber:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import batched
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
@@ -12,6 +12,9 @@ from match.failures import Failure, Pool, Unreadable, split_failures
 from match.fan_out import FannedOut, Page
 from match.item import Item, MatchedItem
 from match.matching import Match, Subscriber, TakesOwn
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 PAGES = 8
 """How many pages of subscriptions one invocation matches at most; the rest goes into further messages."""
@@ -27,10 +30,10 @@ class FromIndex(NamedTuple):
 
 
 def find_recipients(
-    items: Mapping[str, Item], page_size: int, takes_own: TakesOwn, pool: Pool
+    dynamodb: "DynamoDBClient", items: Mapping[str, Item], page_size: int, takes_own: TakesOwn, pool: Pool
 ) -> dict[str, MatchedItem | Failure]:
     """For each item, by its message's id, those of its subscriptions that one invocation has the capacity for."""
-    pages, failures = split_failures(_read_pages(items, page_size, pool))
+    pages, failures = split_failures(_read_pages(dynamodb, items, page_size, pool))
     subscribers = _read_subscribers({name for page in pages.values() for name in page.subscription_ids}, pool)
     from_index, failed = split_failures(
         {name: _by_index(items[name], page, subscribers, takes_own) for name, page in pages.items()}
@@ -47,9 +50,11 @@ def find_recipients(
     return failures | matched
 
 
-def _read_pages(items: Mapping[str, Item], page_size: int, pool: Pool) -> dict[str, Page | Failure]:
+def _read_pages(
+    dynamodb: "DynamoDBClient", items: Mapping[str, Item], page_size: int, pool: Pool
+) -> dict[str, Page | Failure]:
     questions = {question: question for item in items.values() for question in item.questions().values()}
-    answers = pool.map_concurrently(partial(matching.rules, page=page_size), questions)
+    answers = pool.map_concurrently(partial(matching.rules, dynamodb, page=page_size), questions)
     pages: dict[str, Page | Failure] = {}
     left = PAGES * page_size
     for name, item in items.items():

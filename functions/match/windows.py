@@ -8,7 +8,7 @@ A version is never used twice, not even after the row has expired and begins ane
 milliseconds. Else a worker that remembers the row from before could take the new one for it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,7 @@ from clarion.limiter import (
     unpack,
     unpack_cooldowns,
 )
+from clarion.rows import Item, item_of, values_of
 from clarion.tables import WINDOW_PART, RateLimit, limit_part
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Windows:
         known = self._remembered.get(pair.scope)
         if known and (self._staleness < BREAK_EVEN or all(map(known.window.refuses, times))):
             return known._replace(remembered=True)
-        stored = _read(pair)
+        stored = _read(self._dynamodb, pair)
         if known:
             self._record_staleness(stale=known.version < stored.version)
             # The read is eventually consistent: it may show less than what this worker wrote.
@@ -111,11 +112,11 @@ class Windows:
             self._put(_row(pair, after, now), ReturnValuesOnConditionCheckFailure="ALL_OLD", **condition)
         except self._dynamodb.exceptions.ConditionalCheckFailedException as conflict:
             item: Any = conflict.response.get("Item")
-            return False, _of(RateLimit.from_raw_data(item)) if item else _NEW
+            return False, _of(item) if item else _NEW
         return True, after
 
-    def _put(self, row: RateLimit, **condition: Any) -> None:
-        self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=row.serialize(), **condition)
+    def _put(self, item: Item, **condition: Any) -> None:
+        self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=item, **condition)
 
     def _remember(self, pair: Pair, stored: StoredWindow) -> StoredWindow:
         with self._lock:
@@ -129,30 +130,32 @@ class Windows:
         self._staleness += (stale - self._staleness) / _LOOK_BACK
 
 
-def _read(pair: Pair) -> StoredWindow:
-    try:
-        return _of(RateLimit.get(pair.scope, WINDOW_PART))
-    except RateLimit.DoesNotExist:
-        return _NEW
+def _read(dynamodb: "DynamoDBClient", pair: Pair) -> StoredWindow:
+    key = item_of(RateLimit, {"scope": pair.scope, "part": WINDOW_PART})
+    item = dynamodb.get_item(TableName=RateLimit.Meta.table_name, Key=key).get("Item")
+    return _of(item) if item else _NEW
 
 
-def _of(row: RateLimit) -> StoredWindow:
-    window = Window(unpack(row.admitted), unpack_cooldowns(row.cooldowns or b""))
-    return StoredWindow(window, int(row.version), int(row.paged_until or 0))
+def _of(item: Mapping[str, Any]) -> StoredWindow:
+    row = values_of(RateLimit, item)
+    window = Window(unpack(row["admitted"]), unpack_cooldowns(row.get("cooldowns", b"")))
+    return StoredWindow(window, row["version"], row.get("paged_until", 0))
 
 
-def _row(pair: Pair, stored: StoredWindow, now: int) -> RateLimit:
-    return RateLimit(
-        pair.scope,
-        WINDOW_PART,
-        admitted=pack(stored.window.admitted),
-        cooldowns=pack_cooldowns(stored.window.cooldowns) or None,
-        paged_until=stored.paged_until or None,
-        version=stored.version,
-        ttl=now // 1000 + IDLE_LIFE,
-    )
+def _row(pair: Pair, stored: StoredWindow, now: int) -> Item:
+    row = {
+        "scope": pair.scope,
+        "part": WINDOW_PART,
+        "admitted": pack(stored.window.admitted),
+        "cooldowns": pack_cooldowns(stored.window.cooldowns) or None,
+        "paged_until": stored.paged_until or None,
+        "version": stored.version,
+        "ttl": now // 1000 + IDLE_LIFE,
+    }
+    return item_of(RateLimit, row)
 
 
-def _page(pair: Pair, version: int, page: tuple[Admitted, ...], now: int) -> RateLimit:
+def _page(pair: Pair, version: int, page: tuple[Admitted, ...], now: int) -> Item:
     part = limit_part(page[-1].at, version.to_bytes(_VERSION_BYTES))
-    return RateLimit(pair.scope, part, admitted=pack(page), ttl=now // 1000 + IDLE_LIFE)
+    row = {"scope": pair.scope, "part": part, "admitted": pack(page), "ttl": now // 1000 + IDLE_LIFE}
+    return item_of(RateLimit, row)

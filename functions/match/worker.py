@@ -95,6 +95,7 @@ class MatchWorker:
             envelopes=RawEnvelopes(clients.s3, settings.oversize_bucket),
             claims=claims,
             admission=Admission(settings.limit, claims, Windows(clients.dynamodb), caps, clock),
+            dynamodb=clients.dynamodb,
             sqs=clients.sqs,
             pool=Pool(clients.executor),
             clock=clock,

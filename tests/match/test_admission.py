@@ -81,7 +81,7 @@ def test_a_stale_read_takes_no_worker_back(scene: Scene, monkeypatch: pytest.Mon
     before = windows.look(pair, [now])
     _, written = windows.replace(pair, before, Window((Admitted(now, b"m" * 8),)), now)
     monkeypatch.setattr(match.windows, "BREAK_EVEN", 0)
-    monkeypatch.setattr(match.windows, "_read", lambda _: before)
+    monkeypatch.setattr(match.windows, "_read", lambda *_: before)
     assert windows.look(pair, [now]) == written
 
 

@@ -17,6 +17,8 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyPr
 from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
+from clarion import aws
+
 GENERATION_BYTES = 8
 WINDOW_PART = b"\x00"
 """Sorts before every part that is named by an instant of this millennium."""
@@ -252,6 +254,7 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
         read_timeout_seconds=seconds,
         max_retry_attempts=attempts,
     )
+    aws.prepare(connection.session)
     for model in (*MODELS, *own):
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it

@@ -1,0 +1,56 @@
+from typing import Any
+
+import boto3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+from pynamodb.models import Model
+
+from clarion.rows import item_of, query, values_of
+from clarion.tables import PageLock, RateLimit
+
+WINDOW = {"scope": b"a pair", "part": b"\0", "admitted": b"", "version": 7, "ttl": 1_800_000_000}
+LOCK = {"page": "3", "envelope_id": bytes(32), "token": "a token", "ttl": 1}
+
+
+@pytest.mark.parametrize(("model", "values"), [(RateLimit, WINDOW), (PageLock, LOCK)])
+def test_an_item_is_what_pynamodb_makes_of_the_same_row(model: type[Model], values: dict[str, Any]) -> None:
+    assert item_of(model, values) == model(**values).serialize()
+
+
+@given(st.binary(min_size=1), st.binary(), st.none() | st.binary(), st.integers(-(10**30), 10**30))
+def test_the_values_of_an_item_are_those_it_was_made_of(
+    scope: bytes, admitted: bytes, cooldowns: bytes | None, version: int
+) -> None:
+    values = {"scope": scope, "admitted": admitted, "cooldowns": cooldowns, "version": version}
+
+    found = values_of(RateLimit, item_of(RateLimit, values))
+
+    assert found == {name: value for name, value in values.items() if value is not None}
+
+
+def test_a_column_of_another_type_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        values_of(RateLimit, {"version": {"S": "7"}})
+
+
+@mock_aws
+def test_a_query_goes_on_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    dynamodb = boto3.client("dynamodb")
+    keys = {"scope": "HASH", "part": "RANGE"}
+    dynamodb.create_table(
+        TableName="limits",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "B"} for name in keys],
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()],  # type: ignore[typeddict-item] # the stub wants literals
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for number in range(5):
+        row = {"scope": b"a pair", "part": bytes([number]), "admitted": b"", "ttl": number}
+        dynamodb.put_item(TableName="limits", Item=item_of(RateLimit, row))
+    scope = {"ExpressionAttributeNames": {"#0": "scope"}, "ExpressionAttributeValues": {":0": {"B": b"a pair"}}}
+
+    found = query(dynamodb, TableName="limits", KeyConditionExpression="#0 = :0", Limit=2, **scope)
+
+    assert [values_of(RateLimit, item)["ttl"] for item in found] == [0, 1, 2, 3, 4]
