@@ -39,7 +39,7 @@ from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.store import StatementStore
-from match.claims import Claim, Claims, lasts_until
+from match.claims import Claim, ClaimRequest, Claims, lasts_until
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -409,10 +409,10 @@ def handled_twice(messages: Sequence[ObservedMessage]) -> int:
     return passed - len({message.raw for message in messages})
 
 
-def claim(message: ObservedMessage) -> PushRecord:
+def claim(message: ObservedMessage) -> ClaimRequest:
     statement = decode(message.raw or b"")
     now = now_ms()
-    return PushRecord(
+    return ClaimRequest(
         "soak",
         statement.hash,
         receipt=str(message.receipt),

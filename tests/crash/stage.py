@@ -1,7 +1,7 @@
 """Sets a scenario up in an emulation of its own: for processes that share the work."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,28 +57,29 @@ def staged(name: str) -> Iterator[Scenario]:
     """One of `SCENARIOS`, in a deployment of its own, without the metrics that it prints."""
     with mock_aws(), TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         environment = deploy()
-        match name:
-            case "rules":
-                yield rules.scenario(rules.FEW)
-            case "many rules":
-                yield rules.scenario(rules.MANY)
-            case "ingest":
-                with ingesting.scenario(Path(folder)) as scenario:
-                    yield scenario
-            case _ if name in dispatching.SCENARIOS:
-                with dispatching.scenario(name, Path(folder)) as scenario:
-                    yield scenario
-            case "xmtp":
-                yield messaging.scenario(environment)
-            case "installing":
-                yield installing.scenario()
-            case "hourly":
-                yield hourly.scenario()
-            case "takeover" | "another token":
-                yield proving.scenario(replaces=name == "another token")
-            case "late events":
-                yield late_events.scenario()
-            case "scheduling" | "scheduling late":
-                yield scheduling.scenario(late=name == "scheduling late")
-            case _:
-                yield matching.scenario(environment)
+        with _over_tls(name, Path(folder)) or nullcontext(_in_process(name, environment)) as scenario:
+            yield scenario
+
+
+def _over_tls(name: str, folder: Path) -> AbstractContextManager[Scenario] | None:
+    """A scenario with nodes or providers that listen; None if it is none of them."""
+    if name == "ingest":
+        return ingesting.scenario(folder)
+    return dispatching.scenario(name, folder) if name in dispatching.SCENARIOS else None
+
+
+def _in_process(name: str, environment: dict[str, str]) -> Scenario:
+    """One of match's unless it is another component's."""
+    scenarios: dict[str, Callable[[], Scenario]] = {
+        "rules": lambda: rules.scenario(rules.FEW),
+        "many rules": lambda: rules.scenario(rules.MANY),
+        "xmtp": lambda: messaging.scenario(environment),
+        "installing": installing.scenario,
+        "hourly": hourly.scenario,
+        "takeover": lambda: proving.scenario(replaces=False),
+        "another token": lambda: proving.scenario(replaces=True),
+        "late events": late_events.scenario,
+        "scheduling": lambda: scheduling.scenario(late=False),
+        "scheduling late": lambda: scheduling.scenario(late=True),
+    }
+    return scenarios.get(name, lambda: matching.scenario(environment))()

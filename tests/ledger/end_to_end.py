@@ -21,7 +21,7 @@ from bench.dispatch import Scene as ProviderScene
 from bench.dispatch import provider
 from clarion.channels import Channel
 from clarion.clock import now_ms
-from clarion.events import EventStream
+from clarion.event_log import EventWriter
 from clarion.tables import Subscription
 from dispatch import handler as dispatch
 from infra.environments import PROD
@@ -97,7 +97,7 @@ class EndToEnd:
         queue = EnvelopeQueue(
             boto3.client("sqs"), settings.envelopes_queue_url, boto3.client("s3"), settings.oversize_bucket
         )
-        lake = LakeStream(EventStream(boto3.client("firehose"), settings.events_stream))
+        lake = LakeStream(EventWriter(boto3.client("firehose"), boto3.client("sqs"), settings))
         assert queue.send(batch) == lake.put(batch) == []
 
     def _invoke(self, queue_url: str, work: Work) -> Spent:
@@ -138,6 +138,7 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
         "stage": PROD.stage,
         "table_prefix": PREFIX,
         "events_stream": deployed["CLARION_EVENTS_STREAM"],
+        "late_events_queue_url": deployed["CLARION_LATE_EVENTS_QUEUE_URL"],
         "queue_url": deployed["CLARION_APNS_QUEUE_URL"],
         "channel": Channel.APNS,
         "cleanup_queue_url": "unused",

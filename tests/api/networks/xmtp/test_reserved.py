@@ -11,13 +11,13 @@ import pytest
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus, TokenProof
+from clarion.endings import Death, declare_dead, expire
 from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, read
 from clarion.networks.xmtp.sender_hmac import period_at
 from clarion.proofs import PENDING_MS, status_at
 from clarion.rulesets import Owner
 from clarion.tables import RuleRow, Subscription, Token, WakeUp
-from clarion.tokens import Death, declare_dead, expire
 from clarion.wake_ups import expiry_slot
 from tests.api.networks.xmtp.conftest import Clock, KeptEvents, Phone
 from tests.api.networks.xmtp.test_service import GROUP, OTHER, key, limited, named
