@@ -136,7 +136,8 @@ class Matcher:
         }
 
     def _continuation(self, message: MatchMessage) -> QueuedBody:
-        return QueuedBody(self.settings.envelopes_queue_url, message.to_json())
+        is_page = isinstance(message, PageMessage)
+        return QueuedBody(self.settings.pages_queue_url if is_page else self.settings.queue_url, message.to_json())
 
     def _post(self, bodies: Iterable[QueuedBody]) -> dict[QueuedBody, Failure]:
         """Send all and return what SQS did not take."""

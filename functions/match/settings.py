@@ -10,7 +10,9 @@ from clarion.settings import LimitSettings, PushQueues
 
 
 class MatchSettings(PushQueues):
-    """Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
+    """`queue_url` is the queue that the messages come from; the pages of a fan-out go to `pages_queue_url`.
+
+    Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
 
     An envelope that still fails when it is received for the `max_receives`-th time is dead-lettered at once.
     `fan_out_page` is how many subscriptions one invocation matches with an envelope. `limits` replace the networks' own
@@ -20,7 +22,8 @@ class MatchSettings(PushQueues):
     """
 
     table_prefix: str
-    envelopes_queue_url: str
+    queue_url: str
+    pages_queue_url: str
     events_stream: str
     oversize_bucket: str
     dead_letter_url: str | None = None

@@ -297,7 +297,7 @@ def crowd(scene: Scene, size: int) -> Bill:
     with table.answering(scene.clients), meter.running() as bill:
         while waiting:
             assert scene.take(waiting.pop()) == set()
-            waiting += table.taken_from(scene.settings.envelopes_queue_url)
+            waiting += table.taken_from(scene.settings.pages_queue_url)
     assert len(table.sent) == size
     return bill
 

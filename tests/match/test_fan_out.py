@@ -50,15 +50,29 @@ def test_every_subscription_is_on_exactly_one_page(one: list[str], other: list[s
     assert max(len(some) for some in taken) <= page
 
 
-def test_the_first_look_sends_legs_and_a_leg_sends_its_next_page() -> None:
-    found = {TOPIC: FoundRules(candidates([f"{digit}0" for digit in "012"]), more=True)}
-    legs = [message.span for message in successors(MESSAGE, cut(found, EVERYTHING, 3))]
-    assert [(leg.after, leg.until) for leg in legs] == [
-        ("20", "4"),
-        ("4", "8"),
-        ("8", "c"),
-        ("c", "~"),
-    ]
+def legs_after(*names: str) -> list[tuple[str, str]]:
+    """Of a first look that found rules of these, and more."""
+    found = {TOPIC: FoundRules(candidates([*names]), more=True)}
+    return [(leg.span.after, leg.span.until) for leg in successors(MESSAGE, cut(found, EVERYTHING, len(names)))]
+
+
+def test_the_first_look_sends_a_leg_for_each_four_pages() -> None:
+    assert legs_after("00", "1f") == [("1f", "80"), ("80", "~")]
+    assert legs_after("00", "0f") == [("0f", "40"), ("40", "80"), ("80", "c0"), ("c0", "~")]
+    assert legs_after("00", "40") == [("40", "~")]
+
+
+def test_the_larger_a_crowd_the_more_legs_up_to_64() -> None:
+    crowds = ["ff", "40", "1f", "0f", "07", "03", "01", "00"]
+    assert [len(legs_after("00", f"{last}1")) for last in crowds] == [1, 1, 2, 4, 8, 16, 32, 64]
+
+
+def test_a_crowd_with_strange_ids_is_gone_through_all_the_same() -> None:
+    assert legs_after("", "!")[-1][-1] == "~"
+    assert legs_after("", "~") == [("~", "~")]
+
+
+def test_a_leg_sends_its_next_page() -> None:
     leg = PageMessage(**MESSAGE.observation, span=Span(after="3", until="4"), page=1, token=UUID(int=7))
     [rest] = successors(leg, cut({TOPIC: FoundRules(candidates(["31", "32"]), more=True)}, leg.span, 9))
     assert (rest.span.after, rest.span.until, rest.page) == ("32", "4", 2)

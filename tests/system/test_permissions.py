@@ -310,7 +310,7 @@ async def use_the_fan_out(system: System) -> list[str]:
     await asyncio.to_thread(claim_rules, system, crowd, alice.public_key, POPULAR)
     raw = alice.statement(POPULAR, data=b"to a crowd")
     await system.hand_to_match(EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw))
-    await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}envelopes"), WAIT_S)
+    await until_asked(system, Call("pages", "dynamodb:PutItem", f"{PROD.prefix}push_records"), WAIT_S)
     return crowd
 
 
