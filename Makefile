@@ -161,13 +161,17 @@ ledger: .venv/.ready ## What each path through match costs, in units and dollars
 bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb
 	@$(PY) -m bench.match
 
+.PHONY: scale
+scale: .venv/.ready ## Write the tables of docs/scale.md anew, from the template and the measured figures
+	@$(PY) -m bench.scale
+
 .PHONY: bench-batches
 bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew for docs/scale.md (bench/measured.json)
 	@$(PY) -m bench.batches
 
 .PHONY: bench-latency
-bench-latency: setup ## Measure the emulated stack from submission to push (RATE=50 SECONDS_LONG=60)
-	@$(PY) -m bench.latency --rate $(or $(RATE),50) --seconds $(or $(SECONDS_LONG),60)
+bench-latency: setup ## Measure the emulated stack from submission to push (RATE=50 LATENCY_S=60)
+	@$(PY) -m bench.latency --rate $(or $(RATE),50) --seconds $(or $(LATENCY_S),60)
 
 .PHONY: bench-schedule
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken

@@ -43,11 +43,11 @@ _API = ApiConfig(
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
 # takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches".
-_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=28, receives=8)
+_MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=27, receives=8)
 # A page of a fan-out is 250 receivers, so it gets an invocation to itself. So many at once queue an envelope for a
-# million within two minutes, by half of the writes that a table has for it: docs/scale.md, "Crowds". Ten times match's
+# million within two minutes, by less than the writes that a warm table takes: docs/scale.md, "Crowds". Ten times match's
 # concurrency and this one together are no more than a subscription's cap: docs/decisions/0010-caps.md.
-_PAGES = _MATCH.model_copy(update={"concurrency": 20, "batch": 1})
+_PAGES = _MATCH.model_copy(update={"concurrency": 24, "batch": 1})
 
 PROD = EnvironmentConfig(
     stage="prod",
