@@ -49,12 +49,14 @@ def main() -> None:
         settings = settings.model_copy(update={"fan_out_page": MatchSettings.model_fields["fan_out_page"].default})
         clients = replace(MatchClients.make(PREFIX), executor=InTurn())
         scene = Scene(settings, clients)
-        batch_s = invocation(scene, BATCH, request_s, partial(batch, scene))
+        single_s = invocation(scene, 1, request_s, partial(batch, scene, 1))
+        batch_s = invocation(scene, BATCH, request_s, partial(batch, scene, BATCH))
         page_s = invocation(scene, settings.fan_out_page, request_s, partial(page, scene))
     figures = json.loads(FIGURES.read_text())
     how = (
         f"make bench-batches, {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()} on {platform.machine()}"
     )
+    figures["match_single_cpu_s"] = {"value": round(single_s, 4), "how": f"{how}: one statement for one receiver"}
     figures["match_batch_cpu_s"] = {"value": round(batch_s, 4), "how": f"{how}: ten statements of ten pairs"}
     figures["page_cpu_s"] = {"value": round(page_s, 4), "how": f"{how}: 250 receivers of one statement"}
     FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
@@ -95,8 +97,8 @@ def invocation(
     return median(taken)
 
 
-def batch(scene: Scene, table: Dictionary) -> list[MatchMessage]:
-    senders = [replace(scene, sender=Sender()) for _ in range(BATCH)]
+def batch(scene: Scene, size: int, table: Dictionary) -> list[MatchMessage]:
+    senders = [replace(scene, sender=Sender()) for _ in range(size)]
     for number, sender in enumerate(senders):
         want(table, str(UUID(int=number, version=4)), sender.sender.key)
     return [message for sender in senders for message in sender.observe_new(1)]

@@ -20,14 +20,17 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, NotificationDecided, PushTried
 from clarion.networks import STATEMENTS
+from clarion.sqs import ENTRIES
 from infra.app import define_alone
 from infra.environments import PROD
+from ingest.delivery.deliveries import QUEUE_IN_FLIGHT
 from match.settings import MatchSettings
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, SQS_REQUEST
 from tests.match.ledger import Cost, read_table
 
 ROOT = Path(__file__).parent.parent
 PAGE_OF_DOCS = ROOT / "docs" / "scale.md"
+COST_PAGE = ROOT / "docs" / "cost.md"
 LOADS = (1_000, 10_000, 50_000)
 CROWDS = (10_000, 100_000, 1_000_000)
 PAGE = int(MatchSettings.model_fields["fan_out_page"].default)
@@ -50,6 +53,7 @@ OBSERVED_BYTES = 900
 DISPATCH_READS = 0.5
 SECONDS_OF_A_DAY = 86_400
 WARM, QUOTA = "the table's warm throughput", "the account's quota"
+SENDS_REMEDY = "a constant, `QUEUE_IN_FLIGHT`"
 MATCH_REMEDY = "`match.concurrency`, and `matching.subscription_cap` with it"
 
 
@@ -57,6 +61,7 @@ MATCH_REMEDY = "`match.concurrency`, and `matching.subscription_cap` with it"
 class Measured:
     """As bench/measured.json has it, which says how."""
 
+    match_single_cpu_s: float
     match_batch_cpu_s: float
     page_cpu_s: float
     ingest_core_statements: float
@@ -64,6 +69,7 @@ class Measured:
     table_request_s: float
     queue_request_s: float
     pick_up_s: float
+    spread: float
 
     @classmethod
     def read(cls) -> Self:
@@ -72,8 +78,12 @@ class Measured:
 
     @property
     def match_batch_s(self) -> float:
+        return self.match_batch_cpu_s + self.match_wait_s
+
+    @property
+    def match_wait_s(self) -> float:
         """Rules, subscriptions, windows, claims and counts are asked for one after the other, then pushes and events."""
-        return self.match_batch_cpu_s + 5 * self.table_request_s + 2 * self.queue_request_s
+        return 5 * self.table_request_s + 2 * self.queue_request_s
 
     def page_s(self, threads: int = 16) -> float:
         """As if no thread's waiting were another's work: three requests for each receiver."""
@@ -90,18 +100,19 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Deployed:
-    """`processors` are those of the ingest task that sends."""
+    """`processors` are those of the ingest task that sends, `sends` how many of its requests may be in flight."""
 
     match: Source
     pages: Source
     apns: Source
     processors: float
+    sends: int
 
     @classmethod
     def of(cls, template: Template) -> Self:
         (task,) = template.find_resources("AWS::ECS::TaskDefinition").values()
         sources = {name: _source(template, name) for name in ("match", "pages", "apns")}
-        return cls(**sources, processors=int(task["Properties"]["Cpu"]) / 1024)
+        return cls(**sources, processors=int(task["Properties"]["Cpu"]) / 1024, sends=QUEUE_IN_FLIGHT)
 
 
 def _source(template: Template, name: str) -> Source:
@@ -145,6 +156,7 @@ def components(deployed: Deployed, measured: Measured, ledger: Mapping[str, Cost
     yield Component(
         "ingest", "processors of a task", deployed.processors, 1 / measured.ingest_core_statements, "`ingest.cpu`"
     )
+    yield Component("the same", "requests in flight", deployed.sends, measured.queue_request_s / ENTRIES, SENDS_REMEDY)
     yield Component("match", "`concurrency`", deployed.match.concurrency, match_s, MATCH_REMEDY)
     yield Component(
         "dispatch, by channel", "`concurrency`", deployed.apns.concurrency, dispatch_s, "`dispatch.concurrency`"
@@ -245,7 +257,7 @@ def _figure(value: float) -> str:
 def tables(template: Template) -> list[list[str]]:
     """As docs/scale.md has them, in this order."""
     deployed, measured = Deployed.of(template), Measured.read()
-    ledger = read_table((ROOT / "docs" / "cost.md").read_text())
+    ledger = read_table(COST_PAGE.read_text())
     return [
         load_table(list(components(deployed, measured, ledger))),
         dollar_table(dollars_a_million(deployed, measured, ledger)),

@@ -47,7 +47,7 @@ _MATCH = Consumer(size=Size(memory_mb=1_769, timeout_s=30), concurrency=27, rece
 # A page of a fan-out is 250 receivers, so it gets an invocation to itself. So many at once queue an envelope for a
 # million within two minutes, by less than the writes that a warm table takes: docs/scale.md, "Crowds". Ten times match's
 # concurrency and this one together are no more than a subscription's cap: docs/decisions/0010-caps.md.
-_PAGES = _MATCH.model_copy(update={"concurrency": 24, "batch": 1})
+_PAGES = _MATCH.model_copy(update={"concurrency": 27, "batch": 1})
 
 PROD = EnvironmentConfig(
     stage="prod",
