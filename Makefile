@@ -165,6 +165,14 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 scale: .venv/.ready ## Write the tables of docs/scale.md anew, from the template and the measured figures
 	@$(PY) -m bench.scale
 
+.PHONY: simulate
+simulate: .venv/.ready ## Simulate three loads and a crowd, and hold the model against `make bench-latency` at 20 and 50 a second
+	@$(PY) -m bench.simulate
+
+.PHONY: simulate-plots
+simulate-plots: simulate .venv-bench/.ready ## Draw what the simulation says into docs/
+	@.venv-bench/bin/python bench/plots.py
+
 .PHONY: bench-batches
 bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew for docs/scale.md (bench/measured.json)
 	@$(PY) -m bench.batches

@@ -110,7 +110,8 @@ def _adjusted(model: StageModel, simulated: Sequence[float], span: Sequence[floa
 def emulated(models: Sequence[StageModel], rate: float, processors: int) -> Path:
     env = simpy.Environment()
     path = Path.of(models, random.Random(SEED), env=env, machine=simpy.Resource(env, processors))  # noqa: S311 - the same each time
-    path.arrive(rate, FITTED / rate)
+    # As `bench.latency` submits them.
+    path.arrive(rate, FITTED / rate, evenly=True)
     env.run()
     return path
 
@@ -120,7 +121,7 @@ def check() -> dict[str, Any] | None:
     if not all(path_of(rate).exists() for rate in (FIT, CHECK)):
         return None
     measure, at_check = Latency.read(FIT), Latency.read(CHECK)
-    path = emulated(fit(measure, _each(Measured.read())), CHECK, at_check.processors)
+    path = emulated(fit(measure, each_further(Measured.read())), CHECK, at_check.processors)
     simulated = path.latencies()
     actual = [trace.received - trace.submitted for trace in at_check.traces]
     errors = [one / other - 1 for one, other in zip(percentiles(simulated), percentiles(actual), strict=True)]
@@ -134,7 +135,8 @@ def check() -> dict[str, Any] | None:
     }
 
 
-def _each(measured: Measured) -> float:
+def each_further(measured: Measured) -> float:
+    """What a further statement of a batch takes of match, in parts of what the first does."""
     return (measured.match_batch_cpu_s / measured.match_single_cpu_s - 1) / 9
 
 
@@ -150,7 +152,7 @@ def production_stages(deployed: Deployed, measured: Measured) -> list[StageModel
             match.batch,
             match.concurrency,
             single,
-            single * _each(measured),
+            single * each_further(measured),
             measured.match_wait_s,
             pick_up,
             spread,

@@ -100,13 +100,13 @@ class Stage:
             self.running += 1
             self.env.process(self._invoke(batch))
 
-    def _allowed(self) -> float:
+    def _allowed(self) -> int:
         if not self.model.cold:
             return self.model.concurrency
         if self.begun_at is None:
             self.begun_at = self.env.now
         grown = EVENT_SOURCE_START + EVENT_SOURCE_GROWTH * (self.env.now - self.begun_at)
-        return min(self.model.concurrency, grown)
+        return min(self.model.concurrency, int(grown))
 
     def _invoke(self, batch: Sequence[Work]) -> Events:
         luck = self._luck()
@@ -164,13 +164,13 @@ class Path:
             then = stage.send
         return path
 
-    def arrive(self, rate: float, seconds: float) -> None:
-        self.env.process(self._arrivals(rate, seconds))
+    def arrive(self, rate: float, seconds: float, *, evenly: bool = False) -> None:
+        """So many a second, on average where they don't come `evenly`."""
+        self.env.process(self._arrivals(rate, round(rate * seconds), evenly=evenly))
 
-    def _arrivals(self, rate: float, seconds: float) -> Events:
-        """At random, so many a second on average."""
-        for _ in range(round(rate * seconds)):
-            yield self.env.timeout(self.draw.expovariate(rate))
+    def _arrivals(self, rate: float, count: int, *, evenly: bool) -> Events:
+        for _ in range(count):
+            yield self.env.timeout(1 / rate if evenly else self.draw.expovariate(rate))
             self.stages[0].send([Work([self.env.now])])
 
     def latencies(self, stage: int | None = None) -> list[float]:
