@@ -28,6 +28,8 @@ EACH_PER_SECOND = 0.25
 """Statements of one sender: half of what the limit of a pair allows."""
 WARM_UP_S = 10
 """The functions start, and nothing counts."""
+IDLE_S = 5
+"""What is spent on nothing is measured for so long."""
 ARRIVAL_S = 60
 LAKE_S = 30
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -85,9 +87,11 @@ async def measure(rate: float, seconds: float) -> Latency:
         for number, sender in enumerate(senders):
             await system.register(Device(f"receiver {number}"), "apns", f"{number:064x}", (sender.public_key, TOPIC))
         await _submit(system, senders, rate, WARM_UP_S)
-        before = cpu_seconds()
+        idle = Busy.begin()
+        await asyncio.sleep(IDLE_S)
+        idle_rate, busy = idle.cpu_s / idle.seconds, Busy.begin()
         submitted = await _submit(system, senders, rate, seconds)
-        spent = cpu_seconds() - before
+        spent = busy.cpu_s - idle_rate * busy.seconds
         received = _received(system)
         traces = list(_traces(submitted, received, await _decided(system, set(received))))
     return Latency(rate, len(submitted), spent / len(submitted), os.cpu_count() or 1, traces)
@@ -138,8 +142,28 @@ def _traces(
             yield Trace(at, observed, queued, received[name])
 
 
-def cpu_seconds() -> float:
-    """Of this process and all that descend from it, the ended ones that were waited for included. Linux only."""
+@dataclass(frozen=True)
+class Busy:
+    """What this process and all that descend from it have taken of the processors since it was begun. Linux only."""
+
+    since: float
+    cpu_before: float
+
+    @classmethod
+    def begin(cls) -> Self:
+        return cls(time.monotonic(), _cpu_seconds())
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.since
+
+    @property
+    def cpu_s(self) -> float:
+        return _cpu_seconds() - self.cpu_before
+
+
+def _cpu_seconds() -> float:
+    """With the processes that have ended and were waited for."""
     return sum(ticks for _, ticks in _descendants(os.getpid())) / TICKS
 
 

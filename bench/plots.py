@@ -43,7 +43,7 @@ def draw_crowd(crowd: dict[str, Any], path: Path) -> None:
 
 def draw_check(check: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4))
-    for name, label in (("measured_s", "the emulator"), ("simulated_s", "the simulation")):
+    for name, label in (("measured", "the emulator"), ("simulated", "the simulation")):
         seconds = check[name]
         axes.plot(seconds, [(number + 1) / len(seconds) for number in range(len(seconds))], label=label)
     axes.set(xlabel="seconds from submission to push, 50 a second", ylabel="share of the statements")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import simpy
 
+from bench.fit import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, each_further, emulated, fit
 from bench.latency import Latency, Trace, percentiles
 from bench.scale import Measured
-from bench.simulate import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, each_further, emulated, fit
 from bench.simulation import FanOut, Path, SimulatedTable, Stage, StageModel, Work
 
 PROCESSORS = 2
