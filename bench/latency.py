@@ -58,7 +58,8 @@ class Latency:
     @classmethod
     def read(cls, rate: float) -> Self:
         found = json.loads(path_of(rate).read_text())
-        return cls(**{**found, "traces": [Trace(**trace) for trace in found["traces"]]})
+        traces = [Trace(**trace) for trace in found.pop("traces")]
+        return cls(**found, traces=traces)
 
     def write(self) -> None:
         path_of(self.rate).write_text(json.dumps(asdict(self)))

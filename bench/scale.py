@@ -172,8 +172,13 @@ def components(deployed: Deployed, measured: Measured, ledger: Mapping[str, Cost
 
 def event_bytes() -> int:
     """Of all events that come of a statement with one push."""
-    of_all = {"network": STATEMENTS, "at": 1_800_000_000_000, "receipt": UUID(int=1), "envelope_id": bytes(32)}
-    subscription = {"subscription_id": UUID(int=2), "channel": Channel.APNS}
+    of_all: dict[str, Any] = {
+        "network": STATEMENTS,
+        "at": 1_800_000_000_000,
+        "receipt": UUID(int=1),
+        "envelope_id": bytes(32),
+    }
+    subscription: dict[str, Any] = {"subscription_id": UUID(int=2), "channel": Channel.APNS}
     events = [
         EnvelopeDecided(**of_all, decision=EnvelopeDecision.MATCHED, observed_at=of_all["at"], sender=bytes(32)),
         NotificationDecided(

@@ -46,11 +46,12 @@ MOST_LEGS = 256 // PAGES_OF_A_LEG
 
 @dataclass(frozen=True)
 class Prediction:
-    """For a load: latency in seconds, and how much was still waiting when the last had arrived, by stage."""
+    """For a load: latency in seconds, and how much was waiting for each stage when the last had arrived, `after_s`."""
 
     load: int
     p50: float
     p99: float
+    after_s: float
     waiting: Mapping[str, int]
     table_wait: float
     dollars_a_day: float
@@ -106,7 +107,7 @@ def predict(deployed: Deployed, measured: Measured, load: int, writes: int, doll
     path.env.run()
     p50, p99 = percentiles(path.latencies())
     table_wait = max(table.longest_wait for table in tables)
-    return Prediction(load, p50, p99, waiting, table_wait, dollars * load * SECONDS_OF_A_DAY / 1_000_000)
+    return Prediction(load, p50, p99, seconds, waiting, table_wait, dollars * load * SECONDS_OF_A_DAY / 1_000_000)
 
 
 def crowd(deployed: Deployed, measured: Measured, receivers: int) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def main() -> None:
 def report_loads(as_deployed: Sequence[Prediction], as_raised: Sequence[Prediction], first: Component) -> Iterator[str]:
     for now, then in zip(as_deployed, as_raised, strict=True):
         limit = f"{first.name} is full at {first.at:,.0f}/s" if now.load > first.at else "nothing is full"
-        yield f"{now.load:,}/s, ${now.dollars_a_day:,.0f} a day: as deployed {now}, {limit}; raised {then}"
+        yield f"{now.load:,}/s, ${now.dollars_a_day:,.0f} a day: as deployed for {now.after_s:.0f} s {now}, {limit}; raised {then}"
 
 
 def report_crowd(alone: Mapping[str, Any], beside: Mapping[str, Any]) -> str:

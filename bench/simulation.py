@@ -9,14 +9,15 @@ many units a second each, one after the other: what comes too fast waits, as it 
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import simpy
 
 from bench.scale import EVENT_SOURCE_GROWTH, EVENT_SOURCE_START, PARTITION_WRITES
 
-type Events = Iterator[simpy.Event]
+type Events = Generator[simpy.Event, Any]
 
 
 @dataclass(slots=True)
