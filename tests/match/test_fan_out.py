@@ -105,6 +105,12 @@ def test_each_of_a_crowd_gets_one_push(scene: Scene, crowd: set[str]) -> None:
     assert {push.receipt for push in pushes} == {message.receipt}
 
 
+def test_a_crowds_pages_wait_in_a_queue_of_their_own(scene: Scene, crowd: set[str]) -> None:
+    scene.take(*scene.observe_new(1))
+    assert scene.queues.drain("pages")
+    assert not scene.queues.drain("envelopes")
+
+
 def test_a_page_that_is_done_twice_is_passed_on_twice_but_goes_on_once(scene: Scene, crowd: set[str]) -> None:
     [message] = scene.observe_new(1)
     scene.take(message)
