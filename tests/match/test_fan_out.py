@@ -151,34 +151,6 @@ def test_the_claims_of_a_crowd_and_of_its_pages_share_no_partition(scene: Scene,
     assert crowd < set(keys)
 
 
-def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> None:
-    crowd = {scene.subscribe(OTHER).subscription_id for _ in range(3)}
-    called = scene.subscribe()
-    [call] = scene.observe_new(1)
-    crowded = scene.observe(scene.sender.states(OTHER))
-    page = PageMessage(**crowded.observation, span=EVERYTHING, page=1, token=uuid4())
-    done: list[set[str]] = []
-
-    def claimed(params: dict[str, Any], **_: object) -> None:
-        done.append({params["Item"].get("subscription_id", {}).get("S")} & crowd)
-
-    def sent(params: dict[str, Any], **_: object) -> None:
-        pushes = [PushMessage.model_validate_json(entry["MessageBody"]) for entry in params["Entries"]]
-        done.append({str(push.subscription_id) for push in pushes})
-
-    hooks = ((scene.clients.dynamodb, "dynamodb.PutItem", claimed), (scene.clients.sqs, "sqs.SendMessageBatch", sent))
-    for client, name, hook in hooks:
-        client.meta.events.register_first(f"before-parameter-build.{name}", hook)
-    try:
-        assert scene.take(page, call) == set()
-    finally:
-        for client, name, hook in hooks:
-            client.meta.events.unregister(f"before-parameter-build.{name}", hook)
-    for_crowd = [number for number, names in enumerate(done) if names & crowd]
-    assert len(for_crowd) == len(crowd) + 1
-    assert done.index({called.subscription_id}) < for_crowd[0]
-
-
 def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scene: Scene, crowd: set[str]) -> None:
     """Its successors begin elsewhere, too: they are no surplus of those that were sent before."""
     [message] = scene.observe_new(1)
