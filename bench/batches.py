@@ -52,15 +52,21 @@ def main() -> None:
         single_s = invocation(scene, 1, request_s, partial(batch, scene, 1))
         batch_s = invocation(scene, BATCH, request_s, partial(batch, scene, BATCH))
         page_s = invocation(scene, settings.fan_out_page, request_s, partial(page, scene))
-    figures = json.loads(FIGURES.read_text())
-    how = (
-        f"make bench-batches, {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()} on {platform.machine()}"
+    record(
+        match_single_cpu_s=(single_s, "one statement for one receiver"),
+        match_batch_cpu_s=(batch_s, "ten statements of ten pairs"),
+        page_cpu_s=(page_s, "250 receivers of one statement"),
     )
-    figures["match_single_cpu_s"] = {"value": round(single_s, 4), "how": f"{how}: one statement for one receiver"}
-    figures["match_batch_cpu_s"] = {"value": round(batch_s, 4), "how": f"{how}: ten statements of ten pairs"}
-    figures["page_cpu_s"] = {"value": round(page_s, 4), "how": f"{how}: 250 receivers of one statement"}
-    FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
     print(f"match: {batch_s * 1000:.1f} ms for a batch of {BATCH}, {page_s * 1000:.0f} ms for a page of a fan-out")
+
+
+def record(**measured: tuple[float, str]) -> None:
+    """Each figure in seconds, with what it is of."""
+    machine = f"{os.cpu_count()} processors ({platform.machine()}) with {os.getloadavg()[0]:.0f} processes to run"
+    how = f"make bench-batches, {datetime.now(UTC):%Y-%m-%d}, {machine}"
+    figures = json.loads(FIGURES.read_text())
+    figures |= {name: {"value": round(seconds, 4), "how": f"{how}: {of}"} for name, (seconds, of) in measured.items()}
+    FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
 
 
 def one_request(clients: MatchClients) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.messages import EnvelopeMessage, PageMessage, PushMessage, Span
+from clarion.messages import EnvelopeMessage, PageMessage, Span
 from clarion.networks import STATEMENTS
 from clarion.tables import PushRecord, RuleRow
 from match.fan_out import EVERYTHING, FannedOut, cut, successors
