@@ -38,8 +38,8 @@ def test_the_page_states_how_long_a_million_take_to_add_one_sender() -> None:
 
 
 def test_the_page_states_what_a_few_legs_would_take() -> None:
-    assert round(crowd_s(MILLION, 4, Measured.read().page_s()) / 60) == 11
-    assert "a million would take eleven minutes" in DOCS
+    assert 600 < crowd_s(MILLION, 4, Measured.read().page_s()) < 720
+    assert "a million would take more than ten minutes" in DOCS
 
 
 def test_the_page_states_how_long_dispatch_takes_for_a_million(prod: Template) -> None:
