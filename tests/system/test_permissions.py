@@ -335,7 +335,7 @@ async def use_pages(system: System) -> None:
     body = alice.statement(TOPIC, data=b"to a crowd, by way of S3")
     bucket = system.deployment.outputs.oversize_bucket
     await asyncio.to_thread(system.client("s3").put_object, Bucket=bucket, Key=location, Body=body)
-    envelopes = [
+    envelopes: list[dict[str, object]] = [
         {"location": location},
         {"raw": alice.statement(DOUBTFUL, data=b"to a crowd, by a rule that is not in force yet")},
         {"raw": busy.statement(TOPIC, data=b"to a crowd, one of very many")},
