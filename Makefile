@@ -161,6 +161,26 @@ ledger: .venv/.ready ## What each path through match costs, and all that AWS bil
 bench-match: .venv/.ready ## Measure match against its anchors: the signature, the SDK, pynamodb
 	@$(PY) -m bench.match
 
+.PHONY: scale
+scale: .venv/.ready ## Write the tables of docs/scale.md anew, from the template and the measured figures
+	@$(PY) -m bench.scale
+
+.PHONY: simulate
+simulate: .venv/.ready ## Simulate three loads and a crowd, and hold the model against `make bench-latency` at 20 and 50 a second
+	@$(PY) -m bench.simulate
+
+.PHONY: simulate-plots
+simulate-plots: simulate .venv-bench/.ready ## Draw what the simulation says into docs/
+	@.venv-bench/bin/python bench/plots.py
+
+.PHONY: bench-batches
+bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew for docs/scale.md (bench/measured.json)
+	@$(PY) -m bench.batches
+
+.PHONY: bench-latency
+bench-latency: setup ## Measure the emulated stack from submission to push (RATE=50 LATENCY_S=60)
+	@$(PY) -m bench.latency --rate $(or $(RATE),50) --seconds $(or $(LATENCY_S),60)
+
 .PHONY: bench-schedule
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 	@$(PY) -m bench.schedule

@@ -69,6 +69,7 @@ def _functions() -> dict[str, str]:
     """By queue, the function that works it off. A deployment has the queues of its own networks alone."""
     return {
         "envelopes": "match",
+        "pages": "pages",
         **{str(channel): str(channel) for channel in CHANNELS},
         **{f"{network}-commands": f"{network}-worker" for network in NETWORKS},
         "cleanup": "cleanup",

@@ -59,6 +59,7 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
     commands = {commands_queue(name): limits.command_age_s for name in with_commands(environment)}
     return {
         "envelopes": limits.envelope_age_s,
+        "pages": limits.envelope_age_s,
         **pushes,
         **commands,
         "cleanup": limits.cleanup_age_s,
@@ -72,6 +73,7 @@ def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
     return (
         "match",
+        "pages",
         *environment.channels,
         *of_networks,
         "cleanup",

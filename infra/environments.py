@@ -45,15 +45,20 @@ _API = ApiConfig(
 )
 
 # Ten statements at a time, the most that Lambda hands over without waiting a second for more: a call is ringing. Match
-# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches". No more at once than a tenth of a
-# subscription's cap, which keeps its bounds and its price: docs/decisions/0010-caps.md.
-# It waits for AWS most of its time, which costs by the memory: docs/cost.md, "Lambda's time".
-_MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=30, receives=8)
+# takes hundreds as well, but they save little beyond ten: see docs/cost.md, "Batches". It waits for AWS most of its time,
+# which costs by the memory: docs/cost.md, "Lambda's time".
+_MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=27, receives=8)
+# A page of a fan-out is 250 receivers, so it gets an invocation to itself, and a processor. So many at once queue an
+# envelope for a million within two minutes, by less than the writes that a warm table takes: docs/scale.md, "Crowds".
+# Ten times match's concurrency and this one together are no more than a subscription's cap, which keeps its bounds and its
+# price: docs/decisions/0010-caps.md.
+_PAGES = _MATCH.model_copy(update={"size": Size(memory_mb=1_769, timeout_s=30), "concurrency": 27, "batch": 1})
 
 PROD = EnvironmentConfig(
     stage="prod",
     apps=(AppConfig(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
     match=_MATCH,
+    pages=_PAGES,
     dispatch=_DISPATCH,
     consumers={Channel.VOIP: _VOIP},
     commands=_COMMANDS,
@@ -77,7 +82,7 @@ def _few(consumer: Consumer) -> Consumer:
 
 
 _FEW = {
-    **{name: _few(getattr(PROD, name)) for name in ("match", "dispatch", "commands", "cleanup", "deliveries")},
+    **{name: _few(getattr(PROD, name)) for name in ("match", "pages", "dispatch", "commands", "cleanup", "deliveries")},
     "consumers": {channel: _few(consumer) for channel, consumer in PROD.consumers.items()},
 }
 

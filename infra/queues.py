@@ -40,6 +40,7 @@ class Queues(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self.envelopes = self._pair("envelopes", environment.match)
+        self.pages = self._pair("pages", environment.pages)
         self.pushes = {
             channel: self._pair(channel, environment.consumer(channel), held=CHANNELS[channel].has_held_queue)
             for channel in environment.channels
@@ -71,6 +72,7 @@ class Queues(Construct):
         """By name, without those of dead letters and of what is held."""
         pairs = {
             "envelopes": self.envelopes,
+            "pages": self.pages,
             **self.pushes,
             **self._named_commands,
             "cleanup": self.cleanup,

@@ -71,7 +71,7 @@ class ClarionStack(Stack):
         )
 
     def _consumers(self) -> None:
-        MatchFunction(self, foundation=self.foundation)
+        self._match()
         for channel in self._environment.channels:
             DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
@@ -79,6 +79,17 @@ class ClarionStack(Stack):
         LateEventsFunction(self, foundation=self.foundation)
         self.foundation.lake.send_new_files_to(self.foundation.queues.deliveries.queue)
         ScheduleFunction(self, foundation=self.foundation)
+
+    def _match(self) -> None:
+        match, pages, queues = self._environment.match, self._environment.pages, self.foundation.queues
+        everybody = match.concurrency + pages.concurrency
+        for name, source, consumer, concurrency in (
+            ("Match", queues.envelopes, match, match.concurrency),
+            ("Pages", queues.pages, pages, everybody),
+        ):
+            MatchFunction(
+                self, name, foundation=self.foundation, source=source, consumer=consumer, concurrency=concurrency
+            )
 
     def _api(self) -> HttpApi:
         functions = {name: add_functions(self, name, foundation=self.foundation) for name in self._environment.networks}

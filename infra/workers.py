@@ -10,7 +10,7 @@ from aws_cdk import Stack
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel
 from clarion.networks import network
-from infra.config import AppConfig
+from infra.config import AppConfig, Consumer
 from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
 from infra.lake import DELIVERIES, EVENTS, LARGE
@@ -21,35 +21,48 @@ from infra.tables import BY_KEY
 
 
 class MatchFunction(ComponentFunction):
-    """Sends itself what one invocation can't finish, and writes to no table but those of admission."""
+    """Matches what comes through the queue `name`, envelopes or the pages of a fan-out.
 
-    def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
+    It sends itself what one invocation can't finish, and writes to no table but those of admission. `concurrency` is
+    what it takes for the number of workers: docs/decisions/0010-caps.md.
+    """
+
+    def __init__(
+        self,
+        scope: Stack,
+        construct_id: str,
+        *,
+        foundation: Foundation,
+        source: QueuePair,
+        consumer: Consumer,
+        concurrency: int,
+    ) -> None:
         environment, queues = foundation.environment, foundation.queues
         settings = {
             **foundation.settings,
             **environment.matching.as_settings(),
-            "envelopes_queue_url": queues.envelopes.queue.queue_url,
+            "queue_url": source.queue.queue_url,
+            "pages_queue_url": queues.pages.queue.queue_url,
             **queues.push_settings,
             "oversize_bucket": foundation.lake.oversize.bucket_name,
-            "dead_letter_url": queues.envelopes.dead.queue_url,
-            "max_receives": str(environment.match.receives),
-            "concurrency": str(environment.match.concurrency),
+            "dead_letter_url": source.dead.queue_url,
+            "max_receives": str(consumer.receives),
+            "concurrency": str(concurrency),
             "first_app": environment.apps[0].name,
             "own_messages": json.dumps({app.name: app.own_messages for app in environment.apps}),
         }
         super().__init__(
             scope,
-            "Match",
+            construct_id,
             foundation=foundation,
             handler="match.handler.handler",
-            size=environment.match.size,
+            size=consumer.size,
             settings=settings,
             feeds_itself=True,
         )
-        self.consume(queues.envelopes.queue, environment.match)
-        self.allow_sending(
-            *(pair.queue for pair in queues.pushes.values()), queues.envelopes.queue, queues.envelopes.dead
-        )
+        self.consume(source.queue, consumer)
+        followed = dict.fromkeys((source.queue, queues.pages.queue))
+        self.allow_sending(*(pair.queue for pair in queues.pushes.values()), *followed, source.dead)
         self._allow_reading()
         self.allow_tables("PutItem", foundation.tables.push_records)
         self.allow_tables("GetItem PutItem Query", foundation.tables.rate_limits)

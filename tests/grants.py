@@ -19,7 +19,18 @@ PREFIX = "clarion-prod-"
 IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
 """Where CDK keeps the images of all deployments."""
 NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
-COMPONENTS = ("match", *CHANNELS, "cleanup", "deliveries", "late-events", "schedule", "api", "authorizer", "ingest")
+COMPONENTS = (
+    "match",
+    "pages",
+    *CHANNELS,
+    "cleanup",
+    "deliveries",
+    "late-events",
+    "schedule",
+    "api",
+    "authorizer",
+    "ingest",
+)
 """Whose roles are Clarion's own code's. Each call that it makes, and each grant, is tested in the emulator."""
 
 WRITING = {"PutObject", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"}

@@ -46,16 +46,14 @@ class Matcher:
     clock: Callable[[], int]
 
     def handle(self, messages: Mapping[str, MatchMessage]) -> dict[str, Handled | Failure]:
-        """Take each message, by its id, to its end. What is sent waits for no crowd's pages."""
+        """Take each message, by its id, to its end."""
         ended: dict[str, Handled | Failure] = {}
         items = _split_ended(self._verify(messages), ended)
         items = _split_ended(self._lock_pages(items), ended)
         page_size = self.settings.fan_out_page
         found = find_recipients(self.dynamodb, items, page_size, self.settings.takes_own, self.pool)
-        matched = _split_ended(found, ended)
-        for some in _pages_last(matched):
-            admitted = _split_ended(self._admit(some), ended)
-            ended |= self._send(admitted)
+        admitted = _split_ended(self._admit(_split_ended(found, ended)), ended)
+        ended |= self._send(admitted)
         self.admission.publish()
         return ended
 
@@ -71,7 +69,7 @@ class Matcher:
         return Item(message, verified)
 
     def _lock_pages(self, items: Mapping[str, Item]) -> dict[str, Item | Handled | Failure]:
-        """All but the pages of a fan-out that another message has; envelopes come before pages."""
+        """All but the pages of a fan-out that another message has."""
         pages = {name: (item, item.message) for name, item in items.items() if isinstance(item.message, PageMessage)}
         others = {name: item for name, item in items.items() if name not in pages}
         return others | self.pool.map_concurrently(self._lock_page, pages)
@@ -140,7 +138,8 @@ class Matcher:
         }
 
     def _continuation(self, message: MatchMessage) -> QueuedBody:
-        return QueuedBody(self.settings.envelopes_queue_url, message.to_json())
+        is_page = isinstance(message, PageMessage)
+        return QueuedBody(self.settings.pages_queue_url if is_page else self.settings.queue_url, message.to_json())
 
     def _post(self, bodies: Iterable[QueuedBody]) -> dict[QueuedBody, Failure]:
         """Send all and return what SQS did not take."""
@@ -159,11 +158,6 @@ def _split_ended[T](results: Mapping[str, T | Handled | Failure], ended: dict[st
         else:
             remaining[name] = result
     return remaining
-
-
-def _pages_last(items: Mapping[str, MatchedItem]) -> tuple[dict[str, MatchedItem], dict[str, MatchedItem]]:
-    pages = {name: one for name, one in items.items() if isinstance(one.item.message, PageMessage)}
-    return {name: one for name, one in items.items() if name not in pages}, pages
 
 
 def _unwanted(notification: Notification) -> AdmissionResult:

@@ -2,16 +2,18 @@
 
 They are taken in the order of their ids, a page in one invocation. The invocation that takes the first page sends the
 rest on its way in legs, which share what is left of the ids and run side by side; each message of a leg takes one
-page and sends the next.
+page and sends the next. All these messages go through a queue of their own, whose consumer bounds how many run at once:
+no crowd takes the workers and the tables' throughput from everybody else.
 
-    first look ── page ──┬─▶ leg up to 1 ── page ──▶ page ──▶ page
-                         ├─▶ leg up to 2 ── page ──▶ page
-                         └─▶ …
+    envelopes ──▶ first look ── page ──┬─▶ pages ──▶ page ──▶ pages ──▶ page ──▶ …
+                                       ├─▶ pages ──▶ page ──▶ …
+                                       └─▶ …
 
 A page's pushes are queued before its successor is sent, so a crash repeats one page and loses none. It may send a
 successor twice, too: the two carry different tokens, and only the one whose token locks the page goes on.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,18 +29,22 @@ FannedOut = EnvelopeMessage | RepetitionMessage | PageMessage
 """The messages for whoever has a rule; the others name the subscriptions that they are for."""
 EVERYTHING = Span(after="", until="~")
 """Ids are UUIDs in lower-case hex digits, which all come before `~`."""
-_BOUNDS = "48c~"
-"""UUIDs are spread evenly, so legs that end here are of about the same length. Few, so that one crowd does not take the
-workers and the tables' throughput from everybody else."""
+PAGES_OF_A_LEG = 4
+"""About as many; more where there are more pages than bytes."""
+_BOUNDS = [f"{first_byte:02x}" for first_byte in range(1, 256)]
+"""Where a leg may end. UUIDs are spread evenly, so between two of these lie about as many as between any others."""
 
 
 class Page(NamedTuple):
-    """The rules of the subscriptions in a `span`, by key. What is left is the `rest`; enough for legs if it is `wide`."""
+    """The rules of the subscriptions in a `span`, by key; what is left is the `rest`.
+
+    A key has still more rules than were read, of which all up to the subscription `known_to` were.
+    """
 
     candidates: Mapping[bytes, list[Candidate]]
     span: Span
     rest: Span | None = None
-    wide: bool = False
+    known_to: str | None = None
 
     @property
     def subscription_ids(self) -> set[str]:
@@ -61,7 +67,7 @@ def cut(found: Mapping[bytes, FoundRules], span: Span, size: int) -> Page:
         _until(ends_at, page.candidates),
         Span(after=span.after, until=ends_at),
         rest=Span(after=ends_at, until=span.until),
-        wide=known_to is not None,
+        known_to=known_to,
     )
 
 
@@ -75,9 +81,16 @@ def successors(message: FannedOut, page: Page) -> list[PageMessage]:
         return []
     if isinstance(message, PageMessage):
         return [_page_message(message, page.rest)]
-    bounds = [bound for bound in _BOUNDS if bound > page.rest.after] if page.wide else [page.rest.until]
-    legs = pairwise([page.rest.after, *bounds])
-    return [_page_message(message, Span(after=after, until=until)) for after, until in legs]
+    return [_page_message(message, leg) for leg in _legs(page.rest, page.known_to)]
+
+
+def _legs(rest: Span, known_to: str | None) -> list[Span]:
+    """Each spans `PAGES_OF_A_LEG` times the ids that one page did, so that the larger a crowd, the more there are."""
+    if known_to is None:
+        return [rest]
+    step = PAGES_OF_A_LEG * (1 + bisect_right(_BOUNDS, known_to))
+    ends = [bound for bound in _BOUNDS[step - 1 :: step] if bound > rest.after]
+    return [Span(after=after, until=until) for after, until in pairwise([rest.after, *ends, rest.until])]
 
 
 def _page_message(message: FannedOut, span: Span) -> PageMessage:

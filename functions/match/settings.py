@@ -11,7 +11,9 @@ from clarion.settings import EventSettings, LimitSettings, PushQueues
 
 
 class MatchSettings(PushQueues, EventSettings):
-    """Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
+    """`queue_url` is the queue that the messages come from; the pages of a fan-out go to `pages_queue_url`.
+
+    Without `dead_letter_url`, what can't be handled goes there by the queue's own redrive policy, after its retries.
 
     An envelope that still fails when it is received for the `max_receives`-th time is dead-lettered at once.
     `fan_out_page` is how many subscriptions one invocation matches with an envelope. `own_messages` are by app,
@@ -21,7 +23,8 @@ class MatchSettings(PushQueues, EventSettings):
     """
 
     table_prefix: str
-    envelopes_queue_url: str
+    queue_url: str
+    pages_queue_url: str
     oversize_bucket: str
     dead_letter_url: str | None = None
     concurrency: int = Field(default=30, gt=0)

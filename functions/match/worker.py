@@ -144,7 +144,7 @@ class MatchWorker:
 
     def _retry_later(self, messages: Sequence[Received]) -> None:
         delays = [(one.receipt_handle, retry_delay(one.receives)) for one in messages]
-        sqs.change_visibility(self.clients.sqs, self.settings.envelopes_queue_url, delays, self.clients.executor)
+        sqs.change_visibility(self.clients.sqs, self.settings.queue_url, delays, self.clients.executor)
 
     def _report(
         self,

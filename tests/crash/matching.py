@@ -67,7 +67,7 @@ class Matching:
             scene.subscribe(client_id=busy, channel=Channel.VOIP, subscription_id=_name("9")),
         ]
         self._fresh = [scene.subscribe(client_id=fresh, channel=Channel.FCM, subscription_id=_name("9"))]
-        self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "aeeee"]
+        self._crowd = [scene.subscribe(OTHER, subscription_id=_name(digit)) for digit in "2227e"]
         self._unseen = self._subscribe_unseen()
         self._fill(busy, LIMIT - 1)
         wanting = [*self._busy, *self._fresh]
@@ -219,8 +219,8 @@ class Matching:
 
 
 def _name(digit: str) -> str:
-    """An id that begins so: the last digits leave few legs to a fan-out, and the same in every run."""
-    return digit + str(uuid4())[1:]
+    """An id that begins so: with these digits a fan-out has two legs, the same in every run."""
+    return f"{digit}0{str(uuid4())[2:]}"
 
 
 def _receipts(pushes: list[PushMessage]) -> dict[tuple[bytes, str], set[str]]:

@@ -48,6 +48,7 @@ from xmtp.worker import XmtpWorkerSettings
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS: Mapping[str, type[Settings]] = {
     "match": MatchSettings,
+    "pages": MatchSettings,
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "cleanup": CleanupSettings,
     "deliveries": Settings,
@@ -107,6 +108,10 @@ def alarms(value: float, *names: str) -> Change:
 
 def dispatch(place: str) -> tuple[str, ...]:
     return tuple(f"settings.{channel}.{place}" for channel in CHANNELS)
+
+
+def matching(place: str) -> tuple[str, ...]:
+    return tuple(f"settings.{function}.{place}" for function in ("match", "pages"))
 
 
 def consumer(field: str, functions: Sequence[str], queues: Sequence[str], **values: int) -> dict[str, Change]:
@@ -177,7 +182,7 @@ FOLLOWING = {
 THRESHOLDS = {
     "ingest_lag_ms": alarms(31_001, "ingest-lagging"),
     "rules_behind_ms": alarms(61_001, "rules-behind"),
-    "envelope_age_s": alarms(61, "queue-old-envelopes"),
+    "envelope_age_s": alarms(61, "queue-old-envelopes", "queue-old-pages"),
     "push_age_s": alarms(301, "queue-old-apns", "queue-old-webpush"),
     "call_age_s": alarms(31, "queue-old-voip", "queue-old-fcm"),
     "command_age_s": alarms(302, f"queue-old-{TOY}-commands"),
@@ -193,7 +198,7 @@ THRESHOLDS = {
         60_001,
         *(
             f"queue-in-flight-{each}"
-            for each in ("envelopes", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries", "late-events")
+            for each in ("envelopes", "pages", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries", "late-events")
         ),
     ),
     "stale_pushes": alarms(6, "pushes-stale"),
@@ -281,6 +286,10 @@ CHANGES: Mapping[str, Change] = {
         memory_mb=2_001, timeout_s=31, concurrency=17, receives=7, batch=100, window_s=1,
     ),
     **consumer(
+        "pages", ["pages"], ["pages"],
+        memory_mb=2_002, timeout_s=29, concurrency=16, receives=6, batch=99, window_s=7,
+    ),
+    **consumer(
         "dispatch", COMMON, COMMON,
         memory_mb=601, timeout_s=32, concurrency=18, receives=121, batch=101, window_s=2,
     ),
@@ -305,11 +314,11 @@ CHANGES: Mapping[str, Change] = {
         memory_mb=606, timeout_s=37, concurrency=24, receives=103, batch=106, window_s=7,
     ),
     **size("schedule", ["schedule"], memory_mb=1_800, timeout_s=240),
-    **{f"matching.limits.statements.{name}": same(value, f"settings.match.limits.statements.{name}")
+    **{f"matching.limits.statements.{name}": same(value, *matching(f"limits.statements.{name}"))
        for name, value in LIMIT.items()},
-    "matching.subscription_cap": same(200, "settings.match.subscription_cap"),
-    "matching.subscription_cap_seconds": same(61, "settings.match.subscription_cap_seconds"),
-    "matching.fan_out_page": same(100, "settings.match.fan_out_page"),
+    "matching.subscription_cap": same(200, *matching("subscription_cap")),
+    "matching.subscription_cap_seconds": same(61, *matching("subscription_cap_seconds")),
+    "matching.fan_out_page": same(100, *matching("fan_out_page")),
     **size("api.size", ["api", f"{TOY}-router"], 1_025, 28),
     **size("api.authorizer", ["authorizer"], 513, 6),
     "api.rate": same(201, "stage.DefaultRouteSettings.ThrottlingRateLimit"),

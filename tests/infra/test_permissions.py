@@ -98,6 +98,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
     of_first = {"clarion-prod-apns", "clarion-prod-apns-sandbox"}
     assert read == {
         "match": set(),
+        "pages": set(),
         "apns": {*of_first, "clarion-prod-apns-tablet"},
         "voip": {*of_first, "clarion-prod-apns-tablet"},
         "fcm": {"clarion-prod-fcm", "clarion-prod-fcm-robot"},

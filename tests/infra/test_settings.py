@@ -24,6 +24,7 @@ from tests.infra.templates import function_variables, resolved, task_variables
 
 SETTINGS: Mapping[str, type[Settings]] = {
     "match": MatchSettings,
+    "pages": MatchSettings,
     **dict.fromkeys(map(str, CHANNELS), DispatchSettings),
     "api": ApiSettings,
     "authorizer": AuthorizerSettings,
@@ -189,8 +190,10 @@ def test_each_stand_in_is_a_setting_of_dispatch_and_of_direct_pushes() -> None:
 
 
 def test_how_match_decides_and_ingest_follows_is_configured(everything: Template) -> None:
-    match, ingest = settings_of(everything, "match", MatchSettings), settings_of(everything, "ingest", IngestSettings)
-    assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
+    ingest = settings_of(everything, "ingest", IngestSettings)
+    for name in ("match", "pages"):
+        match = settings_of(everything, name, MatchSettings)
+        assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
     assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
 
@@ -240,6 +243,7 @@ def test_what_a_client_may_do_is_configured(template_with: Callable[..., Templat
     [
         ("api", Allowance.model_fields),
         ("match", Matching.model_fields),
+        ("pages", Matching.model_fields),
         ("ingest", FollowingConfig.model_fields),
         ("apns", stub_names()),
     ],
@@ -323,3 +327,5 @@ def test_dispatch_gives_up_a_message_at_the_last_of_the_receives_that_its_queues
 def test_a_caps_upper_bound_holds_for_as_many_sandboxes_as_production_runs() -> None:
     cap = MatchSettings.model_fields["subscription_cap"].default
     assert block_size(cap, PROD.match.concurrency) == MAX_BLOCK
+    at_work = PROD.match.concurrency * PROD.match.batch + PROD.pages.concurrency * PROD.pages.batch
+    assert at_work <= cap

@@ -18,6 +18,7 @@ from tests.infra.templates import properties
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
 QUEUES = [
     "envelopes",
+    "pages",
     *PROD.channels,
     *(f"{channel}-held" for channel in HOLDING),
     "cleanup",
@@ -180,7 +181,7 @@ def test_a_message_of_cleanup_has_an_invocation_to_itself_and_time_to_come_back(
 
 def test_a_function_that_feeds_itself_is_not_stopped_for_it(prod: Template) -> None:
     allowed = {name for name, each in functions(prod).items() if each.get("RecursiveLoop") == "Allow"}
-    assert allowed == {f"clarion-prod-{name}" for name in ("match", *HOLDING)}
+    assert allowed == {f"clarion-prod-{name}" for name in ("match", "pages", *HOLDING)}
 
 
 def test_functions_run_python_on_graviton_with_both_layers_and_a_log_group_of_their_own(prod: Template) -> None:

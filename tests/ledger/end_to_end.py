@@ -72,7 +72,7 @@ class EndToEnd:
         before = self.relay.sent
         with meter.running() as bill:
             self._ingest(batch)
-            match = self._invoke(self.settings.envelopes_queue_url, self.worker.handle)
+            match = self._invoke(self.settings.queue_url, self.worker.handle)
             dispatched = self._invoke(self.settings.push_queues[Channel.APNS], _dispatch)
         return Usage(bill, match, dispatched, self.log.getvalue(), self.relay.sent - before)
 
@@ -95,7 +95,7 @@ class EndToEnd:
     def _ingest(self, batch: Sequence[Outgoing]) -> None:
         settings = self.settings
         queue = EnvelopeQueue(
-            boto3.client("sqs"), settings.envelopes_queue_url, boto3.client("s3"), settings.oversize_bucket
+            boto3.client("sqs"), settings.queue_url, boto3.client("s3"), settings.oversize_bucket
         )
         lake = LakeStream(EventWriter(boto3.client("firehose"), boto3.client("sqs"), settings))
         assert queue.send(batch) == lake.put(batch) == []

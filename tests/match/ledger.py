@@ -192,7 +192,7 @@ def retry(scene: Scene) -> Bill:
 def busy_pair(scene: Scene) -> Bill:
     """Thirty, one at a time, for one who was sent ninety within the last minutes: the window takes sixty more."""
     table = Dictionary()
-    _want(table, str(uuid4()), scene.sender.key)
+    want(table, str(uuid4()), scene.sender.key)
     with table.answering(scene.clients):
         _fill_a_page(scene)
         with meter.running() as bill:
@@ -204,7 +204,7 @@ def busy_pair(scene: Scene) -> Bill:
 def late_retry(scene: Scene) -> Bill:
     """Of what the window has in a page."""
     table = Dictionary()
-    _want(table, str(uuid4()), scene.sender.key)
+    want(table, str(uuid4()), scene.sender.key)
     with table.answering(scene.clients):
         [first, *_] = _fill_a_page(scene)
         with meter.running() as bill:
@@ -225,7 +225,7 @@ def _fill_a_page(scene: Scene) -> list[EnvelopeMessage]:
 def late_backlog(scene: Scene) -> Bill:
     """Ten that were observed forty minutes ago, for one who was sent thirty a minute ever since."""
     table = Dictionary()
-    _want(table, str(uuid4()), scene.sender.key)
+    want(table, str(uuid4()), scene.sender.key)
     with table.answering(scene.clients):
         late = scene.observe_new(10)
         for _ in range(40):
@@ -252,7 +252,7 @@ def _full_phone(scene: Scene) -> tuple[Dictionary, list[Scene]]:
     table, phone = Dictionary(), str(uuid4())
     senders = [replace(scene, sender=Sender()) for _ in range(40)]
     for sender in senders:
-        _want(table, phone, sender.sender.key)
+        want(table, phone, sender.sender.key)
     return table, senders
 
 
@@ -292,7 +292,7 @@ def large_batch(scene: Scene, pairs: int) -> Bill:
     table = Dictionary()
     senders = [replace(scene, sender=Sender()) for _ in range(pairs)]
     for sender in senders:
-        _want(table, str(uuid4()), sender.sender.key)
+        want(table, str(uuid4()), sender.sender.key)
     messages = [message for sender in senders for message in sender.observe_new(BATCH // pairs)]
     with table.answering(scene.clients), meter.running() as bill:
         assert scene.take(*messages) == set()
@@ -304,12 +304,12 @@ def crowd(scene: Scene, size: int) -> Bill:
     """All of a fan-out, each of its messages in an invocation of its own."""
     table, lot = Dictionary(), random.Random(size)
     for _ in range(size):
-        _want(table, str(UUID(int=lot.getrandbits(128), version=4)), scene.sender.key)
+        want(table, str(UUID(int=lot.getrandbits(128), version=4)), scene.sender.key)
     waiting: list[MatchMessage] = [*scene.observe_new(1)]
     with table.answering(scene.clients), meter.running() as bill:
         while waiting:
             assert scene.take(waiting.pop()) == set()
-            waiting += table.taken_from(scene.settings.envelopes_queue_url)
+            waiting += table.taken_from(scene.settings.pages_queue_url)
     assert len(table.sent) == size
     return bill
 
@@ -344,7 +344,7 @@ def woken(scene: Scene) -> Bill:
     return bill
 
 
-def _want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
+def want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
     now = int(time.time() * 1000)
     table.keep(
         Subscription(

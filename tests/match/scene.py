@@ -63,15 +63,14 @@ def deploy() -> dict[str, str]:
         DeliveryStreamName="lake",
         ExtendedS3DestinationConfiguration=lake,  # type: ignore[arg-type] # the stub's TypedDict
     )
-    queues = {
-        name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-        for name in (*Channel, "envelopes", "late_events")
-    }
+    names = (*Channel, "envelopes", "pages", "late_events")
+    queues = {name: boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"] for name in names}
     return {
         "CLARION_TABLE_PREFIX": PREFIX,
         "CLARION_EVENTS_STREAM": "lake",
         "CLARION_OVERSIZE_BUCKET": "oversize",
         "CLARION_FAN_OUT_PAGE": str(PAGE),
+        "CLARION_QUEUE_URL": queues.pop("envelopes"),
         **{f"CLARION_{name.upper()}_QUEUE_URL": url for name, url in queues.items()},
     }
 
@@ -122,7 +121,7 @@ class Queues:
     @classmethod
     def of(cls, settings: MatchSettings) -> Self:
         pushes = {str(name): url for name, url in settings.push_queues.items()}
-        return cls(pushes | {"envelopes": settings.envelopes_queue_url})
+        return cls(pushes | {"envelopes": settings.queue_url, "pages": settings.pages_queue_url})
 
     def drain(self, name: str) -> list[str]:
         sqs = boto3.client("sqs")
@@ -249,7 +248,7 @@ class Scene:
 
     def again(self) -> list[MatchMessage]:
         """What match has sent itself since the last look, delays aside."""
-        return [read_match_message(body) for body in self.queues.drain("envelopes")]
+        return [read_match_message(body) for name in ("envelopes", "pages") for body in self.queues.drain(name)]
 
 
 def statement_of(push: PushMessage) -> StatementBody:

@@ -9,7 +9,7 @@ from tests.match.scene import Scene, received
 
 
 def test_a_statement_that_failed_does_not_wait_for_the_visibility_of_its_queue(scene: Scene) -> None:
-    sqs, url = boto3.client("sqs"), scene.settings.envelopes_queue_url
+    sqs, url = boto3.client("sqs"), scene.settings.queue_url
     lost = scene.lost()
     sqs.send_message(QueueUrl=url, MessageBody=lost.to_json())
     [message] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=180)["Messages"]

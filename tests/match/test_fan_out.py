@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.messages import EnvelopeMessage, PageMessage, PushMessage, Span
+from clarion.messages import EnvelopeMessage, PageMessage, Span
 from clarion.networks import STATEMENTS
 from clarion.tables import PushRecord, RuleRow
 from match.fan_out import EVERYTHING, FannedOut, cut, successors
@@ -50,15 +50,29 @@ def test_every_subscription_is_on_exactly_one_page(one: list[str], other: list[s
     assert max(len(some) for some in taken) <= page
 
 
-def test_the_first_look_sends_legs_and_a_leg_sends_its_next_page() -> None:
-    found = {TOPIC: FoundRules(candidates([f"{digit}0" for digit in "012"]), more=True)}
-    legs = [message.span for message in successors(MESSAGE, cut(found, EVERYTHING, 3))]
-    assert [(leg.after, leg.until) for leg in legs] == [
-        ("20", "4"),
-        ("4", "8"),
-        ("8", "c"),
-        ("c", "~"),
-    ]
+def legs_after(*names: str) -> list[tuple[str, str]]:
+    """Of a first look that found rules of these, and more."""
+    found = {TOPIC: FoundRules(candidates([*names]), more=True)}
+    return [(leg.span.after, leg.span.until) for leg in successors(MESSAGE, cut(found, EVERYTHING, len(names)))]
+
+
+def test_the_first_look_sends_a_leg_for_each_four_pages() -> None:
+    assert legs_after("00", "1f") == [("1f", "80"), ("80", "~")]
+    assert legs_after("00", "0f") == [("0f", "40"), ("40", "80"), ("80", "c0"), ("c0", "~")]
+    assert legs_after("00", "40") == [("40", "~")]
+
+
+def test_the_larger_a_crowd_the_more_legs_up_to_64() -> None:
+    crowds = ["ff", "40", "1f", "0f", "07", "03", "01", "00"]
+    assert [len(legs_after("00", f"{last}1")) for last in crowds] == [1, 1, 2, 4, 8, 16, 32, 64]
+
+
+def test_a_crowd_with_strange_ids_is_gone_through_all_the_same() -> None:
+    assert legs_after("", "!")[-1][-1] == "~"
+    assert legs_after("", "~") == [("~", "~")]
+
+
+def test_a_leg_sends_its_next_page() -> None:
     leg = PageMessage(**MESSAGE.observation, span=Span(after="3", until="4"), page=1, token=UUID(int=7))
     [rest] = successors(leg, cut({TOPIC: FoundRules(candidates(["31", "32"]), more=True)}, leg.span, 9))
     assert (rest.span.after, rest.span.until, rest.page) == ("32", "4", 2)
@@ -89,6 +103,12 @@ def test_each_of_a_crowd_gets_one_push(scene: Scene, crowd: set[str]) -> None:
     pushes = first + scene.pushes()
     assert Counter(str(push.subscription_id) for push in pushes) == Counter(crowd)
     assert {push.receipt for push in pushes} == {message.receipt}
+
+
+def test_a_crowds_pages_wait_in_a_queue_of_their_own(scene: Scene, crowd: set[str]) -> None:
+    scene.take(*scene.observe_new(1))
+    assert scene.queues.drain("pages")
+    assert not scene.queues.drain("envelopes")
 
 
 def test_a_page_that_is_done_twice_is_passed_on_twice_but_goes_on_once(scene: Scene, crowd: set[str]) -> None:
@@ -129,34 +149,6 @@ def test_the_claims_of_a_crowd_and_of_its_pages_share_no_partition(scene: Scene,
         scene.clients.dynamodb.meta.events.unregister("before-parameter-build.dynamodb.PutItem", claimed)
     assert max(Counter(keys).values()) == 1
     assert crowd < set(keys)
-
-
-def test_a_statement_does_not_wait_for_the_pages_in_its_batch(scene: Scene) -> None:
-    crowd = {scene.subscribe(OTHER).subscription_id for _ in range(3)}
-    called = scene.subscribe()
-    [call] = scene.observe_new(1)
-    crowded = scene.observe(scene.sender.states(OTHER))
-    page = PageMessage(**crowded.observation, span=EVERYTHING, page=1, token=uuid4())
-    done: list[set[str]] = []
-
-    def claimed(params: dict[str, Any], **_: object) -> None:
-        done.append({params["Item"].get("subscription_id", {}).get("S")} & crowd)
-
-    def sent(params: dict[str, Any], **_: object) -> None:
-        pushes = [PushMessage.model_validate_json(entry["MessageBody"]) for entry in params["Entries"]]
-        done.append({str(push.subscription_id) for push in pushes})
-
-    hooks = ((scene.clients.dynamodb, "dynamodb.PutItem", claimed), (scene.clients.sqs, "sqs.SendMessageBatch", sent))
-    for client, name, hook in hooks:
-        client.meta.events.register_first(f"before-parameter-build.{name}", hook)
-    try:
-        assert scene.take(page, call) == set()
-    finally:
-        for client, name, hook in hooks:
-            client.meta.events.unregister(f"before-parameter-build.{name}", hook)
-    for_crowd = [number for number, names in enumerate(done) if names & crowd]
-    assert len(for_crowd) == len(crowd) + 1
-    assert done.index({called.subscription_id}) < for_crowd[0]
 
 
 def test_a_page_that_ends_elsewhere_when_it_is_done_again_leaves_nobody_out(scene: Scene, crowd: set[str]) -> None:

@@ -32,4 +32,4 @@ def test_no_path_costs_more_than_the_page_says(scene: Scene, documented: dict[st
 
 def test_a_request_of_unknown_price_is_not_taken_for_free(scene: Scene) -> None:
     with meter.running(), pytest.raises(NotImplementedError, match="GetQueueAttributes"):
-        boto3.client("sqs").get_queue_attributes(QueueUrl=scene.settings.envelopes_queue_url)
+        boto3.client("sqs").get_queue_attributes(QueueUrl=scene.settings.queue_url)

@@ -20,7 +20,7 @@ from aws_cdk.assertions import Template
 
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
-from clarion.messages import CleanupMessage, EnvelopeMessage
+from clarion.messages import CleanupMessage, EnvelopeMessage, PageMessage
 from clarion.networks import STATEMENTS, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
@@ -29,11 +29,13 @@ from clarion_client import rule
 from clarion_client.models import Channel as ChannelName
 from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
+from infra.lake import LARGE as LARGE_PREFIX
 from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.system import System
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
+from match.fan_out import EVERYTHING
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -45,8 +47,8 @@ LARGE = 900_000
 WAIT_S = 90
 CLEANUP_WAIT_S = 150
 """The function may have to be started, and to handle what the API has asked for first."""
-CROWD = 251
-"""More subscriptions than match takes in one page."""
+CROWD = 501
+"""More subscriptions than match takes in two pages."""
 ELSEWHERE = {"test_upgrade.py"}
 """They drive a deployment of their own."""
 TRESPASSER = "trespasser"
@@ -64,8 +66,14 @@ BY_LAMBDA = {
 }
 """Actions that AWS takes in a function's name: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
 UNUSED: Mapping[tuple[str, str], str] = {
-    ("match", "sqs:ChangeMessageVisibility"): "a statement rests after a fault of AWS, which `make crash` provokes",
-    ("match", "s3:ListBucket"): "without it S3 calls a statement that is gone forbidden; no call is made for it",
+    **{
+        (name, "sqs:ChangeMessageVisibility"): "a statement rests after a fault of AWS, which `make crash` provokes"
+        for name in ("match", "pages")
+    },
+    **{
+        (name, "s3:ListBucket"): "without it S3 calls a statement that is gone forbidden; no call is made for it"
+        for name in ("match", "pages")
+    },
     (
         "cleanup",
         "sqs:ChangeMessageVisibility",
@@ -91,6 +99,11 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    **{
+        Call("pages", "sqs:SendMessage", f"{PROD.prefix}{channel}"): "it goes the same way as to APNs"
+        for channel in CHANNELS
+        if channel != Channel.APNS
+    },
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(
@@ -193,6 +206,7 @@ async def calls(system: System) -> set[Call]:
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
+    await use_pages(system)
     await use_cleanup(system, crowd)
     await use_deliveries(system)
     seen = asked(system)
@@ -315,8 +329,36 @@ async def use_the_fan_out(system: System) -> list[str]:
     await asyncio.to_thread(claim_rules, system, crowd, alice.public_key, POPULAR)
     raw = alice.statement(POPULAR, data=b"to a crowd")
     await system.hand_to_match(EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=now_ms(), raw=raw))
-    await until_asked(system, Call("match", "sqs:SendMessage", f"{PROD.prefix}envelopes"), WAIT_S)
+    await until_asked(system, Call("pages", "sqs:SendMessage", f"{PROD.prefix}pages"), WAIT_S)
     return crowd
+
+
+async def use_pages(system: System) -> None:
+    """With what `use_match` has, as pages of a fan-out; one lies in S3, and one message can't be read."""
+    alice, busy = Device("Alice, of many words"), Device("Alice, ever busy")
+    location = f"{LARGE_PREFIX}{uuid4()}"
+    body = alice.statement(TOPIC, data=b"to a crowd, by way of S3")
+    bucket = system.deployment.outputs.oversize_bucket
+    await asyncio.to_thread(system.client("s3").put_object, Bucket=bucket, Key=location, Body=body)
+    envelopes: list[dict[str, object]] = [
+        {"location": location},
+        {"raw": alice.statement(DOUBTFUL, data=b"to a crowd, by a rule that is not in force yet")},
+        {"raw": busy.statement(TOPIC, data=b"to a crowd, one of very many")},
+    ]
+    url, send = system.queue_urls["pages"], system.client("sqs").send_message
+    for envelope in envelopes:
+        observed = {"network": STATEMENTS, "receipt": uuid4(), "observed_at": now_ms(), **envelope}
+        message = PageMessage.model_validate({**observed, "span": EVERYTHING, "page": 1, "token": uuid4()})
+        await asyncio.to_thread(send, QueueUrl=url, MessageBody=message.to_json())
+    await asyncio.to_thread(send, QueueUrl=url, MessageBody="{}")
+    for action, name in (
+        ("dynamodb:BatchGetItem", "rules"),
+        ("dynamodb:Query", "rate_limits"),
+        ("sqs:SendMessage", "apns"),
+        ("sqs:SendMessage", "pages-dead"),
+        ("firehose:PutRecordBatch", "events"),
+    ):
+        await until_asked(system, Call("pages", action, f"{PROD.prefix}{name}"), WAIT_S)
 
 
 async def use_cleanup(system: System, subscriptions: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ def resources(assembly: Path) -> dict[str, Any]:
 
 def hasten_deployed(system: System) -> None:
     sqs = system.client("sqs")
-    for url in system.queue_urls.values():
+    for url in sqs.list_queues()["QueueUrls"]:
         sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": str(VISIBILITY_S)})
 
 

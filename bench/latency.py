@@ -1,0 +1,200 @@
+"""From a statement's submission until APNs has its push, through the emulated stack: `make bench-latency`.
+
+    python -m bench.latency --rate 50 --seconds 60
+
+APNs is the stand-in, and all share one machine. What was measured of each statement goes to `.build/latency-<rate>.json`,
+to which `make simulate` fits its model; the last line has the percentiles.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import quantiles
+from typing import Self
+
+from clarion.networks.statements import codec
+from local.device import Device, topic_of
+from local.lake import LakeEvent
+from local.system import System, running
+
+ROOT = Path(__file__).parent.parent
+TOPIC = topic_of("how long a push takes")
+EACH_PER_SECOND = 0.25
+"""Statements of one sender: half of what the limit of a pair allows."""
+WARM_UP_S = 10
+"""The functions start, and nothing counts."""
+IDLE_S = 5
+"""What is spent on nothing is measured for so long."""
+ARRIVAL_S = 60
+LAKE_S = 30
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """UNIX seconds at which one statement was submitted, was observed, had its push queued, and had it received."""
+
+    submitted: float
+    observed: float
+    queued: float
+    received: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """`cpu_s` is what all processes together took of the processors for one statement; `processors` are the machine's."""
+
+    rate: float
+    submitted: int
+    cpu_s: float
+    processors: int
+    traces: Sequence[Trace]
+
+    @classmethod
+    def read(cls, rate: float) -> Self:
+        found = json.loads(path_of(rate).read_text())
+        traces = [Trace(**trace) for trace in found.pop("traces")]
+        return cls(**found, traces=traces)
+
+    def write(self) -> None:
+        path_of(self.rate).write_text(json.dumps(asdict(self)))
+
+    def __str__(self) -> str:
+        p50, p99 = percentiles([trace.received - trace.submitted for trace in self.traces])
+        return (
+            f"latency at {self.rate:g}/s: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms; "
+            f"{len(self.traces)} of {self.submitted} received, {self.cpu_s * 1000:.1f} ms of a processor each"
+        )
+
+
+def path_of(rate: float) -> Path:
+    return ROOT / ".build" / f"latency-{rate:g}.json"
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """The median and the 99th."""
+    cuts = quantiles(seconds, n=100)
+    return cuts[49], cuts[98]
+
+
+async def measure(rate: float, seconds: float) -> Latency:
+    async with running("bench-latency", lambda _: None) as system:
+        senders = [Device(f"sender {number}") for number in range(max(1, round(rate / EACH_PER_SECOND)))]
+        for number, sender in enumerate(senders):
+            await system.register(Device(f"receiver {number}"), "apns", f"{number:064x}", (sender.public_key, TOPIC))
+        await _submit(system, senders, rate, WARM_UP_S)
+        idle = Busy.begin()
+        await asyncio.sleep(IDLE_S)
+        idle_rate, busy = idle.cpu_s / idle.seconds, Busy.begin()
+        submitted = await _submit(system, senders, rate, seconds)
+        spent = busy.cpu_s - idle_rate * busy.seconds
+        received = _received(system)
+        traces = list(_traces(submitted, received, await _decided(system, set(received))))
+    return Latency(rate, len(submitted), spent / len(submitted), os.cpu_count() or 1, traces)
+
+
+async def _submit(system: System, senders: Sequence[Device], rate: float, seconds: float) -> dict[str, float]:
+    """When each statement was submitted, by its hash, at an even pace; returns once their pushes are there."""
+    submitted: dict[str, float] = {}
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for number in range(round(rate * seconds)):
+        raw = senders[number % len(senders)].statement(TOPIC, data=b"sealed")
+        await asyncio.sleep(started + number / rate - loop.time())
+        submitted[codec.digest(raw).hex()] = time.time()
+        await system.store.submit(raw)
+    deadline = loop.time() + ARRIVAL_S
+    while not submitted.keys() <= _received(system).keys() and loop.time() < deadline:  # noqa: ASYNC110 - by polling
+        await asyncio.sleep(1)
+    return submitted
+
+
+def _received(system: System) -> dict[str, float]:
+    """When APNs accepted the first push of each statement."""
+    pushes = [push for push in system.apns.received if push.accepted]
+    return {push.headers["apns-collapse-id"]: push.at for push in reversed(pushes)}
+
+
+async def _decided(system: System, received: set[str]) -> dict[str, dict[str, LakeEvent]]:
+    """By the statement's hash, then by kind, what the lake has of each, once it has all of it."""
+    decided: dict[str, dict[str, LakeEvent]] = {}
+    async for events in system.lake.growing(LAKE_S):
+        decided = {name: {} for name in received}
+        for event in events:
+            if event.get("envelope_id") in received:
+                decided[event["envelope_id"]][event["event"]] = event
+        if all({"envelope", "notification"} <= kinds.keys() for kinds in decided.values()):
+            break
+    return decided
+
+
+def _traces(
+    submitted: Mapping[str, float], received: Mapping[str, float], decided: Mapping[str, Mapping[str, LakeEvent]]
+) -> Iterator[Trace]:
+    for name, at in submitted.items():
+        kinds = decided.get(name, {})
+        if {"envelope", "notification"} <= kinds.keys():
+            observed, queued = kinds["envelope"]["observed_at"] / 1000, kinds["notification"]["at"] / 1000
+            yield Trace(at, observed, queued, received[name])
+
+
+@dataclass(frozen=True)
+class Busy:
+    """What this process and all that descend from it have taken of the processors since it was begun. Linux only."""
+
+    since: float
+    cpu_before: float
+
+    @classmethod
+    def begin(cls) -> Self:
+        return cls(time.monotonic(), _cpu_seconds())
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.since
+
+    @property
+    def cpu_s(self) -> float:
+        return _cpu_seconds() - self.cpu_before
+
+
+def _cpu_seconds() -> float:
+    """With the processes that have ended and were waited for."""
+    return sum(ticks for _, ticks in _descendants(os.getpid())) / TICKS
+
+
+def _descendants(root: int) -> Iterator[tuple[int, int]]:
+    """The process `root` and its descendants, each with its ticks of the processor: proc_pid_stat(5)."""
+    found = dict(_processes())
+    family = {root}
+    while more := {pid for pid, (parent, _) in found.items() if parent in family} - family:
+        family |= more
+    return ((pid, found[pid][1]) for pid in family if pid in found)
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, int]]]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        yield int(stat.parent.name), (int(fields[1]), sum(map(int, fields[11:15])))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=float, default=50, help="statements a second")
+    parser.add_argument("--seconds", type=float, default=60)
+    options = parser.parse_args()
+    measured = asyncio.run(measure(options.rate, options.seconds))
+    measured.write()
+    print(measured)
+
+
+if __name__ == "__main__":
+    main()
