@@ -94,9 +94,7 @@ class EndToEnd:
 
     def _ingest(self, batch: Sequence[Outgoing]) -> None:
         settings = self.settings
-        queue = EnvelopeQueue(
-            boto3.client("sqs"), settings.queue_url, boto3.client("s3"), settings.oversize_bucket
-        )
+        queue = EnvelopeQueue(boto3.client("sqs"), settings.queue_url, boto3.client("s3"), settings.oversize_bucket)
         lake = LakeStream(EventWriter(boto3.client("firehose"), boto3.client("sqs"), settings))
         assert queue.send(batch) == lake.put(batch) == []
 
