@@ -11,7 +11,7 @@ import pytest
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus, TokenProof
-from clarion.endings import Death, declare_dead, expire
+from clarion.endings import Death, declare_dead, expire, ttl_of
 from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, read
 from clarion.networks.xmtp.sender_hmac import period_at
@@ -105,7 +105,7 @@ def test_what_nobody_registers_for_a_day_has_expired_and_may_begin_anew(phone: P
     assert phone("Subscribe", {"topics": [OTHER]}).status == 200
     again = row_of(phone)
     assert again.status == SubscriptionStatus.PENDING
-    assert (again.ttl is None, again.created_at) == (True, clock.now)
+    assert (again.ttl, again.created_at) == (ttl_of(clock.now + PENDING_MS), clock.now)
     assert phone.register().status == 200
     assert topics_of(phone).keys() == {OTHER}
 
