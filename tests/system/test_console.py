@@ -108,6 +108,7 @@ async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> N
     assert (ended.printed["stage"], ended.printed["leader"]["renewed"]) == ("local", True)
     assert [queue["name"] for queue in ended.printed["queues"]] == [
         "envelopes",
+        "pages",
         *Channel,
         "xmtp-commands",
         "cleanup",
