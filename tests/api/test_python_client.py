@@ -1,7 +1,6 @@
 """The client for Python against the API itself, over HTTP: both of its clients play the same scenario."""
 
 import asyncio
-import json
 import re
 import subprocess
 import sys
@@ -20,11 +19,13 @@ from api.app import handle
 from api.authorization import Authorizer
 from api.worker import ApiWorker
 from clarion.channels import Channel
+from clarion.messages import PushMessage
 from clarion_client import AsyncClient, Bearer, Client, Problem, SignIn, operations, rule
 from clarion_client.operations import Operation
 from clarion_client.sealed import DeviceKey
 from local.gateway import Gateway
 from tests.api.conftest import DOMAIN
+from tests.codes import code_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -85,7 +86,7 @@ def pushed_code(worker: ApiWorker) -> str:
     sqs, url = boto3.client("sqs"), worker.settings.push_queues[Channel.APNS]
     [message] = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    return str(json.loads(message["Body"])["body"]["code"])
+    return code_of(PushMessage.model_validate_json(message["Body"]))
 
 
 def test_a_subscription_is_made_listed_changed_and_removed(run: Run) -> None:
