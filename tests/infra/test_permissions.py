@@ -72,8 +72,8 @@ def test_who_ends_subscriptions_may_delete_all_that_is_theirs(template_with: Cal
 
 
 def test_wake_ups_go_to_no_queue_of_calls_or_alerts(permitted: Mapping[str, Permissions]) -> None:
-    held = {f"{PROD.prefix}{channel}-held" for channel in WAKING}
-    assert permitted["schedule"]["sqs:SendMessage"] == {*held, f"{PROD.prefix}cleanup"}
+    queues = (*(f"{channel}-held" for channel in WAKING), "cleanup", "late-events")
+    assert permitted["schedule"]["sqs:SendMessage"] == {f"{PROD.prefix}{queue}" for queue in queues}
 
 
 def test_no_role_is_left_out(prod: Template, permitted: Mapping[str, Permissions]) -> None:
