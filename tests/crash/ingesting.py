@@ -8,6 +8,7 @@ one that ends badly; the other is only ended as a deployment does.
 """
 
 import asyncio
+import json
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -123,7 +124,7 @@ class Ingesting:
         rule = self._inbox.rule(int(time.time()))
         RuleRow(str(uuid4()), rule_key(1, rule.key), key=rule.key).save()
         Lease(LEASE, holder="", version=next(_versions), delivered_through=0).save()
-        self._queue_url = boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"]
+        self._queue_url, self._late_url = _make_queue(), _make_queue()
         self._settings = self._make_settings()
         messages = partial(self._show, b"first"), partial(self._show, b"second"), partial(self._show, b"third")
         self._story = deque[Step]([
@@ -144,6 +145,7 @@ class Ingesting:
             "oversize_bucket": "oversize",
             "state_prefix": f"seen/{uuid4()}/",
             "events_stream": "lake",
+            "late_events_queue_url": self._late_url,
             "table_prefix": PREFIX,
             "rule_lag_seconds": 0,
             "stream_poll_seconds": 3,
@@ -182,14 +184,15 @@ class Ingesting:
         if self._other:
             self._loop.run_until_complete(self._other.end())
         raws, shown = dict[str, bytes](), list[bytes]()
-        for message in map(read_match_message, self._drain()):
+        for message in map(read_match_message, _drain(self._queue_url)):
             assert isinstance(message, EnvelopeMessage), "another message than an envelope's"
             receipt = str(message.receipt)
             raws[receipt] = raws.get(receipt) or message.raw or _stored(message.location)
             shown.append(_id_of(raws[receipt]))
         assert set(shown) == self._wanted, "what was forwarded is not what was wanted"
         assert max(Counter(shown).values()) <= MOST_TIMES, "an envelope was forwarded too often"
-        recorded = {event["receipt"] for event in lake_events() if event["event"] == "observed"}
+        late = (json.loads(line) for body in _drain(self._late_url) for line in body.splitlines())
+        recorded = {event["receipt"] for event in (*lake_events(), *late) if event["event"] == "observed"}
         assert {_id_of(raws[receipt]) for receipt in recorded} == self._wanted, "the lake lacks what was forwarded"
 
     # ---- the story ----------------------------------------------------------------------------------------------
@@ -273,12 +276,17 @@ class Ingesting:
         if other:
             await other.end()
 
-    def _drain(self) -> Iterator[str]:
-        sqs = boto3.client("sqs")
-        while found := sqs.receive_message(QueueUrl=self._queue_url, MaxNumberOfMessages=10).get("Messages"):
-            for each in found:
-                sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=each["ReceiptHandle"])
-                yield each["Body"]
+
+def _make_queue() -> str:
+    return boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"]
+
+
+def _drain(queue_url: str) -> Iterator[str]:
+    sqs = boto3.client("sqs")
+    while found := sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10).get("Messages"):
+        for each in found:
+            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=each["ReceiptHandle"])
+            yield each["Body"]
 
 
 def _id_of(raw: bytes) -> bytes:

@@ -139,7 +139,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         Call(
             component, "sqs:SendMessage", f"{PROD.prefix}late-events"
         ): "Firehose takes what it gets; the refusals of test_late_events.py are for one of each way"
-        for component in (*CHANNELS, "schedule", "api", *OF_NETWORKS)
+        for component in ("pages", *CHANNELS, "schedule", "api", *OF_NETWORKS)
         if component != Channel.APNS
     },
     **{
