@@ -43,7 +43,7 @@ STATUS = {
     "MissingSignature": 401,
     "BadSignature": 401,
     "BadTimestamp": 401,
-    "UnknownInstallation": 404,
+    "UnknownInstallation": 200,
     "Created": 201,
     "NoContent": 204,
     "PermanentRedirect": 308,

@@ -1,5 +1,6 @@
-// The app's own part: its token at each start, and pushes that show nothing. Capabilities: Push Notifications, and
-// of the background modes Remote notifications and Voice over IP.
+// The app's own part: its token at each start, and pushes that show nothing. Of the statement store alone: an app that
+// uses XMTP, too, adds a branch for payloads with a `messageKind`. Capabilities: Push Notifications, and of the
+// background modes Remote notifications and Voice over IP.
 
 import UIKit
 

@@ -1,4 +1,5 @@
-// Receives Clarion's pushes on Android. In the manifest: this service with the action
+// Receives Clarion's pushes on Android: of the statement store alone, so what comes of XMTP, with a `messageType`, only
+// has the app read the store; an app with both adds a branch to onMessageReceived. In the manifest: this service with the action
 // com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT. The app makes
 // the notification channels "messages" and "calls", and its one DeviceKey (DeviceKey.kt).
 
@@ -65,6 +66,7 @@ class PushService : FirebaseMessagingService() {
         val left = message.sentTime + CALL_MILLISECONDS - System.currentTimeMillis()
         when {
             statement.isCall && left > 0 -> showCall(statement, left)
+            statement.isCall -> showMissedCall(statement)
             statement.data == null -> fetch(statement)
             else -> showMessage(this, app.messages, statement.sender, statement.topic, statement.data, statement.number)
         }
@@ -93,6 +95,9 @@ class PushService : FirebaseMessagingService() {
             .build()
         NotificationManagerCompat.from(this).notify(statement.number, notification)
     }
+
+    private fun showMissedCall(statement: ReceivedStatement) =
+        showText(this, app.messages.nameOf(statement.sender), "Missed call", statement.number)
 
     private fun screen(statement: ReceivedStatement, action: String): PendingIntent {
         val intent = Intent(this, CallActivity::class.java)
@@ -198,7 +203,8 @@ private fun runOnce(context: Context, task: String, vararg arguments: Pair<Strin
         .build()
     // Not by the arguments themselves: there are a token and a code among them, and names are logged.
     val name = "$task ${arguments.toList().hashCode()}"
-    WorkManager.getInstance(context).enqueueUniqueWork(name, ExistingWorkPolicy.KEEP, work)
+    // What is asked for while the same task runs may be news to it, so it runs once more.
+    WorkManager.getInstance(context).enqueueUniqueWork(name, ExistingWorkPolicy.APPEND_OR_REPLACE, work)
 }
 
 private fun showMessage(

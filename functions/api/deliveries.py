@@ -42,7 +42,7 @@ router = APIGatewayHttpRouter()
 
 
 class DeliveryShape(BaseModel):
-    """`latency_ms` counts from when the envelope was observed; `attempt`, from 1, is absent if there was to be no push."""
+    """`latency_ms` counts from when the envelope was observed; `attempt` from 1; both are null if no push was to be."""
 
     at: AwareDatetime
     network: str

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import boto3
 
 from api.worker import ApiWorker
-from clarion.decisions import PushDecision
+from clarion.decisions import NotificationDecision, PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from tests.api.conftest import Client
 
@@ -22,9 +22,12 @@ def deliveries(subscription_id: str) -> str:
     return f"{SUBSCRIPTIONS}/{subscription_id}/deliveries"
 
 
-def indexed(subscription_id: str) -> datetime:
+def indexed(subscription_id: str, refused: NotificationDecision | None = None) -> datetime:
+    """One that was delivered, unless it was `refused`."""
     now = datetime.now(UTC).replace(microsecond=0)
-    content = pack([DeliveryRecord(UUID(subscription_id), int(now.timestamp() * 1000), PushDecision.DELIVERED, 119, 1)])
+    name, at = UUID(subscription_id), int(now.timestamp() * 1000)
+    delivered = DeliveryRecord(name, at, PushDecision.DELIVERED, 119, 1)
+    content = pack([DeliveryRecord(name, at, refused) if refused else delivered])
     key = f"deliveries/day={now:%Y-%m-%d}/hour={now:%H}/{uuid4()}.jsonl.gz"
     boto3.client("s3").put_object(Bucket="lake", Key=key, Body=content)
     return now
@@ -48,6 +51,14 @@ def test_a_client_learns_what_became_of_its_pushes_and_nothing_of_anothers(new_c
     for asked in (stranger("GET", deliveries(subscription_id)), client("GET", deliveries(str(uuid4())))):
         assert asked.status == 404
         assert asked.json["type"] == "urn:clarion:problem:no-subscription"
+
+
+def test_what_was_decided_before_a_push_has_neither_latency_nor_attempt(new_client: Callable[[], Client]) -> None:
+    client = new_client()
+    subscription_id = registered(client)
+    indexed(subscription_id, NotificationDecision.RATE_LIMITED)
+    [listed] = client("GET", deliveries(subscription_id)).json["deliveries"]
+    assert (listed["decision"], listed["latency_ms"], listed["attempt"]) == ("rate_limited", None, None)
 
 
 def test_a_client_may_look_a_few_times_a_minute(new_client: Callable[[], Client], worker: ApiWorker) -> None:

@@ -92,6 +92,19 @@ async def test_a_push_that_does_not_say_whose_installation_it_is_for_is_refused(
     assert (answer.status_code, answer.json()["reason"]) == (400, "BadBody")
 
 
+async def test_a_push_for_an_unknown_installation_is_answered_as_if_it_were_delivered(
+    webhook: Webhook, client: httpx.AsyncClient
+) -> None:
+    content = json.loads(body_for(webhook))
+    content["installation"]["delivery_mechanism"]["token"] = "another"
+    body = json.dumps(content).encode()
+
+    answer = await client.post(webhook.push_url, content=body, headers=headers_of(webhook, body))
+
+    assert answer.status_code == 200
+    assert [push.reason for push in webhook.received] == ["UnknownInstallation"]
+
+
 @pytest.mark.parametrize("late", [-301, 301])
 async def test_an_old_request_is_not_taken_again(webhook: Webhook, client: httpx.AsyncClient, late: int) -> None:
     body = body_for(webhook)

@@ -32,13 +32,16 @@ class DeviceKey:
         return urlsafe_b64encode(self._key.public_key().public_bytes_raw()).decode().rstrip("=")
 
     def open(self, payload: Mapping[str, Any], subscription_id: str) -> dict[str, Any]:
-        """The payload as it would have come unsealed. `payload` is what APNs or a browser hands over, or FCM's data.
+        """The payload as it would have come unsealed; what isn't sealed stays as it is.
 
-        Raises `ValueError` for another version, and `cryptography.exceptions.InvalidTag` for another key or subscription.
+        `payload` is what APNs or a browser hands over, or FCM's data. Raises `ValueError` for another version, and
+        `cryptography.exceptions.InvalidTag` for another key or subscription.
         """
         clear = dict(payload)
-        clarion = clear.pop("clarion")
+        clarion = clear.pop("clarion", {})
         outer = json.loads(clarion) if isinstance(clarion, str) else clarion
+        if "sealed" not in outer:
+            return dict(payload)
         if outer["v"] != _VERSION:
             raise ValueError("sealed in another way: this version of the client is too old for it")
         sealed = urlsafe_b64decode(outer["sealed"] + "=" * (-len(outer["sealed"]) % 4))

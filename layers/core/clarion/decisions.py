@@ -50,7 +50,7 @@ class Environment(StrEnum):
 class SubscriptionStatus(StrEnum):
     """A `pending` subscription waits for the proof that its client has the token: it has rules, and gets no push but that.
 
-    Without proof it is `expired` after a day. An `invalid` one has lost its token: `status_reason` says how. Neither has
+    Without proof it is `expired` after a day. An `invalid` one has lost its token: `statusReason` says how. Neither has
     rules or gets a push.
     """
 

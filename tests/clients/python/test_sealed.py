@@ -1,6 +1,7 @@
 """What Clarion seals, the client for Python opens."""
 
 import json
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -42,6 +43,19 @@ def test_another_subscriptions_push_does_not_open() -> None:
 def test_another_version_is_not_tried() -> None:
     with pytest.raises(ValueError, match="too old"):
         DeviceKey.generate().open({"clarion": {"v": 2, "sealed": "AAAA"}}, str(uuid4()))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"aps": {}, **CONTENT},
+        {"aps": {}, "clarion": {"purpose": "wake_up", "subscription_id": str(uuid4())}},
+        {"clarion": json.dumps({"purpose": "wake_up", "subscription_id": str(uuid4())})},
+    ],
+    ids=["a statement", "a wake-up", "a wake-up of FCM"],
+)
+def test_what_is_not_sealed_stays_as_it_is(payload: dict[str, Any]) -> None:
+    assert DeviceKey.generate().open(payload, str(uuid4())) == payload
 
 
 def test_the_private_key_is_not_shown() -> None:
