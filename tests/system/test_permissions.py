@@ -99,6 +99,9 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    Call(
+        "match", "sqs:SendMessage", f"{PROD.prefix}envelopes"
+    ): "a queue refuses some of an envelope's pushes: match's own tests have it, and pages sends to its own queue so",
     **{
         Call("pages", "sqs:SendMessage", f"{PROD.prefix}{channel}"): "it goes the same way as to APNs"
         for channel in CHANNELS
