@@ -74,7 +74,8 @@ def matching(tables: Connection, received: "ReceivedQueue", sdk: AwsClients, lak
     settings = MatchSettings.model_validate(
         {
             "table_prefix": "test-",
-            "envelopes_queue_url": received.url,
+            "queue_url": received.url,
+            "pages_queue_url": received.url,
             "events_stream": "events",
             "late_events_queue_url": "late-events",
             "oversize_bucket": "oversize",
