@@ -1,5 +1,6 @@
 """Scenario: events while Firehose takes none, written until they are taken, as ingest does; then it is back."""
 
+import json
 from collections.abc import Sequence
 from uuid import uuid4
 
@@ -12,14 +13,16 @@ from late_events.handler import put
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
+from tests.match.scene import lake_events
 
 STREAM, NO_STREAM = "lake", "no-such-stream"
-LINES = 3
+EVENTS = 3
 
 
 class Redriving:
     def __init__(self) -> None:
-        self._lines = self._unwritten = [f"{uuid4()}\n".encode() for _ in range(LINES)]
+        self._events = [{"event": str(uuid4())} for _ in range(EVENTS)]
+        self._unwritten = [f"{json.dumps(event)}\n".encode() for event in self._events]
         with wire.aside():
             self._queue_url = boto3.client("sqs").create_queue(QueueName=f"crash-{uuid4()}")["QueueUrl"]
         self.stop()
@@ -42,12 +45,8 @@ class Redriving:
             self._writer, self._stream = EventWriter(firehose, sqs, settings), EventStream(firehose, STREAM)
 
     def check(self) -> None:
-        s3 = boto3.client("s3")
-        listed = s3.list_objects_v2(Bucket="lake").get("Contents", ())
-        found = {
-            line for one in listed for line in s3.get_object(Bucket="lake", Key=one["Key"])["Body"].read().splitlines()
-        }
-        assert {line.strip() for line in self._lines} <= found, "an event is not in the lake"
+        found = lake_events()
+        assert all(event in found for event in self._events), "an event is not in the lake"
         assert not self._receive(), "a message is left over"
 
     def _receive(self) -> list[Received]:
