@@ -1,6 +1,6 @@
 """Ingest against what happens in production, for minutes: real processes, kill -9, the emulator's AWS, real WebSockets.
 
-python -m bench.soak_ingest [leader] [standing] [rules]      all three by default; SOAK_SECONDS=60
+python -m bench.soak_ingest [tasks] [standing] [rules]      all three by default; SOAK_SECONDS=60
 
 Each scenario fails once it has taken `AROUND_SECONDS` more than `SOAK_SECONDS`, and says what it was doing then.
 """
@@ -212,11 +212,11 @@ class IngestTask:
                 raise AssertionError(f"ingest ended before it said {message!r}: {self._log.read_text()[-2_000:]}")
             await asyncio.sleep(0.1)
 
-    def leads(self) -> bool:
+    def owns_shards(self) -> bool:
         """As its health page says; False if it doesn't answer."""
         try:
             with urlopen(f"http://127.0.0.1:{self._health_port}/", timeout=1) as answer:
-                return bool(json.load(answer)["leading"])
+                return bool(json.load(answer)["shards"])
         except OSError:
             return False
 
@@ -290,7 +290,7 @@ async def settle(queue: Queue, expected: int, progress: Progress) -> None:
 
 @dataclass
 class Troubles:
-    """Kills the leader at random moments and starts it again; now and then, pauses it for longer than its lease."""
+    """Kills a task at random moments and starts it again; now and then, pauses one for longer than its lease."""
 
     tasks: list[IngestTask]
     queue: Queue
@@ -298,7 +298,7 @@ class Troubles:
     killed: int = 0
     paused: int = 0
     take_overs: list[float] = field(default_factory=list)
-    """Seconds from the blow to the first statement that another sent."""
+    """Seconds from the blow until another task sent the first statement of the shards that the one had."""
 
     async def go_on(self, until: float) -> None:
         chance = random.Random()  # noqa: S311 - moments, not secrets
@@ -306,25 +306,25 @@ class Troubles:
             await asyncio.sleep(chance.uniform(SECONDS / 12, SECONDS / 4))
             if time.monotonic() > until:
                 return
-            for task in self.tasks:
-                if await asyncio.to_thread(task.leads):
+            for task in chance.sample(self.tasks, len(self.tasks)):
+                if await asyncio.to_thread(task.owns_shards):
                     await self._strike(task, chance.uniform(0.5, 2))
                     break
 
-    async def _strike(self, leader: IngestTask, away: float) -> None:
-        began, taken_over = time.monotonic(), self.queue.taken_over_from(leader.url)
+    async def _strike(self, task: IngestTask, away: float) -> None:
+        began, taken_over = time.monotonic(), self.queue.taken_over_from(task.url)
         if self.killed and not self.paused:
-            self.progress.note(f"pausing the leader for {PAUSE_SECONDS} s")
+            self.progress.note(f"pausing a task for {PAUSE_SECONDS} s")
             self.paused += 1
-            os.kill(leader.pid, signal.SIGSTOP)
+            os.kill(task.pid, signal.SIGSTOP)
             await asyncio.sleep(PAUSE_SECONDS)
-            os.kill(leader.pid, signal.SIGCONT)
+            os.kill(task.pid, signal.SIGCONT)
         else:
-            self.progress.note("killing the leader")
+            self.progress.note("killing a task")
             self.killed += 1
-            await leader.end(signal.SIGKILL)
+            await task.end(signal.SIGKILL)
             await asyncio.sleep(away)
-            await leader.start()
+            await task.start()
         try:
             self.take_overs.append(await asyncio.wait_for(taken_over, GRACE_SECONDS) - began)
         except TimeoutError as error:
@@ -338,7 +338,7 @@ async def kill_a_node(network: Network) -> None:
     await network.revive(0)
 
 
-async def leader_killed(aws: Aws, folder: Path, progress: Progress) -> str:
+async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     network = Network(2)
     async with network.running() as urls, Outlets().running() as outlets, AsyncExitStack() as stack:
         queue = outlets.queue
@@ -371,10 +371,10 @@ async def leader_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     take_over = max(troubles.take_overs, default=0.0)
     latencies = sorted(queue.latencies)
     figures = (
-        f"leader killed {troubles.killed} times and paused {troubles.paused}, one of two nodes killed once:"
+        f"tasks killed {troubles.killed} times and paused {troubles.paused}, one of two nodes killed once:"
         f" sent {sent:,} in {SECONDS} s, lost {lost}, duplicates before dedup {duplicates:,},"
         f" of {len(claimed):,} statements that came again handled twice {twice},"
-        f" sent twice by the same leader {queue.second_receipts}, pushed and unknown to the lake {untold},"
+        f" sent twice by the same task {queue.second_receipts}, pushed and unknown to the lake {untold},"
         f" longest take-over {take_over:.1f} s,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
         f" worst {latencies[-1]} ms"
@@ -522,7 +522,7 @@ async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
     return figures
 
 
-SCENARIOS = {"leader": leader_killed, "standing": standing_replayed, "rules": rules_added}
+SCENARIOS = {"tasks": tasks_killed, "standing": standing_replayed, "rules": rules_added}
 
 
 async def run(name: str, emulator: Emulator) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clarion.clock import now_ms
 from clarion.events import EnvelopeObserved
 from clarion.messages import MatchMessage, read_match_message
+from clarion.networks.statements.codec import digest
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -76,7 +77,9 @@ class Queue:
         """The statements of late events."""
         self._receipts: dict[tuple[str, bytes], UUID] = {}
         self._moods = _Moods()
-        self._waiting: list[tuple[str, asyncio.Future[float]]] = []
+        self._senders: dict[int, str] = {}
+        """Who sent last of each shard."""
+        self._waiting: list[tuple[str, set[int], asyncio.Future[float]]] = []
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
@@ -84,9 +87,9 @@ class Queue:
             yield url
 
     def taken_over_from(self, url: str) -> "asyncio.Future[float]":
-        """The `time.monotonic` at which next another than the sender known by `url` sends something."""
+        """The `time.monotonic` at which another sends something new of the shards that the sender known by `url` has now."""
         moment: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._waiting.append((url, moment))
+        self._waiting.append((url, {shard for shard, sender in self._senders.items() if sender == url}, moment))
         return moment
 
     def _answer(self, request: dict[str, Any]) -> Answer:
@@ -112,9 +115,13 @@ class Queue:
         self.second_receipts += self._receipts.setdefault((sender, statement), message.receipt) != message.receipt
         if not self.received[statement]:
             self.latencies.append(now_ms() - message.observed_at)
+            self._note_sender(digest(statement)[0], sender)
         self.received[statement] += 1
-        for url, moment in self._waiting:
-            if url != sender and not moment.done():
+
+    def _note_sender(self, shard: int, sender: str) -> None:
+        self._senders[shard] = sender
+        for url, shards, moment in self._waiting:
+            if url != sender and shard in shards and not moment.done():
                 moment.set_result(time.monotonic())
 
 

@@ -114,8 +114,8 @@ def clarion() -> None:
     click.option("--minutes", type=click.IntRange(1, 1440), default=60, show_default=True, help="Count so far back.")
 )
 def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
-    """The funnel from envelopes to pushes, the queues, ingest's leader, and what is in alarm."""
-    found = status.look(deployment.find(stage), minutes, status.WATCH_SECONDS)
+    """The funnel from envelopes to pushes, the queues, ingest's tasks, and what is in alarm."""
+    found = status.look(deployment.find(stage), minutes)
     show(found, as_json=as_json)
     return Exit.UNWELL if found.troubles else Exit.WELL
 

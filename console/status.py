@@ -1,4 +1,4 @@
-"""`clarion status`: the funnel, the queues, ingest's leader and what is in alarm, on one page."""
+"""`clarion status`: the funnel, the queues, ingest's tasks and what is in alarm, on one page."""
 
 import time
 from collections.abc import Iterable
@@ -22,10 +22,8 @@ from console.sources import Source
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
-LEASE = "ingest"
-WATCH_SECONDS = 15.0
-"""At most: a leader renews its lease four times in `following.lease_seconds`, which the lease does not hold."""
-LOOK_SECONDS = 0.5
+SILENT_SECONDS = 60.0
+"""After which a task is taken for gone: it renews its lease four times in `following.lease_seconds`."""
 
 
 class Queued(Report):
@@ -44,11 +42,11 @@ class Queued(Report):
     muted: bool
 
 
-class Leader(Report):
-    """`renewed`: whether the lease was renewed while `clarion status` watched it, which it did no longer than it had to."""
+class WorkingTask(Report):
+    """One of ingest's, which renewed its lease so many seconds ago."""
 
-    task: str | None
-    renewed: bool
+    name: str
+    renewed_seconds: float
 
 
 class Alarm(Report):
@@ -66,7 +64,7 @@ class Status(Report):
     at: datetime
     minutes: int
     measures: Measures
-    leader: Leader
+    tasks: list[WorkingTask]
     queues: list[Queued]
     alarms: list[Alarm]
 
@@ -79,7 +77,7 @@ class Status(Report):
             f"{len(self.alarms)} alarms": bool(self.alarms),
             f"{dead} dead letters": dead > 0,
             f"muted: {', '.join(muted)}": bool(muted),
-            "ingest has no leader": not self.leader.renewed,
+            "no ingest task is at work": not self.tasks,
         }
         return [words for words, true in found.items() if true]
 
@@ -125,9 +123,9 @@ class Status(Report):
 
     def _ingest(self) -> Table:
         gauges, nodes = self.measures.gauges, self.measures.nodes
-        made = table("Ingest", "leader", "nodes connected", "lag", "rules behind")
+        made = table("Ingest", "tasks at work", "nodes connected", "lag", "rules behind")
         made.add_row(
-            f"{self.leader.task or 'none'}{'' if self.leader.renewed else ' (lease not renewed)'}",
+            "\n".join(task.name for task in self.tasks) or "none",
             ", ".join(f"{_number(count)} {network}" for network, count in nodes.items()) or UNKNOWN,
             ago(_seconds(gauges.get("ingest_lag"))),
             ago(_seconds(gauges.get("rules_behind"))),
@@ -141,11 +139,10 @@ class Status(Report):
         return made
 
 
-def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
+def look(here: Deployment, minutes: int) -> Status:
     sqs, lambda_, cloudwatch = boto3.client("sqs"), boto3.client("lambda"), boto3.client("cloudwatch")
     tables.bind(here.prefix)
     with progress(f"looking at {here}"):
-        began, lease = time.monotonic(), _lease()
         measures = measure(cloudwatch, here, minutes)
         queues = [
             Queued(
@@ -159,7 +156,6 @@ def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
             for queue in here.queues
         ]
         alarms = sorted(_alarms(cloudwatch, here), key=lambda alarm: alarm.since)
-        leader = _leader(lease, began + watch_seconds)
     return Status(
         stage=here.stage,
         account=here.account,
@@ -167,29 +163,17 @@ def look(here: Deployment, minutes: int, watch_seconds: float) -> Status:
         at=datetime.now(UTC),
         minutes=minutes,
         measures=measures,
-        leader=leader,
+        tasks=sorted(_tasks(), key=lambda task: task.name),
         queues=queues,
         alarms=alarms,
     )
 
 
-def _lease() -> Lease | None:
-    try:
-        return Lease.get(LEASE, consistent_read=True)
-    except Lease.DoesNotExist:
-        return None
-
-
-def _leader(before: Lease | None, deadline: float) -> Leader:
-    after = _lease()
-    while before and not _renewed(before, after) and (left := deadline - time.monotonic()) > 0:
-        time.sleep(min(LOOK_SECONDS, left))
-        after = _lease()
-    return Leader(task=(after and after.holder) or None, renewed=_renewed(before, after))
-
-
-def _renewed(before: Lease | None, after: Lease | None) -> bool:
-    return after is not None and bool(after.holder) and (before is None or before.version != after.version)
+def _tasks() -> Iterable[WorkingTask]:
+    for lease in Lease.scan(consistent_read=True):
+        seconds = time.time() - int(lease.version) / 1000
+        if seconds < SILENT_SECONDS and not lease.ended:
+            yield WorkingTask(name=lease.name, renewed_seconds=seconds)
 
 
 def _alarms(cloudwatch: "CloudWatchClient", here: Deployment) -> Iterable[Alarm]:

@@ -23,6 +23,10 @@ LEDGER = 2.13
 """Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
 HOURS_WITHOUT_COMMAND = 3
 """EventBridge may leave one out."""
+SHARDS = 256
+"""Ingest's, which its tasks divide among them."""
+REPORTS_A_MINUTE = 5
+"""In which a task of ingest says how many it owns. It makes six; one may fall into the next minute."""
 TICKS_IN_FIVE_MINUTES = 3
 """Of five; the next one makes up for what is left out."""
 
@@ -120,7 +124,8 @@ def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     level = partial(count, statistic=MAXIMUM, minutes=1)
     for name in with_nodes(environment):
         yield from _on_nodes(environment, name)
-    yield AlarmSpec("ingest-leaderless", level(Metric.LEADERS), 1, 2, below=True)
+    owned = count(Metric.SHARDS_OWNED, minutes=1)
+    yield AlarmSpec("shards-unowned", owned, SHARDS * REPORTS_A_MINUTE, 2, below=True)
     yield AlarmSpec("ingest-lagging", level(Metric.INGEST_LAG), limits.ingest_lag_ms, 3)
     yield AlarmSpec("rules-behind", level(Metric.RULES_BEHIND), limits.rules_behind_ms, 3)
     yield AlarmSpec("ingest-failing", count(Metric.INTERNAL_ERRORS), 1)

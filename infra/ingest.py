@@ -40,7 +40,7 @@ class IngestRole(iam.Role):
         fed = (queues.envelopes.queue, *queues.commanded.values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         foundation.allow_events(self)
-        allow(self, "dynamodb: GetItem PutItem", tables.leases.table_arn)
+        allow(self, "dynamodb: PutItem Scan", tables.leases.table_arn)
         allow(self, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
         allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
         self._allow_objects(foundation.lake.oversize)

@@ -133,7 +133,7 @@ def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "ingest")
     envelopes = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
     counts = (*envelopes, Metric.ENVELOPES_MISTIMED, Metric.SECOND_LOOKS)
-    gauges = (Metric.LEADERS, Metric.INGEST_LAG, Metric.RULES_BEHIND)
+    gauges = (Metric.SHARDS_OWNED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (measure(name, statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(measure(name) for name in counts), *levels)
 

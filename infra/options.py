@@ -56,16 +56,14 @@ class Matching(Config):
 
 
 class FollowingConfig(Config):
-    """How ingest follows its nodes, as `IngestSettings` has it.
-
-    Two tasks share the five readings a second that a shard of the rules' stream allows.
-    """
+    """How ingest follows its nodes, as `IngestSettings` has it."""
 
     first_replay: Literal["record", "handle"] | None = None
     initial_replay_seconds: NonNegativeFloat | None = None
     seen_limit: PositiveInt | None = None
     outbox_bytes: PositiveInt | None = None
     second_look_bytes: PositiveInt | None = None
+    standby_bytes: PositiveInt | None = None
     rule_lag_seconds: PositiveFloat | None = None
     stream_poll_seconds: Annotated[float, Field(ge=0.4)] | None = None
     lease_seconds: PositiveFloat | None = None
@@ -77,8 +75,14 @@ class FollowingConfig(Config):
     xmtp_bytes_per_second: PositiveInt | None = None
 
 
+TWO_READERS = 2
+"""So many may read the stream as often as ingest does by itself."""
+STREAM_READS_PER_SECOND = 5
+"""Of one shard of the rules' stream, by all tasks together."""
+
+
 class Ingest(Config):
-    """The Fargate tasks: one at work, the others standing by. `cpu` counts 1,024 to a processor.
+    """The Fargate tasks, which divide the work; with one alone, a crash is a gap. `cpu` counts 1,024 to a processor.
 
     `node_urls` are the statement store's nodes, `xmtp_nodes` those of XMTP, each a host with a port if need be. None is
     known to everybody, so a deployment has to name its own. They hold no key or password: whoever may read the task's
@@ -91,6 +95,16 @@ class Ingest(Config):
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
     following: FollowingConfig = FollowingConfig()
+
+    @model_validator(mode="after")
+    def _tasks_share_the_rules_stream(self) -> "Ingest":
+        """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html"""
+        seconds = self.following.stream_poll_seconds
+        if self.tasks > TWO_READERS and (seconds is None or self.tasks / seconds > STREAM_READS_PER_SECOND):
+            raise ValueError(
+                f"stream_poll_seconds: {self.tasks} tasks need {self.tasks / STREAM_READS_PER_SECOND} or more"
+            )
+        return self
 
     @model_validator(mode="after")
     def _nodes_ask_for_no_key(self) -> "Ingest":

@@ -33,7 +33,7 @@ class ClarionTables(Construct):
         self.push_records = self._table("push_records", ("subscription_id", TEXT), ("envelope_id", BYTES), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("scope", BYTES), ("part", BYTES), ttl="ttl")
         self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
-        self.leases = self._table("leases", ("name", TEXT))
+        self.leases = self._table("leases", ("name", TEXT), ttl="ttl")
         self.wake_ups = self._table("wake_ups", ("slot", TEXT), ("subscription_id", TEXT))
         self._add_indexes()
 

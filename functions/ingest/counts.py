@@ -10,7 +10,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from clarion.metrics import Metric, metrics_of
 
 SERVICE = "ingest"
-_PERIOD = 10.0
+PERIOD = 10.0
+"""Seconds between two reports."""
 _MILLISECONDS = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
 
 
@@ -28,7 +29,7 @@ type Gauges = dict[str | OfNetwork, int]
 async def report_forever(stage: str, counts: Counts, gauges: Callable[[], Gauges]) -> None:
     """Every ten seconds, print what was counted since the last time, and what the gauges say now."""
     while True:
-        await asyncio.sleep(_PERIOD)
+        await asyncio.sleep(PERIOD)
         report(stage, counts, gauges())
 
 

@@ -16,7 +16,7 @@ class Downstream:
     """`expected` is how many envelopes of its network a complete replay should show, as far as we know.
 
     `is_crowded`: whether so much is remembered that a replay should say what of it can be forgotten.
-    `live_through`: when the task that led before was last live, in UNIX milliseconds; 0 if that is unknown.
+    `live_through`: when the tasks that were at work before were last live, in UNIX milliseconds; 0 if that is unknown.
     """
 
     feed: Feed

@@ -1,6 +1,7 @@
 """What is done with each envelope that a source shows.
 
     shown ─┬─ known ─────────────────────────────▶ skipped, unless it proves younger, see `replayed`
+           ├─ another task's ────────────────────▶ standby ──▶ taken in, if its shard becomes ours
            ├─ malformed ─────────────────────────▶ let go, and held against the source
            ├─ its node's time is wrong ──────────▶ let go, and not remembered
            ├─ replayed at the first start ───────▶ let go, see `initial_replay`
@@ -8,7 +9,7 @@
            ├─ a candidate ───────────────────────▶ outbox
            └─ no rule names it ──▶ unmatched ─┬──▶ outbox, if a rule does by then, or without space if it is genuine
                                               └──▶ let go
-    a command ───────────────────────────────────▶ outbox of its network's commands
+    a command ───────────────────────────────────▶ outbox of its network's commands, or standby
 
 A signature costs more than all the rest, and match verifies it anyway. So here it is only verified before an envelope
 takes more than its source's share of what all sources share: space among the seen and the unmatched, in the outbox, or
@@ -22,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from types import MappingProxyType
-from typing import NamedTuple
 from uuid import uuid4
 
 from clarion.clock import now_ms
@@ -34,9 +34,11 @@ from ingest.delivery.outbox import BATCH_BYTES, Outbox
 from ingest.delivery.outgoing import MOST_NAMED, Outgoing, OutgoingCommand, second_looks
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.fingerprints import Fingerprint, of_envelope, of_key
+from ingest.lease.shards import Shards
 from ingest.memory.initial_replay import Replay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SHARED, SeenEnvelopes
+from ingest.memory.standby import Held, Showing, ShownEnvelope, Standby
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.reader import EnvelopeReader
 from ingest.sources import SourceFault
@@ -49,20 +51,14 @@ VERIFIED_SHARE = 0.02
 """Of the candidates that nothing else has verified: enough to find a source that forges them within a second of a flood."""
 
 
-class _Showing(NamedTuple):
-    """What envelopes that are shown together have in common: `replay` is what they are a part of, None if they are live."""
-
-    feed: Feed
-    observed_at: int
-    replay: Replay | None
-
-
 class Intake:
     """Takes in what all sources show. `rule_lag_ms`: how long a rule may take from its writing into the filter."""
 
     def __init__(  # noqa: PLR0913 - it is where everything meets
         self,
         *,
+        shards: Shards,
+        standby: Standby,
         seen: SeenEnvelopes,
         candidates: CandidateFilter,
         unmatched: UnmatchedBuffer,
@@ -74,6 +70,8 @@ class Intake:
         random: Callable[[], float] = random,
     ) -> None:
         """`commands` are the outboxes of networks with a function of their own, by network."""
+        self._shards = shards
+        self._standby = standby
         self._seen = seen
         self._candidates = candidates
         self._unmatched = unmatched
@@ -98,13 +96,14 @@ class Intake:
         `replay` is what these envelopes are a part of; None if they are live. `unreadable` counts what was shown beside
         them and isn't even bytes.
         """
-        showing = _Showing(feed, self._clock(), replay)
+        showing = Showing(feed, self._clock(), replay)
         self._counts[Metric.ENVELOPES_RECEIVED] += len(raws) + unreadable
         if unreadable:
             self._count_malformed(feed, unreadable)
         for raw in raws:
             self._take_one(raw, showing)
-            await self._give_way(feed.turn, feed.number)
+            if feed.turn.is_over or self._outbox.is_full(feed.number):  # seldom: an await each time would cost more
+                await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
             if network(arrival.network).signed:
                 self._forward_genuine(arrival)
@@ -118,7 +117,8 @@ class Intake:
         outgoing = OutgoingCommand(command=command, observed_at=self._clock(), source=feed.number)
         if outgoing.wire_size > BATCH_BYTES:
             raise SourceFault("a command that no message can hold")
-        outbox.add(outgoing)
+        if self._shards.owns(outgoing.fingerprint) or not self._standby.hold(outgoing):
+            outbox.add(outgoing)
         await outbox.wait_for_space(feed.number)
 
     async def look_again(self, source: int) -> None:
@@ -140,6 +140,13 @@ class Intake:
             if turn.is_over:
                 await turn.give_way()
 
+    def take_held(self, held: Held) -> None:
+        """Take in what was left to another task."""
+        if isinstance(held, OutgoingCommand):
+            self._commands[held.command.network].add(held)
+        elif not self._seen.refresh(held.fingerprint):
+            self._take_shown(held)
+
     def is_genuine(self, outgoing: Outgoing) -> bool:
         """Whether what was forwarded is what it claims to be; if not, match counts it."""
         if outgoing.verified:
@@ -153,12 +160,11 @@ class Intake:
             await turn.give_way()
             await self._outbox.wait_for_space(source)
 
-    def _take_one(self, raw: bytes, showing: _Showing) -> None:
+    def _take_one(self, raw: bytes, showing: Showing) -> None:
         feed = showing.feed
         feed.count()
         fingerprint = of_envelope(feed.identify(raw), feed.network_number) if feed.identify else None
-        if fingerprint is not None and self._seen.refresh(fingerprint):
-            self._skip(fingerprint, raw, showing)
+        if fingerprint is not None and self._pass_by(fingerprint, raw, showing):
             return
         try:
             envelope = self._reader.decode(feed.network, raw)
@@ -169,12 +175,37 @@ class Intake:
             return
         if fingerprint is None:
             fingerprint = of_envelope(envelope.id, feed.network_number)
-            if self._seen.refresh(fingerprint):
-                self._skip(fingerprint, raw, showing)
+            if self._pass_by(fingerprint, raw, showing):
                 return
         self._take_new(envelope, fingerprint, raw, showing)
 
-    def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
+    def _pass_by(self, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> bool:
+        """Whether it is known, or left to another task."""
+        if self._seen.refresh(fingerprint):
+            self._skip(fingerprint, raw, showing)
+            return True
+        if self._shards.owns(fingerprint):
+            return False
+        if self._standby.show_again(fingerprint, showing):
+            self._counts[Metric.ENVELOPES_SKIPPED] += 1
+            return True
+        if showing.replay and showing.replay.record_and_check(fingerprint):
+            self._counts[Metric.ENVELOPES_REPLAYED] += 1
+            return True
+        return self._standby.hold(ShownEnvelope(fingerprint, raw, showing))
+
+    def _take_shown(self, shown: ShownEnvelope) -> None:
+        """What is malformed is not held against its source: its subscription may be another by now."""
+        fingerprint, raw, showing = shown
+        try:
+            envelope = self._reader.decode(showing.feed.network, raw)
+        except Malformed:
+            self._counts[decided(EnvelopeDecision.MALFORMED)] += 1
+            return
+        if envelope is not None:
+            self._take_new(envelope, fingerprint, raw, showing)
+
+    def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> None:
         feed, observed_at, replay = showing
         if feed.is_timely and not feed.is_timely(envelope, observed_at):
             self._counts[Metric.ENVELOPES_MISTIMED] += 1
@@ -264,7 +295,7 @@ class Intake:
         for look in second_looks(outgoing, names[MOST_NAMED:]):
             self._outbox.add(look)
 
-    def _skip(self, fingerprint: Fingerprint, raw: bytes, showing: _Showing) -> None:
+    def _skip(self, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> None:
         """It is known. Forward it again if it proves to be younger than its message said."""
         feed, observed_at, replay = showing
         self._counts[Metric.ENVELOPES_SKIPPED] += 1

@@ -56,15 +56,16 @@ class IngestSettings(EventSettings):
     `initial_replay_seconds`: how long after a complete replay they are recorded, as a live copy may still come.
     `seen_limit`: how many seen envelopes are remembered at most, at 13 to 19 bytes each. Half of it is divided among
     the sources; the other half is for envelopes that were verified.
-    `outbox_bytes`, `second_look_bytes`: envelopes held for the queue (as much for the lake), and for a rule that
-    may come late (once more what was forwarded lately). Each is divided among the sources.
+    `outbox_bytes`, `second_look_bytes`, `standby_bytes`: envelopes held for the queue (as much for the lake), for a rule
+    that may come late (once more what was forwarded lately), and until the task has delivered them whose they are. Each
+    is divided among the sources.
     `lake_linger_seconds`: how long an envelope waits for others to share its record in the lake's stream.
     `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
     how long match may take to read the rules: what changes meanwhile gets an envelope a second look.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
-    `lease_seconds`: the silence after which a standby takes over; it looks four times in it.
-    `overlap_seconds`: what a standby sends again when it takes over.
+    `lease_seconds`: the silence after which other tasks take over a task's shards; each looks four times in it.
+    `overlap_seconds`: how much of what a task has delivered they send again then.
     `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
     `whole_replay_seconds`: how long a node may take for a replay.
     `watch_seconds`: between two comparisons of the nodes.
@@ -92,6 +93,7 @@ class IngestSettings(EventSettings):
     seen_limit: int = 8_000_000
     outbox_bytes: int = 64 * _MIB
     second_look_bytes: int = 64 * _MIB
+    standby_bytes: int = 64 * _MIB
     lake_linger_seconds: float = 1.0
     rule_lag_seconds: float = 5.0
     stream_poll_seconds: float = 0.5

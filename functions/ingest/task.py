@@ -1,12 +1,11 @@
-"""The ingest task: runs its parts, leads or stands by, and hands over at the end."""
+"""The ingest task: runs its parts, shares the work with other tasks, and hands over at the end."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
@@ -18,14 +17,13 @@ from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
 from ingest.health import serve_health
 from ingest.intake import Intake
-from ingest.lease.leadership import Leadership
-from ingest.lease.progress import DeliveryProgress
 from ingest.memory.forwarded import SecondLooks
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.record import Record
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.settings import FirstReplay, IngestSettings
+from ingest.sharing import Sharing
 from ingest.sources import FollowedSources
 from ingest.sources.replays import Replays
 
@@ -52,13 +50,10 @@ class Task:
     record: Record
     intake: Intake
     delivery: Deliveries
-    leadership: Leadership
-    progress: DeliveryProgress
+    sharing: Sharing
     sources: FollowedSources
     open_sources: Callable[[], None]
-    """To be called once it is known what was seen, and by when the task that led before was live."""
-    lease_thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1))
-    """Of its own, so that no slow request elsewhere can cost the lease."""
+    """To be called once it is known what was seen, and by when the tasks before were live."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Raise whatever must not happen: a missing table, stream or bucket, an unreadable record."""
@@ -67,17 +62,18 @@ class Task:
             await self.rule_feed.start()
             if await self.record.restore() or self.settings.first_replay is FirstReplay.HANDLE:
                 self.initial_replay.skip()
-            await self._lead_or_follow()
+            await self.sharing.renew()
             self.open_sources()
             await self._work(stop)
         report(self.settings.stage, self.counts, self._gauges())
 
     def status(self) -> dict[str, object]:
         return {
-            "leading": self.leadership.held,
+            "shards": self.sharing.shards.owned,
             "connected": self.sources.connected,
             "lag_ms": self._lag_ms(),
             "held": self.delivery.unsent,
+            "standby": len(self.sharing.standby),
             "unrecorded": len(self.delivery.unrecorded),
             "forwarded_lately": len(self.second_looks),
             "seen": self.seen.size,
@@ -101,7 +97,8 @@ class Task:
                     report_forever(settings.stage, self.counts, self._gauges),
                 )
             ]
-            last = [tasks.create_task(work) for work in (self._lead_forever(), self.delivery.send_forever())]
+            renewing = self.sharing.renew_every(settings.lease_seconds / 4)
+            last = [tasks.create_task(work) for work in (renewing, self.delivery.send_forever())]
             await stop.wait()
             for task in others:
                 task.cancel()
@@ -126,41 +123,18 @@ class Task:
             await asyncio.sleep(LOOKING_SECONDS)
             self.second_looks.forget_changes()
 
-    async def _lead_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.lease_seconds / 4)
-            try:
-                await self._lead_or_follow()
-            except AWS_ERRORS as error:
-                log.warning("lease not renewed", extra={"error": describe(error)})
-
-    async def _lead_or_follow(self) -> None:
-        """Renew the lease or stand by for it, and open or shut the outboxes accordingly. Raise pynamodb's errors."""
-        try:
-            useful = bool(self.delivery.envelopes or self.sources.connected)
-            renew = partial(self.leadership.renew, self.progress.delivered_through, useful=useful)
-            await asyncio.get_running_loop().run_in_executor(self.lease_thread, renew)
-        finally:
-            leads = self.leadership.held
-            if leads != self.delivery.is_open:
-                log.info("leading" if leads else "standing by", extra={"tenure": self.leadership.tenure})
-            self.delivery.set_open(is_open=leads)
-        if not leads:
-            passed_on = min(now_ms(), self.leadership.delivered_through)
-            self.delivery.drop(passed_on, kept_ms=int(self.settings.overlap_seconds * 1000))
-
     async def _drain(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self.delivery.drain()
 
     async def _hand_over(self) -> None:
-        """Save what was handled and give the lease back; what is still held, the next leader or a replay brings."""
+        """Save what was handled and give the lease back; what is still held, other tasks or a replay bring."""
         held = {"held": self.delivery.unsent, "unrecorded": len(self.delivery.unrecorded)}
         log.info("handing over", extra={**held, "unmatched": len(self.unmatched)})
         try:
             await self.record.save()
-            await asyncio.to_thread(self.leadership.release, self.progress.delivered_through)
+            await self.sharing.leave()
         except AWS_ERRORS as error:
             log.warning("not handed over", extra={"error": describe(error)})
 
@@ -168,14 +142,13 @@ class Task:
         return now_ms() - (self.delivery.oldest or now_ms())
 
     def _gauges(self) -> Gauges:
-        leads = self.leadership.held
-        connected = self.sources.connected_of
+        owned, connected = self.sharing.shards.owned, self.sources.connected_of
         return {
-            **{OfNetwork(Metric.NODES_CONNECTED, name): connected[name] if leads else 0 for name in connected},
+            **{OfNetwork(Metric.NODES_CONNECTED, name): connected[name] if owned else 0 for name in connected},
             Metric.REPLAY_REMAINING: self.sources.remaining,
-            Metric.INGEST_LAG: self._lag_ms() if leads else 0,
-            Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched),
-            Metric.LEADERS: int(leads),
+            Metric.INGEST_LAG: self._lag_ms(),
+            Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched) + len(self.sharing.standby),
+            Metric.SHARDS_OWNED: owned,
             Metric.SEEN_ENVELOPES: self.seen.size,
             Metric.KNOWN_KEYS: len(self.candidates),
             Metric.RULES_BEHIND: now_ms() - self.candidates.fresh_as_of,

@@ -3,13 +3,13 @@
 sources ──▶ intake ──▶ delivery ──▶ second looks      filter ◀── rule feed
    │          │            ▲  ▲          │
    │          ├─▶ filter   │  └──────────┤
-   │          └─▶ memory   │             └─▶ filter, memory
-   └─▶ progress ───────────┴─ what is held, and since when ──▶ lease
+   │          ├─▶ memory   │             └─▶ filter, memory
+   │          └─▶ standby ◀┼─ sharing ──▶ leases, shards
+   └─▶ progress ───────────┴─ what is held, and since when ──▶ sharing
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Self
@@ -23,19 +23,23 @@ from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
 from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
+from ingest.delivery.outbox import Budget
 from ingest.delivery.outgoing import Outgoing
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed, StreamsClient
 from ingest.intake import Intake
-from ingest.lease.leadership import Leadership
+from ingest.lease.leases import Leases
 from ingest.lease.progress import DeliveryProgress
+from ingest.lease.shards import Shards
 from ingest.memory.forwarded import Forwarded, SecondLooks
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.record import Archive, Record
 from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.settings import IngestSettings
+from ingest.sharing import Sharing
 from ingest.sources import FollowedNetwork, FollowedSources, SourceSpec, source_spec
 from ingest.sources.feed import Feed
 from ingest.task import THREADS, Task
@@ -82,29 +86,34 @@ class AwsClients:
         )
 
 
-def wire(settings: IngestSettings, clients: AwsClients, clock: Callable[[], float] = time.monotonic) -> Task:
-    """`clock` is what the lease goes by. Raise `LookupError` for a network that has no sources, and `NoCommandQueueError`."""
-    return _Wiring(settings, clients, clock).task()
+def wire(settings: IngestSettings, clients: AwsClients, leases: Leases | None = None) -> Task:
+    """`leases` are a new task's by default. Raise `LookupError` for a network without sources, and `NoCommandQueueError`."""
+    return _Wiring(settings, clients, leases or Leases(str(uuid4()), settings.lease_seconds)).task()
 
 
 class _Wiring:
     """Each part is made once; those that are made later know those that are made before."""
 
-    def __init__(self, settings: IngestSettings, clients: AwsClients, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: IngestSettings, clients: AwsClients, leases: Leases) -> None:
         self._settings = settings
         self._clients = clients
         self._specs = {name: source_spec(name) for name in settings.networks}
         self._counts: Counts = Counter()
         self._sources = FollowedSources(self._counts)
-        self._leadership = Leadership(str(uuid4()), settings.lease_seconds, clock)
+        self._leases = leases
+        self._shards = Shards(leases.me)
         self._feeds = _feeds(settings, self._specs)
         count = len(self._feeds)
+        self._overlap_ms = int(settings.overlap_seconds * 1000)
+        self._standby = Standby(self._shards, Budget(settings.standby_bytes, count), self._overlap_ms)
         self._candidates = CandidateFilter()
         self._seen = SeenEnvelopes(settings.seen_limit, count)
         self._initial_replay = InitialReplay(self._seen, settings.initial_replay_seconds)
         self._unmatched = UnmatchedBuffer(settings.second_look_bytes, count)
         self._delivery = self._make_delivery(count)
         self._intake = Intake(
+            shards=self._shards,
+            standby=self._standby,
             seen=self._seen,
             candidates=self._candidates,
             unmatched=self._unmatched,
@@ -114,10 +123,10 @@ class _Wiring:
             rule_lag_ms=int(settings.rule_lag_seconds * 1000),
         )
         self._second_looks = SecondLooks(
-            {feed.number: self._make_forwarded(count) for feed in self._feeds}, self._candidates.changes, self._handled
+            {feed.number: self._make_forwarded(count) for feed in self._feeds}, self._candidates.changes
         )
         self._delivery.report_to(self._second_looks)
-        self._progress = DeliveryProgress(oldest_held=self._oldest_held, kept_ms=int(settings.overlap_seconds * 1000))
+        self._progress = DeliveryProgress(oldest_held=self._oldest_held, kept_ms=self._overlap_ms)
 
     def task(self) -> Task:
         settings, clients = self._settings, self._clients
@@ -132,13 +141,23 @@ class _Wiring:
             initial_replay=self._initial_replay,
             unmatched=self._unmatched,
             second_looks=self._second_looks,
-            record=Record(self._seen, archive, self._leadership, self._knows_all),
+            record=Record(self._seen, archive, self._shards, self._knows_all),
             intake=self._intake,
             delivery=self._delivery,
-            leadership=self._leadership,
-            progress=self._progress,
+            sharing=self._sharing(),
             sources=self._sources,
             open_sources=self._open_sources,
+        )
+
+    def _sharing(self) -> Sharing:
+        return Sharing(
+            leases=self._leases,
+            shards=self._shards,
+            standby=self._standby,
+            intake=self._intake,
+            seen=self._seen,
+            progress=self._progress,
+            useful=lambda: bool(self._delivery.envelopes or self._sources.connected),
         )
 
     def _make_delivery(self, sources: int) -> Deliveries:
@@ -151,7 +170,6 @@ class _Wiring:
             capacity=settings.outbox_bytes,
             sources=sources,
             lake_linger=settings.lake_linger_seconds,
-            leads=lambda: self._leadership.held,
             counts=self._counts,
         )
 
@@ -174,7 +192,7 @@ class _Wiring:
                 intake=self._intake,
                 initial_replay=self._initial_replay,
                 expected=self._seen.count_of(network(feed.network).number),
-                live_through=self._leadership.delivered_through,
+                live_through=self._leases.all_delivered_through,
                 is_crowded=lambda: self._seen.crowded,
             )
             for feed in self._feeds

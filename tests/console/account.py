@@ -18,6 +18,7 @@ from moto.sqs.exceptions import SQSException
 from moto.sqs.responses import SQSResponse
 
 from clarion import tables
+from clarion.clock import now_ms
 from clarion.events import Event
 from clarion.tables import Lease, RuleRow, Subscription, Token
 from console import deployment
@@ -152,6 +153,10 @@ class Account:
     @property
     def here(self) -> Deployment:
         return deployment.find("prod")
+
+    def renew_lease(self, task: str, *, seconds_ago: float, ended: bool = False) -> None:
+        version = now_ms() - int(seconds_ago * 1000)
+        Lease(task, version=version, delivered_through=0, ended=ended, ttl=2**31).save()
 
     def _queue(self, name: str) -> str:
         return self.sqs.create_queue(QueueName=f"{PREFIX}{name}")["QueueUrl"]

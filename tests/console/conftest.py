@@ -10,8 +10,7 @@ from moto import mock_aws
 from moto.core.responses import ActionResult
 from moto.sqs.responses import SQSResponse
 
-from clarion import tables
-from console import cli, status
+from console import cli
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks
 
 
@@ -66,8 +65,6 @@ def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSRespo
 def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Clarion:
     """The command line, with what is typed into it."""
 
-    monkeypatch.setattr(status, "WATCH_SECONDS", 0.3)
-
     def clarion(*words: str, typed: str = "") -> Ended:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         code = cli.main(words)
@@ -77,19 +74,6 @@ def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def renewing(account: Account) -> Iterator[None]:
-    """An ingest task that leads."""
-    ended = threading.Event()
-
-    def renew() -> None:
-        version = 0
-        while not ended.wait(0.05):
-            version += 1
-            tables.Lease("ingest", holder="task-1", version=version, delivered_through=0).save()
-
-    tables.Lease("ingest", holder="task-1", version=0, delivered_through=0).save()
-    thread = threading.Thread(target=renew)
-    thread.start()
-    yield
-    ended.set()
-    thread.join()
+def at_work(account: Account) -> None:
+    """An ingest task."""
+    account.renew_lease("task-1", seconds_ago=2)

@@ -5,17 +5,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clarion.metrics import NAMESPACE, dimensions
-from clarion.tables import Lease
-from console.status import LEASE, look
-from ingest.lease.leadership import LEASE as HELD_BY_INGEST
+from console.status import look
 from tests.console.account import Account, Clarion
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
-
-MOMENT = 0.3
-NO_LONGER_THAN_IT_TAKES = 3600
-"""Seconds for a lease to be renewed in."""
 
 
 def measure(account: Account, name: str, component: str, *values: float) -> None:
@@ -34,7 +28,7 @@ def test_the_funnel_is_that_of_the_dashboard(account: Account) -> None:
     measure(account, "envelope_matched", "match", 7)
     measure(account, "push_delivered", "dispatch", 5)
 
-    found = look(account.here, 60, 0)
+    found = look(account.here, 60)
 
     assert found.measures.counts == {"envelopes_received": 100, "envelope_matched": 7, "push_delivered": 5}
 
@@ -53,7 +47,7 @@ def test_gauges_are_the_latest(account: Account) -> None:
         ],
     )
 
-    found = look(account.here, 5, 0)
+    found = look(account.here, 5)
 
     assert found.measures.gauges == {"ingest_lag": 1500}
     assert [queue.oldest_seconds for queue in found.queues] == [None, None, 44, None, None, None]
@@ -67,7 +61,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
     account.send("apns-held", "waits for a key", "and so does this")
     clarion("mute", "apns", "--yes")
 
-    found = look(account.here, 60, 0)
+    found = look(account.here, 60)
 
     assert [(queue.name, queue.waiting, queue.held, queue.dead, queue.muted) for queue in found.queues] == [
         ("envelopes", 3, None, 0, False),
@@ -77,7 +71,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
         ("webpush", 0, 0, 0, False),
         ("cleanup", 0, None, 0, False),
     ]
-    assert found.troubles == ["1 dead letters", "muted: apns", "ingest has no leader"]
+    assert found.troubles == ["1 dead letters", "muted: apns", "no ingest task is at work"]
 
 
 def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
@@ -96,32 +90,23 @@ def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
         AlarmName="clarion-prod-queue-old-voip", StateValue="ALARM", StateReason="a test"
     )
 
-    (alarm,) = look(account.here, 60, 0).alarms
+    (alarm,) = look(account.here, 60).alarms
 
     assert alarm.name == "queue-old-voip"
     assert alarm.runbook.endswith("docs/operations.md#queue-old")
 
 
-def test_a_leader_is_one_who_renews_the_lease(account: Account, renewing: None) -> None:
-    leader = look(account.here, 60, NO_LONGER_THAN_IT_TAKES).leader
+def test_a_task_is_at_work_that_renewed_its_lease_lately(account: Account, at_work: None) -> None:
+    account.renew_lease("task-2", seconds_ago=3600)
+    account.renew_lease("task-3", seconds_ago=1, ended=True)
 
-    assert (leader.task, leader.renewed) == ("task-1", True)
+    (task,) = look(account.here, 60).tasks
 
-
-def test_a_lease_that_nobody_renews_is_no_leader(account: Account) -> None:
-    Lease(LEASE, holder="task-1", version=9, delivered_through=0).save()
-
-    found = look(account.here, 60, MOMENT)
-
-    assert (found.leader.task, found.leader.renewed) == ("task-1", False)
-    assert "ingest has no leader" in found.troubles
+    assert task.name == "task-1"
+    assert 2 <= task.renewed_seconds < 60
 
 
-def test_the_lease_is_the_one_that_ingest_holds() -> None:
-    assert LEASE == HELD_BY_INGEST
-
-
-def test_all_is_well_where_nothing_is_wrong(clarion: Clarion, account: Account, renewing: None) -> None:
+def test_all_is_well_where_nothing_is_wrong(clarion: Clarion, account: Account, at_work: None) -> None:
     ended = clarion("status")
 
     assert ended.code == 0
@@ -137,20 +122,20 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
     status = json.loads(ended.out)
     assert (ended.code, status["stage"], status["minutes"]) == (1, "prod", 15)
     assert [queue["dead"] for queue in status["queues"]] == [0, 0, 1, 0, 0, 0]
-    assert status["troubles"] == ["1 dead letters", "ingest has no leader"]
+    assert status["troubles"] == ["1 dead letters", "no ingest task is at work"]
 
 
 def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> None:
     (source,) = account.lambda_.list_event_source_mappings(FunctionName="clarion-prod-voip")["EventSourceMappings"]
     account.lambda_.delete_event_source_mapping(UUID=source["UUID"])
 
-    assert [queue.name for queue in look(account.here, 60, 0).queues if queue.muted] == ["voip"]
+    assert [queue.name for queue in look(account.here, 60).queues if queue.muted] == ["voip"]
 
 
 def test_a_network_s_commands_are_shown_among_the_queues(account: Account, toy: str) -> None:
     account.send("toy-commands", "an order")
     account.send("toy-commands-dead", "another")
 
-    (commands,) = [queue for queue in look(account.here, 60, 0).queues if queue.name == f"{toy}-commands"]
+    (commands,) = [queue for queue in look(account.here, 60).queues if queue.name == f"{toy}-commands"]
 
     assert (commands.waiting, commands.dead, commands.muted) == (1, 1, False)

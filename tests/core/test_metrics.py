@@ -11,7 +11,7 @@ def test_every_line_names_the_component_and_its_deployment(capsys: pytest.Captur
     for _ in range(150):  # more of one metric than fit into one line
         metrics.add_metric("latency", MetricUnit.Milliseconds, 1)
     metrics.flush_metrics()
-    metrics.add_metric("leaders", MetricUnit.Count, 1)
+    metrics.add_metric("shards_owned", MetricUnit.Count, 1)
     metrics.flush_metrics()
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -24,10 +24,10 @@ def test_every_line_names_the_component_and_its_deployment(capsys: pytest.Captur
 
 def test_components_in_one_process_do_not_count_for_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     match, dispatch = metrics_of("match", "blue"), metrics_of("dispatch", "green")
-    match.add_metric("leaders", MetricUnit.Count, 1)
+    match.add_metric("shards_owned", MetricUnit.Count, 1)
     dispatch.add_metric("latency", MetricUnit.Milliseconds, 1)
     dispatch.flush_metrics()
 
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["service"], line["stage"]) == ("dispatch", "green")
-    assert "leaders" not in line
+    assert "shards_owned" not in line

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
-from pynamodb.attributes import Attribute, BinaryAttribute, NumberAttribute
+from pynamodb.attributes import Attribute, BinaryAttribute, BooleanAttribute, NumberAttribute
 from pynamodb.models import Model
 
 from clarion.channels import Channel
@@ -198,12 +198,14 @@ def full_row(model: type[Model]) -> dict[str, Any]:
     return {attribute.attr_name: _some(attribute) for attribute in model.get_attributes().values()}
 
 
-def _some(attribute: Attribute[Any]) -> dict[str, str]:
+def _some(attribute: Attribute[Any]) -> dict[str, str | bool]:
     match attribute:
         case BinaryAttribute():
             return {"B": base64.b64encode(b"\x07").decode()}
         case NumberAttribute():
             return {"N": "7"}
+        case BooleanAttribute():
+            return {"BOOL": True}
     return {"S": "seven"}
 
 

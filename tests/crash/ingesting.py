@@ -1,10 +1,11 @@
-"""Scenario: two ingest tasks that read two nodes of XMTP, of which one leads.
+"""Scenario: two ingest tasks that read two nodes of XMTP and divide the shards, for a while with a third.
 
-Nodes replay nothing, so what a task that stops has not passed on is lost unless the other has it. The watched task is the
-one that ends badly; the other is only ended as a deployment does.
+Nodes replay nothing, so what a task that stops has not forwarded is lost unless the other holds it. The watched task is
+the one that ends badly; the other is only ended as a deployment does. The third is a lease that nobody renews.
 
-    watched   leads ──▶ loses the lease to a third ──▶ may lead again ──▶ is ended │ anew: stands by ──▶ leads ──▶ is ended
-    other     stands by ──────────────────────────────────────────────▶ leads ──────▶ is ended │ anew: stands by
+    third               owns a part ─┐
+    watched  owns a part ────────────┴▶ takes over ──▶ is taken for lost ──▶ is ended │ anew ──▶ owns all ──▶ is ended
+    other    owns a part ────────────┴▶ takes over ──▶ owns all, for a look ──────────▶ is ended │ anew: owns a part
 """
 
 import asyncio
@@ -25,11 +26,14 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from clarion.clock import now_ms
 from clarion.messages import EnvelopeMessage, read_match_message
 from clarion.metrics import Metric
 from clarion.networks import XMTP, network
 from clarion.tables import Lease, RuleRow, rule_key, table_name
-from ingest.lease.leadership import LEASE
+from ingest.filter.fingerprints import Fingerprint, of_envelope
+from ingest.lease.leases import Leases
+from ingest.lease.shards import SHARDS, owners_of
 from ingest.settings import IngestSettings
 from ingest.wiring import AwsClients
 from ingest.wiring import wire as wire_task
@@ -45,18 +49,20 @@ from tests.xmtp import Inbox, envelope
 
 LEASE_SECONDS = 8.0
 LOOK_SECONDS = LEASE_SECONDS / 4
-"""Between two looks at the lease."""
+"""Between two looks at the leases."""
+JOIN_SECONDS = 2 * LOOK_SECONDS
+"""Until a task that starts has joined, and the other has seen it."""
 END_SECONDS = 4
 """For what a task that ends has yet to pass on."""
 PERIOD_SECONDS = 2 * LEASE_SECONDS
-"""Long enough for a lease to run out and be acquired by the other, and for what it holds to be passed on."""
+"""Long enough for a lease to run out, and for what its task had to be taken over and forwarded."""
 OVERLAP_SECONDS = 2.0
 """By the clock on the wall: more than lies between the moments at which two tasks are shown the same."""
 TOO_LARGE = 780_000
 """Bytes that the queue doesn't take."""
-MOST_TIMES = 4
-"""Once, and once more at each change of who leads."""
-_versions = count(10**6, 10**6)
+MOST_TIMES = 3
+"""By each of the two that were shown it, and again where no answer came."""
+THIRD = "third"
 
 type Step = Callable[[], Awaitable[None]]
 
@@ -64,10 +70,11 @@ type Step = Callable[[], Awaitable[None]]
 class IngestProcess:
     """An ingest task, as ECS runs it."""
 
-    def __init__(self, loop: SteppedLoop, settings: IngestSettings, clients: AwsClients) -> None:
+    def __init__(self, name: str, loop: SteppedLoop, settings: IngestSettings, clients: AwsClients) -> None:
+        self.name = name
         self._loop = loop
         self._stop = asyncio.Event()
-        self.task = wire_task(settings, clients, loop.time)
+        self.task = wire_task(settings, clients, Leases(name, settings.lease_seconds, loop.time))
         self._running = loop.create_task(self.task.run(self._stop))
 
     @property
@@ -118,25 +125,30 @@ class Ingesting:
         self.deployment.kill_all()
         self._watched: IngestProcess | None = None
         self._other: IngestProcess | None = None
+        self._names = count()
+        self._third = False
+        """Whether it has shards."""
         self._wanted = set[bytes]()
         self._loop = self.deployment.loop
         self._inbox = Inbox(b"bo", uuid4().bytes)
         rule = self._inbox.rule(int(time.time()))
         RuleRow(str(uuid4()), rule_key(1, rule.key), key=rule.key).save()
-        Lease(LEASE, holder="", version=next(_versions), delivered_through=0).save()
+        for lease in Lease.scan():
+            lease.delete()
         self._queue_url, self._late_url = _make_queue(), _make_queue()
         self._settings = self._make_settings()
-        messages = partial(self._show, b"first"), partial(self._show, b"second"), partial(self._show, b"third")
+        messages = [partial(self._show, data) for data in (b"first", b"second", b"third", b"fourth")]
         self._story = deque[Step]([
             *(messages[0], self._show_large, self._period),
-            *(self._third_leads, messages[1], self._period),
+            *(self._third_joins, messages[1], self._period, self._third_is_gone),
+            *(self._watched_seems_lost, messages[2], self._period),
             *(self._end_watched, self._end_other),
-            *(messages[2], self._period),
+            *(messages[3], self._period),
             self._end_watched,
         ])  # fmt: skip
 
     def _make_settings(self) -> IngestSettings:
-        """A standby lets go of what its leader has passed on, but for what it was shown within the overlap."""
+        """A task lets go of what another has delivered, but for what it was shown within the overlap."""
         return IngestSettings.model_validate({
             "networks": (XMTP,),
             "xmtp_nodes": [node.url for node in self.deployment.nodes],
@@ -204,40 +216,53 @@ class Ingesting:
             self._story.popleft()
 
     async def _start(self) -> None:
-        """Both tasks, and wait for their subscriptions. ECS starts another for one that has ended."""
-        if self._watched:
+        """Both tasks, until each knows of the other. ECS starts another for one that has ended."""
+        if self._watched and self._other:
             self._watched.check()
-        else:
-            self._watched = self._process()
-            await self._connected(self._watched)
-            await self._pass_time(LOOK_SECONDS)
+            return
+        self._watched = self._watched or self._process("watched")
+        await self._connected(self._watched)
+        await self._pass_time(LOOK_SECONDS)
         if not self._other:
             with wire.aside():
-                self._other = self._process()
+                self._other = self._process("other")
         await self._connected(self._other)
+        await self._pass_time(JOIN_SECONDS)
 
-    def _process(self) -> IngestProcess:
-        self.deployment.started.append(IngestProcess(self._loop, self._settings, self.deployment.clients))
-        return self.deployment.started[-1]
+    def _process(self, role: str) -> IngestProcess:
+        name = f"{role} {next(self._names)}"
+        process = IngestProcess(name, self._loop, self._settings, self.deployment.clients)
+        self.deployment.started.append(process)
+        return process
 
     async def _connected(self, process: IngestProcess) -> None:
         await self._loop.until(lambda: process.is_connected(len(self.deployment.nodes)))
 
     async def _show(self, data: bytes) -> None:
-        """By both nodes, by either alone, and of a topic that nobody asked for."""
+        """For each owner: by both nodes, and by either alone; and one of a topic that nobody asked for."""
         at, (one, two) = time.time(), self.deployment.nodes
-        both, left, right = (data + by for by in (b" by both", b" by one", b" by the other"))
-        unwanted = envelope(f"/xmtp/mls/1/g-{uuid4().hex}/proto", data, at)
-        await self._shown([
-            (one, self._message(both, at)), (two, self._message(both, at + 1)),
-            (one, self._message(left, at)), (two, self._message(right, at)), (two, unwanted),
-        ])  # fmt: skip
+        shown = [(two, envelope(f"/xmtp/mls/1/g-{uuid4().hex}/proto", data, at))]
+        for owner in self._owners:
+            both, left, right = (data + by for by in (b" by both", b" by one", b" by the other"))
+            shown += (one, self._message(owner, both, at)), (two, self._message(owner, both, at + 1))
+            shown += (one, self._message(owner, left, at)), (two, self._message(owner, right, at))
+        await self._shown(shown)
 
     async def _show_large(self) -> None:
-        await self._shown([(self.deployment.nodes[0], self._message(bytes(TOO_LARGE), time.time()))])
+        watched, *_ = self._owners
+        await self._shown([(self.deployment.nodes[0], self._message(watched, bytes(TOO_LARGE), time.time()))])
 
-    def _message(self, data: bytes, at: float) -> bytes:
-        raw = self._inbox.message(at, data)
+    @property
+    def _owners(self) -> list[str]:
+        """The tasks at work, the watched one first."""
+        both = [process.name for process in (self._watched, self._other) if process]
+        return [*both, THIRD] if self._third else both
+
+    def _message(self, owner: str, data: bytes, at: float) -> bytes:
+        """One whose shard is the `owner`'s."""
+        owners = owners_of(frozenset(self._owners))
+        made = (self._inbox.message(at, b"%b, %d" % (data, number)) for number in count())
+        raw = next(raw for raw in made if owners[_fingerprint_of(raw) % SHARDS] == owner)
         self._wanted.add(_id_of(raw))
         return raw
 
@@ -260,11 +285,27 @@ class Ingesting:
             if self._watched:
                 self._watched.check()
 
-    async def _third_leads(self) -> None:
-        """Nobody renews its lease. Both see it."""
+    async def _third_joins(self) -> None:
+        """Both see its lease."""
         with wire.aside():
-            Lease(LEASE, holder="a third", version=next(_versions), delivered_through=0).save()
+            Lease(THIRD, version=now_ms(), delivered_through=0, ttl=0).save()
+        self._third = True
         await self._pass_time(LOOK_SECONDS)
+
+    async def _third_is_gone(self) -> None:
+        """Its lease has run out, and its row goes as by TTL."""
+        with wire.aside():
+            Lease(THIRD).delete()
+        self._third = False
+
+    async def _watched_seems_lost(self) -> None:
+        """The other sees no lease of it, and takes its shards over, until it is renewed: meanwhile they are both's."""
+        assert self._watched
+        assert self._other
+        with wire.aside():
+            Lease(self._watched.name).delete()
+            looking = self._loop.create_task(self._other.task.sharing.renew())
+        await looking
 
     async def _end_watched(self) -> None:
         if self._watched:
@@ -291,6 +332,10 @@ def _drain(queue_url: str) -> Iterator[str]:
 
 def _id_of(raw: bytes) -> bytes:
     return network(XMTP).decode(raw).id
+
+
+def _fingerprint_of(raw: bytes) -> Fingerprint:
+    return of_envelope(_id_of(raw), bytes([network(XMTP).number]))
 
 
 def _stored(location: str | None) -> bytes:

@@ -51,7 +51,7 @@ def test_ingest_loses_no_envelope_of_xmtp(ingest: Scenario) -> None:
 
 
 def test_what_ingest_was_shown_is_lost_with_both_its_tasks(ingest: Scenario) -> None:
-    """So it is the standby that keeps it."""
+    """So it is the other one that keeps it."""
     sending = harness.calls(ingest).index("sqs SendMessageBatch")
     run = ingest.begin()
     assert isinstance(run, ingesting.Ingesting)

@@ -169,6 +169,7 @@ FOLLOWING = {
     "seen_limit": 1_000_000,
     "outbox_bytes": 2_000_000,
     "second_look_bytes": 3_000_000,
+    "standby_bytes": 3_500_000,
     "rule_lag_seconds": 6.5,
     "stream_poll_seconds": 0.75,
     "lease_seconds": 9.5,

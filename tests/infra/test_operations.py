@@ -20,7 +20,7 @@ HOURS = 730
 IDLE = {
     None: [
         *(Metric.REPLAY_REMAINING, Metric.INGEST_LAG, Metric.ENVELOPES_HELD),
-        *(Metric.LEADERS, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
+        *(Metric.SHARDS_OWNED, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS, Metric.RULES_BEHIND),
     ],
     STATEMENTS: [Metric.NODES_CONNECTED],
 }
@@ -77,7 +77,7 @@ def idle_dollars(prod: Template) -> list[float]:
         alarmed(prod) * 0.10,
         (sum(map(len, IDLE.values())) + 1) * 0.30,
         (PROD.ingest.tasks * SHARDS * times(setting("stream_poll_seconds")) - 2_500_000) * 0.20 / 1_000_000,
-        times(setting("lease_seconds") / 4) * (0.625 + (PROD.ingest.tasks - 1) * 0.125) / 1_000_000,
+        PROD.ingest.tasks * times(setting("lease_seconds") / 4) * (0.625 + 0.125) / 1_000_000,
         PROD.ingest.tasks * times(10) * sum(map(recorded_bytes, IDLE)) * 0.50 / 1_000_000_000,
         queues * POLLS * 0.40 / 1_000_000,
         times(60) * call / 1_000_000,

@@ -13,8 +13,11 @@ from clarion.issuers import JwksIssuer
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
+from infra import alarms
 from infra.environments import PROD
-from infra.options import Allowance, Config, FollowingConfig, Matching, stub_names
+from infra.options import Allowance, Config, FollowingConfig, Ingest, Matching, stub_names
+from ingest import counts
+from ingest.lease import shards
 from ingest.settings import IngestSettings
 from late_events.handler import LateEventsSettings
 from match.caps import MAX_BLOCK, block_size
@@ -85,6 +88,7 @@ FOLLOWING = {
     "seen_limit": 1_000_000,
     "outbox_bytes": 1_000_000,
     "second_look_bytes": 2_000_000,
+    "standby_bytes": 2_500_000,
     "xmtp_message_bytes": 3_000_000,
     "xmtp_bytes_per_second": 4_000_000,
     **{name: 7.5 for name in FollowingConfig.model_fields if name.endswith("_seconds")},
@@ -228,6 +232,18 @@ def test_the_webhook_leads_where_the_operator_says(everything: Template) -> None
 def test_what_a_component_could_not_work_with_stops_synthesis(option: type[Config], value: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(value))):
         option.model_validate(value)
+
+
+@pytest.mark.parametrize("following", [{}, {"stream_poll_seconds": 0.7}])
+def test_more_than_two_tasks_read_the_rules_stream_more_seldom(following: dict[str, float]) -> None:
+    with pytest.raises(ValidationError, match=r"stream_poll_seconds: 4 tasks need 0\.8 or more"):
+        Ingest.model_validate({**INGEST, "tasks": 4, "following": following})
+    assert Ingest.model_validate({**INGEST, "tasks": 4, "following": {"stream_poll_seconds": 0.8}}).tasks == 4
+
+
+def test_the_alarm_counts_the_shards_that_there_are_in_most_of_a_minutes_reports() -> None:
+    assert alarms.SHARDS == shards.SHARDS
+    assert alarms.REPORTS_A_MINUTE < 60 / counts.PERIOD
 
 
 def test_what_a_client_may_do_is_configured(template_with: Callable[..., Template]) -> None:

@@ -30,6 +30,7 @@ from ingest.counts import Counts, OfNetwork
 from ingest.delivery.destinations import EnvelopeQueue
 from ingest.delivery.outgoing import Outgoing
 from ingest.filter.rule_feed import StreamsClient
+from ingest.lease.shards import Shards
 from ingest.settings import IngestSettings
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
@@ -212,6 +213,13 @@ def signed(number: int, *, sender: bytes = SENDER, topics: tuple[bytes, ...] = (
     statement = Statement(expiry=2**63, topics=topics, data=number.to_bytes(size))
     forged = statement._replace(proof=Proof(ProofKind.SR25519, b"\x51" * 64, sender))
     return encode(sign(statement, KEYPAIR) if sender == SENDER else forged)
+
+
+def alone() -> Shards:
+    """Of a task that works alone: all are its own."""
+    shards = Shards("me")
+    shards.divide(["me"])
+    return shards
 
 
 def make_outgoing(raw: bytes = b"raw", *, observed_at: int = 1_700_000_000_000, **others: Any) -> Outgoing:

@@ -33,9 +33,7 @@ class Scene:
         self.handled: list[UUID] = []
         self.verified: list[UUID] = []
         self.forged = False
-        self.outbox = Outbox[Outgoing](
-            to="queue", budget=Budget(outbox_bytes), most=1000, linger=0, taken=self._taken, is_open=True
-        )
+        self.outbox = Outbox[Outgoing](to="queue", budget=Budget(outbox_bytes), most=1000, linger=0, taken=self._taken)
         self.forwarded = Forwarded(
             candidates=self.candidates,
             outbox=self.outbox,
@@ -45,7 +43,7 @@ class Scene:
             capacity=capacity,
             clock=lambda: self.now,
         )
-        self.second_looks = SecondLooks({0: self.forwarded}, self.candidates.changes, lambda _: None)
+        self.second_looks = SecondLooks({0: self.forwarded}, self.candidates.changes)
 
     def outgoing(self, *topics: bytes, verified: bool = False) -> Outgoing:
         changes = self.candidates.changes
@@ -294,15 +292,4 @@ async def test_a_statement_that_the_lake_gets_late_is_not_handled_while_a_look_a
     scene.outbox.done(batch, failed=batch[:1])
     assert scene.handled == []
     await scene.take()
-    assert scene.handled == [outgoing.receipt]
-
-
-async def test_a_look_that_another_task_has_passed_on_is_not_waited_for(scene: Scene) -> None:
-    outgoing = scene.send()
-    scene.forwarded.recorded(outgoing)
-    scene.write_rule("fresh")
-    scene.now = scene.candidates.fresh_as_of = NOW + PATIENCE_MS
-    await scene.forwarded.look_again()
-    for dropped in scene.outbox.drop_before(scene.now):
-        scene.second_looks.dropped(dropped)
     assert scene.handled == [outgoing.receipt]

@@ -17,15 +17,17 @@ from ingest.intake import LARGE_BYTES, VERIFIED_SHARE, Intake
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.standby import Showing, ShownEnvelope, Standby
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
 from ingest.sources.statements.source import SOURCE_SPEC
-from tests.ingest.conftest import SENDER, MakeStatement
+from tests.ingest.conftest import SENDER, MakeStatement, alone
 
 TOPIC, OTHER = b"\x70" * 32, b"\x71" * 32
 NOW = 1_700_000_000_000
 PATIENCE_MS = 5_000
+OVERLAP_MS = 60_000
 AMPLE = 1 << 30
 
 
@@ -48,10 +50,13 @@ class IntakeScene:
             most=10,
             linger=0,
             taken=lambda outgoing: self.handled.append(outgoing.fingerprint),
-            is_open=True,
         )
         self.unmatched = UnmatchedBuffer(unmatched_bytes, sources=2)
+        self.shards = alone()
+        self.standby = Standby(self.shards, Budget(outbox_bytes, sources=2), OVERLAP_MS)
         self.intake = Intake(
+            shards=self.shards,
+            standby=self.standby,
             seen=self.seen,
             candidates=self.candidates,
             unmatched=self.unmatched,
@@ -486,3 +491,90 @@ async def test_nothing_is_recorded_as_handled_before_it_is(scene: IntakeScene, m
     await scene.show(make_statement(1), make_statement(2, topics=(OTHER,)))
     assert scene.seen.delta() == b""
     assert scene.handled == []
+
+
+def others_own_all(scene: IntakeScene) -> None:
+    scene.shards.divide(["another"])
+
+
+async def test_what_is_another_task_s_is_held_as_it_came_and_costs_nothing_else(
+    scene: IntakeScene, make_statement: MakeStatement, counts: Counts
+) -> None:
+    scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
+    others_own_all(scene)
+    await scene.show(make_statement(1), make_statement(2, topics=(OTHER,)))
+    await scene.show(make_statement(1), source=scene.hostile)
+    assert (len(scene.standby), scene.seen.size, await scene.forwarded()) == (2, 0, [])
+    assert counts["envelopes_skipped"] == 1
+
+
+async def test_what_is_taken_over_is_forwarded_as_it_was_observed(
+    scene: IntakeScene, make_statement: MakeStatement
+) -> None:
+    scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
+    others_own_all(scene)
+    await scene.replay(make_statement(1), seconds_ago=20)
+    scene.now += 10_000
+    scene.shards.divide(["me"])
+    for held in scene.standby.take_own():
+        scene.intake.take_held(held)
+    (outgoing,) = await scene.outbox.take()
+    assert (outgoing.raw, outgoing.observed_at, outgoing.replayed_since) == (make_statement(1), NOW, NOW - 20_000)
+
+
+async def test_what_was_handled_meanwhile_is_not_taken_over(scene: IntakeScene, make_statement: MakeStatement) -> None:
+    scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
+    others_own_all(scene)
+    await scene.show(make_statement(1))
+    scene.shards.divide(["me"])
+    await scene.show(make_statement(1))
+    for held in scene.standby.take_own():
+        scene.intake.take_held(held)
+    assert await scene.forwarded() == [make_statement(1)]
+
+
+async def test_what_there_is_no_space_to_hold_is_taken_in_like_our_own(
+    counts: Counts, make_statement: MakeStatement
+) -> None:
+    scene = IntakeScene(counts, outbox_bytes=1)
+    scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
+    others_own_all(scene)
+    scene.standby.hold(ShownEnvelope(1, b"", Showing(scene.honest, NOW, None)))
+    showing = asyncio.create_task(scene.show(make_statement(1)))
+    assert [outgoing.raw for outgoing in await scene.outbox.take()] == [make_statement(1)]
+    showing.cancel()
+
+
+async def test_what_proves_malformed_when_it_is_taken_over_is_counted_and_held_against_nobody(
+    scene: IntakeScene, counts: Counts
+) -> None:
+    others_own_all(scene)
+    await scene.show(*(bytes([255, number]) for number in range(200)))
+    scene.shards.divide(["me"])
+    for held in scene.standby.take_own():
+        scene.intake.take_held(held)
+    assert counts["envelope_malformed"] == 200
+    await scene.show(b"\xff")
+
+
+async def test_what_another_task_has_handled_is_known_and_saved(
+    scene: IntakeScene, make_statement: MakeStatement
+) -> None:
+    others_own_all(scene)
+    await scene.show(make_statement(1))
+    for held in scene.standby.take_delivered(lambda _: NOW + OVERLAP_MS + 1):
+        scene.seen.remember(held.fingerprint, held.source)
+    scene.shards.divide(["me"])
+    await scene.show(make_statement(1))
+    assert (scene.seen.size, len(scene.unmatched)) == (1, 0)
+    assert scene.seen.delta()
+
+
+async def test_what_stood_at_the_first_start_is_old_whosever_it_is(
+    scene: IntakeScene, make_statement: MakeStatement
+) -> None:
+    others_own_all(scene)
+    initial = InitialReplay(scene.seen, 0)
+    replay = initial.begin(initial=True)
+    await scene.intake.take([make_statement(1)], scene.honest, replay)
+    assert (len(scene.standby), len(replay.shown or ())) == (0, 1)

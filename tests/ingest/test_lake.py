@@ -188,8 +188,10 @@ async def test_intake_holds_once_neither_the_lake_nor_its_queue_takes_what_was_s
 ) -> None:
     """The next statements wait in the node; what was sent is recorded once either is back."""
     firehose.refuses = _throttled
-    async with running(make_settings(node, outbox_bytes=1), firehose=firehose):
+    async with running(make_settings(node, outbox_bytes=1), firehose=firehose) as task:
         await node.subscribed()
+        while not task.status()["shards"]:
+            await asyncio.sleep(0.01)
         node.show(make_statement(1))
         await received.holds(1)
         node.show(make_statement(2))

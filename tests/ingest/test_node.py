@@ -17,12 +17,13 @@ from ingest.intake import Intake
 from ingest.lease.progress import DeliveryProgress
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
 from ingest.sources.statements.node import Node, State
 from ingest.sources.statements.session import NodeTimeouts
 from ingest.sources.statements.source import SOURCE_SPEC
-from tests.ingest.conftest import MakeStatement
+from tests.ingest.conftest import MakeStatement, alone
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode
@@ -55,11 +56,12 @@ class Followed:
 
     def __init__(self, shown_by: "FakeNode", counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
-        outbox = Outbox[Outgoing](
-            to="queue", budget=Budget(AMPLE), most=10, linger=0, taken=lambda _: None, is_open=True
-        )
+        outbox = Outbox[Outgoing](to="queue", budget=Budget(AMPLE), most=10, linger=0, taken=lambda _: None)
         seen = SeenEnvelopes(1000)
+        shards = alone()
         intake = Intake(
+            shards=shards,
+            standby=Standby(shards, Budget(AMPLE), 0),
             seen=seen,
             candidates=CandidateFilter(),
             unmatched=UnmatchedBuffer(AMPLE),

@@ -28,9 +28,7 @@ def handled() -> list[int]:
 MOST = 10
 
 
-def make_outbox(
-    taken: list[int], *, budget: Budget | None = None, linger: float = 0.0, is_open: bool = True
-) -> Outbox[Outgoing]:
+def make_outbox(taken: list[int], *, budget: Budget | None = None, linger: float = 0.0) -> Outbox[Outgoing]:
     """An outbox that puts the fingerprints of what was taken into `taken`."""
     return Outbox(
         to="queue",
@@ -38,7 +36,6 @@ def make_outbox(
         most=MOST,
         linger=linger,
         taken=lambda one: taken.append(one.fingerprint),
-        is_open=is_open,
     )
 
 
@@ -140,14 +137,6 @@ async def test_nodes_have_their_entries_sent_in_turn(handled: list[int]) -> None
     assert {one.fingerprint for one in (await outbox.take())[:2]} == {0, 2000}
 
 
-async def test_a_standby_that_one_node_fills_keeps_what_the_others_showed(handled: list[int]) -> None:
-    outbox = make_outbox(handled, budget=Budget(4 * entry(1).held_size, sources=2), is_open=False)
-    for one in (entry(1, source=1), entry(2, source=2), entry(3, source=1)):
-        outbox.add(one)
-    assert [one.fingerprint for one in outbox.drop_before(10, only_if_full=True)] == [1, 3]
-    assert outbox.oldest == 2
-
-
 async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[int]) -> None:
     outbox = make_outbox(handled)
     outbox.add(entry(1))
@@ -157,18 +146,6 @@ async def test_a_statement_counts_as_handled_only_when_sqs_has_it(handled: list[
     assert (handled, outbox.oldest) == ([], 1)
     outbox.done(await outbox.take())
     assert (handled, outbox.oldest) == ([1], None)
-
-
-async def test_a_standby_keeps_what_the_leader_may_not_have_passed_on(handled: list[int]) -> None:
-    outbox = make_outbox(handled, is_open=False)
-    for number in range(1, 6):
-        outbox.add(entry(number))
-    taking = asyncio.create_task(outbox.take())
-    assert [one.fingerprint for one in outbox.drop_before(3)] == [1, 2]
-    assert (handled, outbox.oldest) == ([], 3)
-    assert not taking.done()
-    outbox.set_open(is_open=True)
-    assert [one.fingerprint for one in await taking] == [3, 4, 5]
 
 
 async def test_a_batch_waits_for_company_until_it_is_full(handled: list[int]) -> None:
@@ -211,7 +188,7 @@ async def test_what_goes_from_one_outbox_to_the_next_fills_their_room_until_it_h
 ) -> None:
     budget = Budget(entry(1).held_size)
     second = make_outbox(handled, budget=budget)
-    first = Outbox[Outgoing](to="queue", budget=budget, most=MOST, linger=0, taken=second.add, is_open=True)
+    first = Outbox[Outgoing](to="queue", budget=budget, most=MOST, linger=0, taken=second.add)
     first.add(entry(1))
     first.done(await first.take())
     waiting = asyncio.create_task(first.wait_for_space(0))

@@ -65,7 +65,7 @@ def test_each_generation_of_the_protocol_says_what_is_replayed_and_what_is_live(
     assert read(text.encode()) == shown
 
 
-@pytest.mark.parametrize("bad", ["0x0", "0xzz", 5, None, ["0x01"], {"statement": "0x01"}])
+@pytest.mark.parametrize("bad", ["0x0", "0xzz", "0x01 02", 5, None, ["0x01"], {"statement": "0x01"}])
 def test_a_statement_that_is_no_hex_is_counted_and_its_neighbours_are_kept(bad: object) -> None:
     assert read(current(statements=["0x01", bad, "0x02"]).encode()) == Shown([b"\1", b"\2"], Origin.LIVE, unreadable=1)
 

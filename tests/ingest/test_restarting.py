@@ -1,7 +1,6 @@
 """Tasks that end, by SIGTERM or by a crash, and those that go on in their place."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,10 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from clarion.clock import now_ms
-from clarion.networks.statements.codec import MAX_SIZE
-from clarion.storage import OVERSIZE_PREFIX, SEEN_PREFIX
+from clarion.metrics import Metric
+from clarion.storage import SEEN_PREFIX
 from clarion.tables import Lease
 from ingest.filter.rule_feed import StreamsClient
+from ingest.lease.shards import SHARDS
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
 from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
@@ -48,9 +48,16 @@ async def crash(running: asyncio.Task[None]) -> None:
         await running
 
 
-async def leads(task: Task) -> None:
-    while not task.status()["leading"]:
+async def owns(task: Task, least: int = SHARDS) -> None:
+    """Wait until so many shards are its own."""
+    while task.sharing.shards.owned < least:
         await asyncio.sleep(0.01)
+
+
+def delivered_through() -> int:
+    """As the one task that there is says."""
+    (lease,) = Lease.scan()
+    return int(lease.delivered_through)
 
 
 async def test_after_a_restart_only_what_arrived_meanwhile_is_forwarded(
@@ -123,7 +130,7 @@ async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
     assert received.statements() == [make_statement(1)]
 
 
-async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
+async def test_a_task_takes_over_from_one_that_crashed_and_nothing_is_lost(
     node: "FakeNode",
     running: "Run",
     clients: AwsClients,
@@ -132,24 +139,44 @@ async def test_a_standby_takes_over_from_a_crashed_leader_and_nothing_is_lost(
     make_statement: MakeStatement,
 ) -> None:
     settings = make_settings(node)
-    leader = wire(settings, clients)
-    crashed = await crashing(leader)
-    await leads(leader)
-    async with running(settings) as standby:
-        while node.subscriptions < 2:
-            await asyncio.sleep(0.01)
+    crashing_task = wire(settings, clients)
+    crashed = await crashing(crashing_task)
+    await owns(crashing_task)
+    async with running(settings) as other:
+        await owns(other, 1)
         for number in range(60):
             node.show(make_statement(number))
             await asyncio.sleep(0.005)
             if number == 20:
                 await crash(crashed)
-        await leads(standby)
+        await owns(other)
         while len(set(received.statements())) < 60:
             await asyncio.sleep(0.01)
     assert set(received.statements()) == {make_statement(number) for number in range(60)}
 
 
-async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
+async def test_two_tasks_divide_the_work_and_forward_nothing_twice(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+) -> None:
+    settings = make_settings(node)
+    async with running(settings) as one, running(settings) as other:
+        while not (one.sharing.shards.owned and other.sharing.shards.owned == SHARDS - one.sharing.shards.owned):
+            await asyncio.sleep(0.01)
+        for number in range(60):
+            node.show(make_statement(number))
+        await received.holds(60)
+        while one.counts[Metric.ENVELOPES_FORWARDED] + other.counts[Metric.ENVELOPES_FORWARDED] < 60:
+            await asyncio.sleep(0.01)
+        assert one.counts[Metric.ENVELOPES_FORWARDED]
+        assert other.counts[Metric.ENVELOPES_FORWARDED]
+        assert len(received.read()) == 60
+
+
+async def test_a_task_keeps_what_another_without_nodes_was_never_shown(
     node: "FakeNode",
     make_node: Callable[..., "FakeNode"],
     running: "Run",
@@ -159,17 +186,37 @@ async def test_a_standby_keeps_what_a_leader_without_nodes_was_never_shown(
     make_statement: MakeStatement,
 ) -> None:
     async with make_node() as gone:
-        leader = wire(make_settings(gone, lease_seconds=2.0), clients)
-        crashed = await crashing(leader)
-        await leads(leader)
-    async with running(make_settings(node, overlap_seconds=0)) as standby:
+        cut_off = wire(make_settings(gone, lease_seconds=2.0), clients)
+        crashed = await crashing(cut_off)
+        await owns(cut_off)
+    async with running(make_settings(node, overlap_seconds=0)) as other:
         await node.subscribed()
-        node.show(make_statement(1))
-        await asyncio.sleep(0.6)  # some looks at the lease
-        assert leader.status()["leading"]
+        for number in range(10):
+            node.show(make_statement(number))
         await crash(crashed)
-        await received.holds(1)
-        assert standby.status()["leading"]
+        await received.holds(10)
+        assert other.sharing.shards.owned == SHARDS
+
+
+async def test_what_a_task_does_not_own_it_remembers_once_the_owner_has_delivered_it(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+) -> None:
+    settings = make_settings(node, overlap_seconds=0)
+    async with running(settings) as one:
+        await owns(one)
+        async with running(settings) as other:
+            await owns(other, 1)
+            for number in range(20):
+                node.show(make_statement(number))
+            while (one.status()["seen"], other.status()["seen"]) != (20, 20):
+                node.show(make_statement(0))  # so that time goes on
+                await asyncio.sleep(0.05)
+            assert (one.status()["standby"], other.status()["standby"]) == (0, 0)
+    assert set(received.statements()) == {make_statement(number) for number in range(20)}
 
 
 async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or_was_awaited_for_long(
@@ -181,7 +228,7 @@ async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with make_node() as lost, running(make_settings(node, lost)) as task:
-        await leads(task)
+        await owns(task)
         await node.subscribed()
         await lost.subscribed()
         await lost.__aexit__()
@@ -194,9 +241,9 @@ async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or
         await node.subscribed()
         node.show(make_statement(1))
         await asyncio.sleep(0.6)  # some renewals of the lease
-        assert 0 < int(Lease.get("ingest").delivered_through) <= lost_at
+        assert 0 < delivered_through() <= lost_at
         monkeypatch.setattr("ingest.lease.progress._AWAITED_SECONDS", 0.1)
-        while int(Lease.get("ingest").delivered_through) <= lost_at:
+        while delivered_through() <= lost_at:
             await asyncio.sleep(0.05)
 
 
@@ -211,7 +258,7 @@ class UnreadableStream:
         raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetRecords")
 
 
-async def test_a_standby_keeps_what_its_leader_does_not_know_the_rule_for(
+async def test_a_task_keeps_what_the_owner_does_not_know_the_rule_for(
     node: "FakeNode",
     running: "Run",
     clients: AwsClients,
@@ -220,19 +267,19 @@ async def test_a_standby_keeps_what_its_leader_does_not_know_the_rule_for(
     make_statement: MakeStatement,
     write_rule: WriteRule,
 ) -> None:
-    leader = wire(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
-    crashed = await crashing(leader)
-    await leads(leader)
-    async with running(make_settings(node, overlap_seconds=0)):
-        while node.subscriptions < 2:
-            await asyncio.sleep(0.01)
+    blind = wire(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
+    crashed = await crashing(blind)
+    await owns(blind)
+    unknown = {make_statement(number, topics=(OTHER,)) for number in range(10)}
+    async with running(make_settings(node, overlap_seconds=0)) as other:
+        await owns(other, 1)
         write_rule(topic=OTHER)
-        node.show(make_statement(1, topics=(OTHER,)))
-        node.show(make_statement(2))
-        await asyncio.sleep(0.6)  # some looks at the lease
-        assert received.statements() == [make_statement(2)]
+        for statement in unknown:
+            node.show(statement)
+        await asyncio.sleep(0.6)  # some looks at the leases
+        assert other.status()["standby"]
         await crash(crashed)
-        while make_statement(1, topics=(OTHER,)) not in received.statements():
+        while not unknown <= set(received.statements()):
             await asyncio.sleep(0.01)
 
 
@@ -241,82 +288,22 @@ async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
 ) -> None:
     settings = make_settings(node, lease_seconds=20.0)
     async with running(settings) as first:
-        await leads(first)
+        await owns(first)
         standby = running(settings)
         second = await standby.__aenter__()
         while node.subscriptions < 2:
             await asyncio.sleep(0.01)
-        assert not second.status()["leading"]
+        assert second.sharing.shards.owned < SHARDS
     async with asyncio.timeout(10):
-        await leads(second)
+        await owns(second)
     await standby.__aexit__(None, None, None)
-
-
-async def test_a_leader_that_lost_its_lease_sends_nothing_more(
-    node: "FakeNode",
-    running: "Run",
-    received: "ReceivedQueue",
-    make_settings: MakeSettings,
-    make_statement: MakeStatement,
-) -> None:
-    async with running(make_settings(node)) as task:
-        await leads(task)
-        await node.subscribed()
-        Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
-        while task.status()["leading"]:
-            await asyncio.sleep(0.01)
-        node.show(make_statement(1))
-        await asyncio.sleep(0.2)
-        assert received.statements() == []
-        assert task.status()["held"] == 1
-
-
-class SlowS3:
-    """Takes longer over an oversize statement than a lease lasts that another task has taken."""
-
-    def __init__(self, client: "S3Client") -> None:
-        self._client = client
-        self.leads: Callable[[], bool] = lambda: True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def put_object(self, **request: Any) -> Any:
-        if request["Key"].startswith(OVERSIZE_PREFIX):
-            Lease("ingest", holder="another", version=10**6, delivered_through=0).save()
-            while self.leads():
-                time.sleep(0.01)
-        return self._client.put_object(**request)
-
-
-async def test_a_leader_that_loses_its_lease_while_it_stores_a_large_statement_does_not_send_it(
-    node: "FakeNode",
-    clients: AwsClients,
-    received: "ReceivedQueue",
-    make_settings: MakeSettings,
-    make_statement: MakeStatement,
-) -> None:
-    slow: Any = SlowS3(clients.s3)
-    task = wire(make_settings(node), replace(clients, s3=slow))
-    slow.leads = lambda: bool(task.status()["leading"])
-    running = await crashing(task)
-    async with asyncio.timeout(30):
-        await leads(task)
-        await node.subscribed()
-        node.show(make_statement(1, size=MAX_SIZE - 200))
-        while task.status()["leading"]:
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.2)
-    assert received.read() == []
-    assert task.status()["held"] == 1
-    await crash(running)
 
 
 async def test_a_missing_table_of_leases_stops_the_start(
     node: "FakeNode", clients: AwsClients, make_settings: MakeSettings
 ) -> None:
     Lease.delete_table()
-    with pytest.raises(Exception, match="Failed to get item"):
+    with pytest.raises(Exception, match="Failed to scan"):
         await wire(make_settings(node), clients).run(asyncio.Event())
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest.filter.fingerprints import of_envelope
-from ingest.lease.leadership import Leadership
 from ingest.memory.record import Archive, Record
 from ingest.memory.seen import SHARED, SeenEnvelopes, UnreadableRecordError
+from tests.ingest.conftest import alone
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -133,7 +133,7 @@ async def test_what_is_not_replayed_is_remembered_for_an_hour_or_two_and_what_is
     monkeypatch.setattr("ingest.memory.record.time", clock)
     seen = SeenEnvelopes(100)
     followed, other = of_envelope(bytes(32), b"\x07"), of_envelope(bytes(32), b"\x08")
-    record = Record(seen, archive, Leadership("me", 1), lambda: False)
+    record = Record(seen, archive, alone(), lambda: False)
     forgetting = asyncio.create_task(record.forget_every(0, {7: []}, 1))
 
     async def known_after(seconds: float) -> list[int]:
@@ -175,7 +175,7 @@ def test_a_base_and_the_deltas_since_its_name_was_taken_are_restored(archive: Ar
     assert archive.load() == [b"base", b"meanwhile", b"after"]
 
 
-def test_deltas_of_a_new_leader_count_before_its_base_is_written(archive: Archive) -> None:
+def test_deltas_of_a_new_tenure_count_before_its_base_is_written(archive: Archive) -> None:
     archive.begin(3)
     archive.write_base(archive.name_base(), b"old base")
     archive.begin(4)
@@ -183,7 +183,7 @@ def test_deltas_of_a_new_leader_count_before_its_base_is_written(archive: Archiv
     assert archive.load() == [b"old base", b"new delta"]
 
 
-def test_a_leader_that_lost_its_lease_cannot_spoil_its_successors_record(archive: Archive, s3: "S3Client") -> None:
+def test_a_task_whose_tenure_is_over_cannot_spoil_its_successors_record(archive: Archive, s3: "S3Client") -> None:
     successor = Archive(s3, "oversize", "seen/")
     archive.begin(9)
     successor.begin(10)
@@ -202,19 +202,19 @@ def test_a_new_base_removes_what_came_before_it(archive: Archive, s3: "S3Client"
 
 
 class OvertakenS3:
-    """A leader writes a base, and removes what was before, just before the first object is read."""
+    """A task writes a base, and removes what was before, just before the first object is read."""
 
-    def __init__(self, client: "S3Client", leader: Archive) -> None:
+    def __init__(self, client: "S3Client", successor: Archive) -> None:
         self._client = client
-        self._leader: Archive | None = leader
+        self._successor: Archive | None = successor
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def get_object(self, **request: Any) -> Any:
-        if self._leader:
-            self._leader.write_base(self._leader.name_base(), b"new base")
-            self._leader = None
+        if self._successor:
+            self._successor.write_base(self._successor.name_base(), b"new base")
+            self._successor = None
         return self._client.get_object(**request)
 
 

@@ -276,7 +276,7 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
         while not task.status()["held"]:
             await asyncio.sleep(0.01)
         refused_at = now_ms()
-        while task.progress.delivered_through <= refused_at:
+        while task.sharing.progress.delivered_through <= refused_at:
             node.show(make_statement(0))
             toy_source.OPENED[-1].show(say("time goes on", "hall"))
             await asyncio.sleep(0.05)
@@ -296,7 +296,7 @@ async def test_sigterm_waits_for_commands_to_be_taken(
     node: "FakeNode", running: "Run", toy_settings: MakeSettings, commands: Commands
 ) -> None:
     async with running(toy_settings(node)) as task:
-        while not task.status()["leading"]:
+        while not task.status()["shards"]:
             await asyncio.sleep(0.01)
         toy_source.OPENED[-1].show(*(Command(TOY, bytes([number])) for number in range(5)))
         await asyncio.sleep(0)

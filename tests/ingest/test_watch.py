@@ -275,7 +275,7 @@ async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
 
 
 async def test_health_is_an_answer_with_the_state_of_things() -> None:
-    server = await serve_health(0, lambda: {"leading": True})
+    server = await serve_health(0, lambda: {"shards": 256})
     port = server.sockets[0].getsockname()[1]
     async with server:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -283,7 +283,7 @@ async def test_health_is_an_answer_with_the_state_of_things() -> None:
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert json.loads(body) == {"leading": True}
+        assert json.loads(body) == {"shards": 256}
         assert await asyncio.to_thread(main, port) == 0
     assert await asyncio.to_thread(main, port) == 1
 

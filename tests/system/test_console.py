@@ -94,7 +94,7 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
 
     whats: list[str] = []
     async with asyncio.timeout(PATIENCE):
-        while "delivered" not in whats:
+        while not {"observed", "delivered"} <= set(whats):  # either may come to the lake first
             digits = codec.digest(raw).hex()
             ended = await clarion("why", "--statement", digits, "--client", bob.public_key.hex())
             whats = [step["what"] for trace in ended.printed["traces"] for step in trace["steps"]]
@@ -102,10 +102,10 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     assert (ended.code, whats) == (0, ["observed", "matched", "queued", "delivered"])
 
 
-async def test_status_sees_ingests_leader_and_the_queues(clarion: Operator) -> None:
+async def test_status_sees_ingest_at_work_and_the_queues(clarion: Operator) -> None:
     ended = await clarion("status")
 
-    assert (ended.printed["stage"], ended.printed["leader"]["renewed"]) == ("local", True)
+    assert (ended.printed["stage"], len(ended.printed["tasks"])) == ("local", 1)
     assert [queue["name"] for queue in ended.printed["queues"]] == [
         "envelopes",
         "pages",

@@ -1,7 +1,7 @@
 """All that is on its way, and what follows when it was taken."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -31,15 +31,11 @@ class Listener(Protocol):
     def recorded(self, outgoing: Outgoing) -> None:
         """The lake has it."""
 
-    def dropped(self, outgoing: Outgoing) -> None:
-        """The leader has passed it on."""
-
 
 class Deliveries:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
-    Those to queues are open while the task leads. `len` and `oldest` are of all that is here. No network's queue of
-    commands delays anything but that network's commands.
+    `len` and `oldest` are of all that is here. No network's queue of commands delays anything but that network's commands.
     """
 
     def __init__(  # noqa: PLR0913 - each by name
@@ -52,14 +48,12 @@ class Deliveries:
         capacity: int,
         sources: int,
         lake_linger: float,
-        leads: Callable[[], bool],
         counts: Counts,
     ) -> None:
         """`capacity` are the bytes of what the queue has not taken, and of what the lake has not; `sources` divide them."""
         self._queue = queue
         self._lake = lake
         self._commands = commands
-        self._leads = leads
         self._counts = counts
         self._listener: Listener | None = None
         lake_budget = Budget(capacity, sources)
@@ -69,7 +63,6 @@ class Deliveries:
             most=_LAKE_BATCH,
             linger=lake_linger,
             taken=self._recorded,
-            is_open=True,
         )
         self.envelopes = Outbox[Outgoing](
             to="queue",
@@ -78,7 +71,6 @@ class Deliveries:
             most=_QUEUE_BATCH,
             linger=_QUEUE_LINGER_SECONDS,
             taken=self._sent,
-            is_open=False,
         )
         self.commands = {
             network: Outbox[OutgoingCommand](
@@ -87,7 +79,6 @@ class Deliveries:
                 most=_QUEUE_BATCH,
                 linger=_QUEUE_LINGER_SECONDS,
                 taken=lambda _: None,
-                is_open=False,
             )
             for network in command_networks
         }
@@ -113,57 +104,31 @@ class Deliveries:
         """As `oldest`, without the commands."""
         return min(filter(None, (self.unrecorded.oldest, self.envelopes.oldest)), default=None)
 
-    @property
-    def is_open(self) -> bool:
-        return self.envelopes.is_open
-
-    def set_open(self, *, is_open: bool) -> None:
-        self.envelopes.set_open(is_open=is_open)
-        for outbox in self.commands.values():
-            outbox.set_open(is_open=is_open)
-
-    def drop(self, delivered_through: int, kept_ms: int) -> None:
-        """What the leader has passed on is kept for a while, as long as there is space: a full one stops the reading."""
-        for outgoing in _drop(self.envelopes, delivered_through, kept_ms):
-            if self._listener is not None:
-                self._listener.dropped(outgoing)
-        for outbox in self.commands.values():
-            for _ in _drop(outbox, delivered_through, kept_ms):
-                pass
-
     async def send_forever(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(send_forever(self.envelopes, self._send, QUEUE_IN_FLIGHT))
             tasks.create_task(send_forever(self.unrecorded, self._lake.put, LAKE_IN_FLIGHT))
             for outbox in self.commands.values():
-                tasks.create_task(send_forever(outbox, self._send_commands, _COMMANDS_IN_FLIGHT))
+                tasks.create_task(send_forever(outbox, self._commands.send, _COMMANDS_IN_FLIGHT))
 
     async def drain(self) -> None:
-        """Send what this task may, and record in the lake all that it sent.
+        """Send what is here, and record in the lake what was sent.
 
         Commands are sent meanwhile, and are waited for no longer than `COMMANDS_DRAIN_SECONDS`.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._drain_envelopes())
-            if self._leads():
-                for outbox in self.commands.values():
-                    tasks.create_task(_drain_commands(outbox))
+            for outbox in self.commands.values():
+                tasks.create_task(_drain_commands(outbox))
 
     async def _drain_envelopes(self) -> None:
-        if self._leads():
-            await self.envelopes.drain()
+        await self.envelopes.drain()
         await self.unrecorded.drain()
 
     def _send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
-        """Send if this task still leads: it may have been paused since, and storing takes its time."""
         unstored = self._queue.store_oversize(batch)
-        if not self._leads():
-            return list(batch)
         sendable = [outgoing for outgoing in batch if outgoing not in unstored]
         return unstored + self._queue.send(sendable) if sendable else unstored
-
-    def _send_commands(self, batch: Sequence[OutgoingCommand]) -> list[OutgoingCommand]:
-        return self._commands.send(batch) if self._leads() else list(batch)
 
     def _sent(self, outgoing: Outgoing) -> None:
         if outgoing.look_id:
@@ -183,8 +148,3 @@ async def _drain_commands(outbox: Outbox[OutgoingCommand]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(COMMANDS_DRAIN_SECONDS):
             await outbox.drain()
-
-
-def _drop[E: (Outgoing, OutgoingCommand)](outbox: Outbox[E], delivered_through: int, kept_ms: int) -> Iterator[E]:
-    yield from outbox.drop_before(delivered_through - kept_ms)
-    yield from outbox.drop_before(delivered_through, only_if_full=True)

@@ -3,10 +3,9 @@
     intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled, see `forwarded`
                                                                    └──SQS has it, late──▶ likewise
 
-The first is open in the leader, which sends, and shut in the standby, which keeps what it would send and lets go of
-what is old. Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second
-fills only if SQS fails, too. And what only the queue of envelopes has when a task crashes is not handled, so the next
-one sends it again, and the lake gets it then.
+Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second fills only if SQS
+fails, too. And what only the queue of envelopes has when a task crashes is not handled, so another one sends it again,
+and the lake gets it then.
 
     source 1 ──▶ entry entry entry ─┐
     source 2 ──▶ entry ─────────────┴─ one of each in turn ──▶ batch
@@ -66,11 +65,8 @@ class Share:
         self._capacity = capacity
         self._taken = 0
         self._free = asyncio.Event()
+        self.full = True
         self.give_back(0)
-
-    @property
-    def full(self) -> bool:
-        return self._taken >= self._capacity
 
     @property
     def crowded(self) -> bool:
@@ -78,12 +74,14 @@ class Share:
 
     def take(self, size: int) -> None:
         self._taken += size
-        if self.full:
+        if self._taken >= self._capacity:
+            self.full = True
             self._free.clear()
 
     def give_back(self, size: int) -> None:
         self._taken -= size
-        if not self.full:
+        if self.full and self._taken < self._capacity:
+            self.full = False
             self._free.set()
 
     async def free(self) -> None:
@@ -112,7 +110,6 @@ class Outbox[E: Entry]:
         most: int,
         linger: float,
         taken: Callable[[E], None],
-        is_open: bool,
     ) -> None:
         """`most` entries share a batch, which waits `linger` seconds for company: AWS bills by the batch.
 
@@ -133,7 +130,6 @@ class Outbox[E: Entry]:
         """How many entries are here, by receipt."""
         self._sendable, self._full, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._draining = False
-        self.is_open = is_open
         self._signal()
 
     def __len__(self) -> int:
@@ -171,7 +167,7 @@ class Outbox[E: Entry]:
             await self._next_budget[source].free()
 
     async def take(self) -> list[E]:
-        """Wait until it is open and holds entries, then take as many as one batch may hold, until `done`."""
+        """Wait until it holds entries, then take as many as one batch may hold, until `done`."""
         while True:
             await self._sendable.wait()
             with suppress(TimeoutError):
@@ -190,25 +186,6 @@ class Outbox[E: Entry]:
         for entry in reversed(failed):
             self._queue_of(entry).appendleft(entry)
         self._signal()
-
-    def set_open(self, *, is_open: bool) -> None:
-        self.is_open = is_open
-        self._signal()
-
-    def drop_before(self, observed_at: int, *, only_if_full: bool = False) -> list[E]:
-        """Let go of what was observed before, and return it: the leader has passed it on.
-
-        `only_if_full`: only of sources whose share is taken.
-        """
-        dropped = []
-        for source, entries in tuple(self._waiting.items()):
-            if only_if_full and not self._budget[source].full:
-                continue
-            while entries and entries[0].observed_at < observed_at:
-                dropped.append(self._next(source))
-                self._leave(dropped[-1])
-        self._signal()
-        return dropped
 
     async def drain(self) -> None:
         """Wait until everything was taken, and let nothing linger any more."""
@@ -259,7 +236,7 @@ class Outbox[E: Entry]:
         """Wake those who wait for what is true now."""
         waiting = self._waiting_count
         for event, holds in (
-            (self._sendable, self.is_open and waiting > 0),
+            (self._sendable, waiting > 0),
             (self._full, self._draining or waiting >= self._most or self._waiting_bytes >= BATCH_BYTES),
             (self._empty, not len(self)),
         ):

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import batched
 from uuid import UUID, uuid4
 
 from clarion.messages import CommandMessage, EnvelopeMessage, ObservedMessage, RepetitionMessage, SecondLookMessage
-from clarion.networks import Command
+from clarion.networks import Command, network
 from clarion.storage import OVERSIZE_PREFIX
-from ingest.filter.fingerprints import Fingerprint
+from ingest.filter.fingerprints import Fingerprint, of_envelope
 
 MOST_BYTES = 1_024_000
 """A line in the lake may take no more, and a message of SQS a little more.
@@ -105,6 +106,12 @@ class OutgoingCommand:
     @property
     def id(self) -> UUID:
         return self.receipt
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of its content."""
+        command = self.command
+        return of_envelope(blake2b(command.content).digest(), bytes([network(command.network).number]))
 
     @property
     def message(self) -> CommandMessage:

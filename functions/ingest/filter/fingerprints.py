@@ -32,7 +32,7 @@ def of_envelope(envelope_id: bytes, network: bytes) -> Fingerprint:
     So no id that somebody chooses in one network can hide an envelope of another. Of one network's envelopes, among ten
     million that are seen one in seven billion is taken for another.
     """
-    return int.from_bytes(envelope_id[:7].ljust(7, b"\0") + network, "little", signed=True) or 1
+    return int.from_bytes(envelope_id[:7] + network, "little", signed=True) or 1
 
 
 def of_key(key: bytes) -> Fingerprint:

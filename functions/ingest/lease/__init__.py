@@ -1,1 +1,1 @@
-"""Which of two tasks sends, and what the other may let go of."""
+"""Which task forwards what: leases, the shards that follow from them, and how far each task has delivered."""

@@ -1,11 +1,11 @@
-"""How far this task has passed on what its sources show: what a standby holds from before, it may let go of.
+"""How far this task has passed on what its sources show: what other tasks hold of its shards from before, they let go of.
 
 - live: each source says how far it has shown; what lies unread in a node's socket counts as not shown.
 - silent: a node that answers may have dropped our subscription without a word, so time goes on for as long only as the
-  standby keeps things anyway. By then it has let go of what it was shown before the silence.
-- lost: time stands still for some minutes, even if other sources are connected, for the standby may be shown by that
+  others keep things anyway. By then they have let go of what they were shown before the silence.
+- lost: time stands still for some minutes, even if other sources are connected, for the others may be shown by that
   source what this task is shown by none; after that, only if no source is left.
-- replaying: likewise. What the replay brings may be long known to the standby, so at its end time goes on only when
+- replaying: likewise. What the replay brings may be long known to the others, so at its end time goes on only when
   all that came with it has left.
 
     sources ──▶ SourceProgress ──▶ DeliveryProgress ──▶ lease
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from clarion.clock import now_ms
 
 _AWAITED_SECONDS = 180.0
-"""How long a lost source holds the leader's time: twice the longest pause before a node is tried again."""
+"""How long a lost source holds the task's time: twice the longest pause before a node is tried again."""
 
 
 class SourceProgress:
@@ -65,7 +65,7 @@ class DeliveryProgress:
     def __init__(
         self, *, oldest_held: Callable[[], int | None], kept_ms: int, clock: Callable[[], int] = now_ms
     ) -> None:
-        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long a standby keeps what it saw."""
+        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long other tasks keep what they saw."""
         self._oldest_held = oldest_held
         self._kept_ms = kept_ms
         self.clock = clock

@@ -172,12 +172,9 @@ class Forwarded:
 class SecondLooks:
     """What was forwarded of all sources, and what follows when something of it was taken."""
 
-    def __init__(
-        self, by_source: Mapping[int, Forwarded], changes: RuleChanges, handled: Callable[[Outgoing], None]
-    ) -> None:
+    def __init__(self, by_source: Mapping[int, Forwarded], changes: RuleChanges) -> None:
         self._by_source = by_source
         self._changes = changes
-        self._handled = handled
 
     def __len__(self) -> int:
         return sum(map(len, self._by_source.values()))
@@ -196,28 +193,13 @@ class SecondLooks:
 
     def sent(self, outgoing: Outgoing) -> None:
         """The queue has it."""
-        if _is_first(outgoing):
-            self._by_source[outgoing.source].add(outgoing)
+        if outgoing.look_id or outgoing.repeat_id:
+            # A repetition comes from another source than its envelope.
+            for forwarded in self._by_source.values():
+                forwarded.look_sent(outgoing.receipt)
         else:
-            self._look_sent(outgoing)
+            self._by_source[outgoing.source].add(outgoing)
 
     def recorded(self, outgoing: Outgoing) -> None:
         """The lake has it."""
         self._by_source[outgoing.source].recorded(outgoing)
-
-    def dropped(self, outgoing: Outgoing) -> None:
-        """Another task has passed it on."""
-        if _is_first(outgoing):
-            self._handled(outgoing)
-        else:
-            self._look_sent(outgoing)
-
-    def _look_sent(self, outgoing: Outgoing) -> None:
-        # A repetition comes from another source than its envelope.
-        for forwarded in self._by_source.values():
-            forwarded.look_sent(outgoing.receipt)
-
-
-def _is_first(outgoing: Outgoing) -> bool:
-    """Whether it is the first message about its envelope."""
-    return not (outgoing.look_id or outgoing.repeat_id)

@@ -1,11 +1,11 @@
-"""The record of what was handled: saved in S3 by the leader, and bounded by what the sources still hold.
+"""The record of what was handled: saved in S3 by one task, and bounded by what the sources still hold.
 
     <prefix><tenure>-<number>-base     everything handled before the number was given out
     <prefix><tenure>-<number>-delta    what was handled since the last delta
 
-`tenure` is the version of the lease under which its holder began; names sort by it and then by `number`. A holder
-that has lost its lease without noticing can write only names that sort before its successor's base, where nobody
-looks.
+`tenure` is when the task began to save, in UNIX milliseconds; names sort by it and then by `number`. What a predecessor
+goes on writing sorts before its successor's base, where nobody looks: the successor knows it too, by what its standby
+has let go of.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from ingest.filter.fingerprints import NETWORKS
-from ingest.lease.leadership import Leadership
+from ingest.lease.shards import Shards
 from ingest.memory.seen import SeenEnvelopes
 from ingest.sources.replays import Replays
 
@@ -52,7 +53,7 @@ class Archive:
             try:
                 return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in self._latest()]
             except self._s3.exceptions.NoSuchKey:
-                continue  # a leader removes what it has just replaced by a newer base
+                continue  # whoever saves removes what it has just replaced by a newer base
 
     def begin(self, tenure: int) -> None:
         self._tenure, self._number = tenure, 0
@@ -74,7 +75,7 @@ class Archive:
 
     def _name(self, kind: str) -> str:
         self._number += 1
-        return f"{self._prefix}{self._tenure:012d}-{self._number:08d}-{kind}"
+        return f"{self._prefix}{self._tenure:013d}-{self._number:08d}-{kind}"
 
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=content)
@@ -104,15 +105,13 @@ class _Round(NamedTuple):
 class Record:
     """Saves a base when a tenure begins, after something was forgotten, with many deltas, and once a day."""
 
-    def __init__(
-        self, seen: SeenEnvelopes, archive: Archive, leadership: Leadership, complete: Callable[[], bool]
-    ) -> None:
+    def __init__(self, seen: SeenEnvelopes, archive: Archive, shards: Shards, complete: Callable[[], bool]) -> None:
         """`complete`: whether `seen` holds all that stood at the first start. Before, there must be no base."""
         self._seen = seen
         self._archive = archive
-        self._leadership = leadership
+        self._shards = shards
         self._complete = complete
-        self._tenure = 0
+        self._saves = False
         self._deltas = 0
         self._wants_base = True
         self._base_at = 0.0
@@ -134,15 +133,15 @@ class Record:
                 log.warning("record not saved", extra={"error": describe(error)})
 
     async def save(self) -> None:
-        """Save what is new, if this task leads. What a standby lets go of, its leader saves."""
+        """Save what is new, if that is this task's to do. What it doesn't save, the one that does knows from its standby."""
         delta = self._seen.delta()
-        if not self._leadership.held:
+        if not self._shards.records:
             self._seen.saved(delta)
+            self._saves = False
             return
-        if self._tenure != self._leadership.tenure:
-            self._tenure = self._leadership.tenure
-            self._archive.begin(self._tenure)
-            self._wants_base = True
+        if not self._saves:
+            self._archive.begin(now_ms())
+            self._saves = self._wants_base = True
         if delta:
             await asyncio.to_thread(self._archive.write_delta, delta)
             self._seen.saved(delta)

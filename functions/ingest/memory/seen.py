@@ -59,7 +59,7 @@ class SeenEnvelopes:
 
     def add(self, envelope: Fingerprint, source: int) -> bool:
         """Take in hand an `envelope` that is not known, if there is space in the share of `source`; whether there is."""
-        if self._known.owned[source] >= self._share(source) or self.size >= self._limit:
+        if not self._has_space(source):
             return False
         self._known.insert(envelope, source)
         self.size += 1
@@ -71,6 +71,16 @@ class SeenEnvelopes:
         if envelope in self._in_hand:
             self._in_hand.remove(envelope)
             self._journal.append(envelope)
+
+    def remember(self, envelope: Fingerprint, source: int) -> None:
+        """Record what another task has handled, if it isn't known and there is space in the share of `source`."""
+        if not self.refresh(envelope) and self._has_space(source):
+            self._known.insert(envelope, source)
+            self.size += 1
+            self._journal.append(envelope)
+
+    def _has_space(self, source: int) -> bool:
+        return self._known.owned[source] < self._share(source) and self.size < self._limit
 
     def _share(self, source: int) -> int:
         shared = self._limit // 2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
-from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
 from pynamodb.exceptions import PynamoDBException, TransactWriteError, UpdateError
 from pynamodb.expressions.condition import Condition
@@ -183,18 +183,20 @@ class RateLimit(Model):
 
 
 class Lease(Model):
-    """Says which of several equal tasks is at work: `holder`, for as long as it goes on raising `version`.
+    """Says that the task called `name` is at work, for as long as it goes on raising `version`, the time in UNIX ms.
 
-    An empty `holder` has handed over. What it was shown before `delivered_through` has all been passed on.
+    One that has `ended` has handed over. What it was shown before `delivered_through`, and is its own to forward, has all
+    been passed on.
     """
 
     class Meta:
         table_name = "leases"
 
     name = UnicodeAttribute(hash_key=True)
-    holder = UnicodeAttribute()
     version = NumberAttribute()
     delivered_through = NumberAttribute()
+    ended = BooleanAttribute(default=False)
+    ttl = NumberAttribute()
 
 
 class Quota(Model):

@@ -18,6 +18,7 @@ from ingest.intake import Intake
 from ingest.lease.progress import DeliveryProgress
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
@@ -26,6 +27,7 @@ from ingest.sources.xmtp.connection import NodeAddress
 from ingest.sources.xmtp.node import NodeBounds, XmtpNode
 from ingest.sources.xmtp.source import SOURCE_SPEC
 from local.tls import Localhost
+from tests.ingest.conftest import alone
 from tests.ingest.xmtp.conftest import TOPIC
 from tests.ingest.xmtp.nodes import Context, GrpcNode, envelope
 
@@ -118,7 +120,10 @@ def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
     """A place to hand things on to, whose outbox is all that it has."""
     seen, candidates = SeenEnvelopes(100_000), CandidateFilter()
     candidates.add([rule_key(1, key_of(TOPIC))])
+    shards = alone()
     intake = Intake(
+        shards=shards,
+        standby=Standby(shards, Budget(_MIB), 0),
         seen=seen,
         candidates=candidates,
         unmatched=UnmatchedBuffer(_MIB),
@@ -141,7 +146,7 @@ def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
 async def test_a_node_is_not_read_while_what_it_showed_has_no_space_and_waits_by_itself(
     localhost: Localhost, counts: Counts
 ) -> None:
-    outbox = Outbox[Outgoing](to="queue", budget=Budget(_MIB), most=10, linger=0, taken=lambda _: None, is_open=True)
+    outbox = Outbox[Outgoing](to="queue", budget=Budget(_MIB), most=10, linger=0, taken=lambda _: None)
     flooding = Flooding()
     credentials = grpc.ssl_channel_credentials(localhost.ca_file.read_bytes())
     async with GrpcNode(localhost.certificate_file, flooding) as shown_by, asyncio.timeout(30):

@@ -100,16 +100,16 @@ async def test_time_goes_on_while_a_node_has_nothing_to_show_and_stops_while_it_
         xmtp_node.show(envelope("hello"))
         await received.holds(1)
         shown_at = now_ms()
-        while task.progress.delivered_through <= shown_at:
+        while task.sharing.progress.delivered_through <= shown_at:
             await asyncio.sleep(0.01)
         await xmtp_node.__aexit__()
         while task.sources.connected:
             await asyncio.sleep(0.01)
         lost_at = now_ms()
         await asyncio.sleep(0.2)
-        assert task.progress.delivered_through <= lost_at
+        assert task.sharing.progress.delivered_through <= lost_at
         await xmtp_node.__aenter__()
-        while task.progress.delivered_through <= lost_at:
+        while task.sharing.progress.delivered_through <= lost_at:
             await asyncio.sleep(0.01)
 
 
@@ -119,7 +119,7 @@ async def test_time_goes_on_while_a_node_shows_without_a_pause(
     async with running(xmtp_settings(xmtp_node)) as task:
         await xmtp_node.subscribed()
         began, number = now_ms(), 0
-        while task.progress.delivered_through <= began + 300:
+        while task.sharing.progress.delivered_through <= began + 300:
             number += 1
             xmtp_node.show(envelope(f"{number}", f"/xmtp/mls/1/g-{number % 7}/proto"))
             await asyncio.sleep(0.02)

@@ -1,0 +1,108 @@
+"""What other tasks are to forward, as it was shown, until they say that they have delivered it.
+
+    another's ──▶ held ─┬─ its owner has delivered what it was shown by then ──▶ remembered as handled
+                        └─ its shard has become ours ─────────────────────────▶ taken in
+
+It is held some time longer than its owner says, since the two may be shown it at different times; but no longer than
+said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it were our own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ingest.delivery.outbox import Budget
+from ingest.delivery.outgoing import OutgoingCommand
+from ingest.filter.fingerprints import Fingerprint
+from ingest.lease.shards import SHARDS, Shards
+from ingest.memory.initial_replay import Replay
+from ingest.sources.feed import Feed
+
+_OVERHEAD_BYTES = 250
+
+
+class Showing(NamedTuple):
+    """What envelopes that are shown together have in common: `replay` is what they are a part of, None if they are live."""
+
+    feed: Feed
+    observed_at: int
+    replay: Replay | None
+
+
+class ShownEnvelope(NamedTuple):
+    """One that is not decoded yet. A tuple, as one may be made of each that is shown."""
+
+    fingerprint: Fingerprint
+    raw: bytes
+    showing: Showing
+
+    @property
+    def observed_at(self) -> int:
+        return self.showing.observed_at
+
+    @property
+    def source(self) -> int:
+        return self.showing.feed.number
+
+    @property
+    def held_size(self) -> int:
+        """Bytes that it takes up here, roughly."""
+        return len(self.raw) + _OVERHEAD_BYTES
+
+
+type Held = ShownEnvelope | OutgoingCommand
+
+
+class Standby:
+    """`overlap_ms`: how much longer something is held than its owner says."""
+
+    def __init__(self, shards: Shards, budget: Budget, overlap_ms: int) -> None:
+        self._shards = shards
+        self._budget = budget
+        self._overlap_ms = overlap_ms
+        self._held: list[dict[Fingerprint, Held]] = [{} for _ in range(SHARDS)]
+        """By shard, in the order of observation."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held))
+
+    def hold(self, one: Held) -> bool:
+        """Hold what is another task's, if there is space; whether it is held now."""
+        held, share = self._held[one.fingerprint % SHARDS], self._budget[one.source]
+        if one.fingerprint in held:
+            return True
+        if share.full:
+            return False
+        share.take(one.held_size)
+        held[one.fingerprint] = one
+        return True
+
+    def show_again(self, fingerprint: Fingerprint, showing: Showing) -> bool:
+        """Whether it is held. If it is live by now, that counts, as it does not if it is replayed once more."""
+        held = self._held[fingerprint % SHARDS]
+        if (before := held.get(fingerprint)) is None:
+            return False
+        if isinstance(before, ShownEnvelope) and showing.replay is None:
+            held[fingerprint] = before._replace(showing=before.showing._replace(replay=None))
+        return True
+
+    def take_own(self) -> Iterator[Held]:
+        """Take out what has become this task's."""
+        for held in self._held:
+            while held and self._shards.owns(first := next(iter(held))):
+                yield self._take(held, first)
+
+    def take_delivered(self, delivered_through: Callable[[str], int]) -> Iterator[Held]:
+        """Take out what its owner has delivered, as `delivered_through` says for each, in UNIX milliseconds."""
+        for held, owner in zip(self._held, self._shards.owners, strict=True):
+            through = delivered_through(owner) if owner else 0
+            for one in tuple(held.values()):
+                observed_at = one.observed_at
+                if observed_at >= through:
+                    break
+                if observed_at < through - self._overlap_ms or self._budget[one.source].crowded:
+                    yield self._take(held, one.fingerprint)
+
+    def _take(self, held: dict[Fingerprint, Held], fingerprint: Fingerprint) -> Held:
+        one = held.pop(fingerprint)
+        self._budget[one.source].give_back(one.held_size)
+        return one

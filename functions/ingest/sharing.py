@@ -1,0 +1,86 @@
+"""Divides the work with the other tasks, by the shards of those at work.
+
+renew the lease ──▶ who is at work? ──▶ whose is which shard? ─┬─ ours by now ──▶ intake takes in what was held of it
+└─ another's ────▶ what it has delivered is handled
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from clarion.faults import AWS_ERRORS, describe
+from ingest.intake import Intake
+from ingest.lease.leases import Leases
+from ingest.lease.progress import DeliveryProgress
+from ingest.lease.shards import Shards
+from ingest.memory.seen import SeenEnvelopes
+from ingest.memory.standby import Held, ShownEnvelope, Standby
+from ingest.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sharing:
+    """`useful`: whether this task is connected to a source, or has envelopes to send."""
+
+    leases: Leases
+    shards: Shards
+    standby: Standby
+    intake: Intake
+    seen: SeenEnvelopes
+    progress: DeliveryProgress
+    useful: Callable[[], bool]
+    lease_thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1))
+    """Of its own, so that no slow request elsewhere can cost the lease."""
+
+    async def renew_every(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.renew()
+            except AWS_ERRORS as error:
+                log.warning("lease not renewed", extra={"error": describe(error)})
+
+    async def renew(self) -> None:
+        """Renew the lease, and share with whoever is at work then. Raise pynamodb's errors."""
+        try:
+            await self._in_thread(partial(self.leases.renew, self.progress.delivered_through, useful=self.useful()))
+        finally:
+            self._divide()
+            await self._take_over()
+            await self._remember_delivered()
+
+    async def leave(self) -> None:
+        """Raise pynamodb's errors."""
+        await self._in_thread(partial(self.leases.release, self.progress.delivered_through))
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self.lease_thread, call)
+
+    def _divide(self) -> None:
+        before = self.shards.owned
+        self.shards.divide(self.leases.tasks)
+        if self.shards.owned != before:
+            log.info("shards divided", extra={"owned": self.shards.owned, "tasks": len(self.leases.tasks)})
+
+    async def _take_over(self) -> None:
+        async for held in _in_turns(self.standby.take_own()):
+            self.intake.take_held(held)
+
+    async def _remember_delivered(self) -> None:
+        async for held in _in_turns(self.standby.take_delivered(self.leases.delivered_through)):
+            if isinstance(held, ShownEnvelope):
+                self.seen.remember(held.fingerprint, held.source)
+
+
+async def _in_turns(each: Iterable[Held]) -> AsyncIterator[Held]:
+    """Give way to others in between."""
+    turn = Turn()
+    for one in each:
+        yield one
+        if turn.is_over:
+            await turn.give_way()
