@@ -17,7 +17,7 @@ class ScheduleFunction(ComponentFunction):
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         environment, queues = foundation.environment, foundation.queues
-        pairs = {channel: queues.pushes[channel] for channel in wake_ups.CHANNELS if channel in queues.pushes}
+        pairs = {channel: queues.pushes[channel] for channel in wake_ups.WAKING if channel in queues.pushes}
         waking = {channel: pair.held for channel, pair in pairs.items() if pair.held}
         super().__init__(
             scope,

@@ -15,7 +15,7 @@ from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import ExtraWrites, no_extra_writes
 from clarion.tables import Subscription, find_subscription
-from clarion.wake_ups import CHANNELS as WAKING
+from clarion.wake_ups import WAKING
 
 
 def own(request: ClientRequest, subscription_id: UUID) -> Subscription:

@@ -6,7 +6,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from clarion.channels import CHANNELS, PROVIDERS
-from clarion.wake_ups import CHANNELS as WAKING
+from clarion.wake_ups import WAKING
 from infra.environments import PROD
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 

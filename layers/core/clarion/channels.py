@@ -38,12 +38,18 @@ class Calls(Enum):
 
 
 class ChannelSpec(NamedTuple):
-    """`payload_bytes` is the most that a payload may have. Pushes are sealed if it `takes_device_key`."""
+    """`payload_bytes` is the most that a payload may have. Pushes are sealed if it `takes_device_key`.
+
+    It `wakes` phones in the background at set times. Where each token is to be proven, those of a channel that is
+    `always_proven` are also if nobody else has them: a code by VoIP would ring, and a webhook's address names its client.
+    """
 
     provider: Provider
     payload_bytes: int
     calls: Calls
     takes_device_key: bool = True
+    wakes: bool = False
+    always_proven: bool = False
 
     @property
     def has_held_queue(self) -> bool:
@@ -86,12 +92,12 @@ PROVIDERS = {
 
 CHANNELS = {
     # https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification
-    Channel.APNS: ChannelSpec(Provider.APNS, 4096, Calls.NEVER),
+    Channel.APNS: ChannelSpec(Provider.APNS, 4096, Calls.NEVER, wakes=True, always_proven=True),
     Channel.VOIP: ChannelSpec(Provider.APNS, 5120, Calls.ALWAYS),
     # The keys and values of its data: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
-    Channel.FCM: ChannelSpec(Provider.FCM, 4096, Calls.AS_WANTED),
+    Channel.FCM: ChannelSpec(Provider.FCM, 4096, Calls.AS_WANTED, wakes=True, always_proven=True),
     # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
-    Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER),
+    Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER, always_proven=True),
     # Our own: with its message about it, a push is one request of 64 KiB to SQS, and costs as much as any other.
     Channel.WEBHOOK: ChannelSpec(Provider.WEBHOOK, 60 * 1024, Calls.NEVER, takes_device_key=False),
 }

@@ -43,7 +43,7 @@ class Limit:
     cooldown: int
 
 
-SUBSCRIPTION_CAP = Limit(300, 60_000, 0)
+SUBSCRIPTION_CAP = Limit(count=300, window=60_000, cooldown=0)
 """The default for a subscription, whoever sends it: `match.caps`."""
 
 

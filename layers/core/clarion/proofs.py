@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from pynamodb.expressions.condition import Condition
 
 from clarion import base64url
-from clarion.channels import Channel
+from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, TokenProof, Wanted
 from clarion.messages import PushMessage
 from clarion.own_pushes import MaskedCode, VerificationBody
@@ -32,15 +32,13 @@ REPLACED = "replaced"
 """Why a subscription is invalid whose token another one has taken over."""
 ATTRIBUTES = ("proof_hash", "proof_until", "proof_attempts", "proof_receipt", "proof_push", "proof_mask")
 """Of a subscription's row, about the code that was pushed last."""
-_ALWAYS_PROVEN = {Channel.APNS, Channel.FCM, Channel.WEBPUSH}
-"""Under `always`, also when the token is free. A VoIP token would ring each time; a webhook's address names its client."""
 
 
 def asked_for(policy: TokenProof, channel: Channel, *, taken: bool) -> bool:
     """Whether a token has to be proven; `taken` if another client has it, which under `never` keeps it."""
     if taken:
         return policy is not TokenProof.NEVER
-    return policy is TokenProof.ALWAYS and channel in _ALWAYS_PROVEN
+    return policy is TokenProof.ALWAYS and CHANNELS[channel].always_proven
 
 
 @dataclass(frozen=True, slots=True)

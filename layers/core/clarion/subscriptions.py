@@ -17,8 +17,7 @@ from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact, unchanged
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
-from clarion.wake_ups import CHANNELS as WAKING
-from clarion.wake_ups import add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
+from clarion.wake_ups import WAKING, add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
 TRANSACTION_SUBSCRIPTIONS = 33
 """A transaction takes 100 items; a subscription, its token and its wake-up are three."""

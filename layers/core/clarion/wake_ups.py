@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from pynamodb.transactions import TransactWrite
 
-from clarion.channels import Channel
+from clarion.channels import CHANNELS
 from clarion.decisions import SubscriptionStatus
 from clarion.proofs import expires_at
 from clarion.tables import Subscription, WakeUp
 
-CHANNELS = (Channel.APNS, Channel.FCM)
+WAKING = tuple(channel for channel, spec in CHANNELS.items() if spec.wakes)
 """Which can wake an app without showing anything."""
 LEAST_MINUTES, MOST_MINUTES = 20, 1440
 EXPIRY_RETRY_HOURS = 24
@@ -109,7 +109,7 @@ def _put(write: TransactWrite, entry: WakeUp, row: Subscription) -> None:
 
 
 def _wake_up_of(row: Subscription) -> WakeUp | None:
-    if row.status != SubscriptionStatus.ACTIVE or row.wake_every_minutes is None or row.channel not in CHANNELS:
+    if row.status != SubscriptionStatus.ACTIVE or row.wake_every_minutes is None or row.channel not in WAKING:
         return None
     slot = slot_of(row.subscription_id, int(row.wake_every_minutes))
     return WakeUp(slot, row.subscription_id, network=row.network, channel=row.channel, client_id=row.client_id)

@@ -17,7 +17,7 @@ class Statements:
     name = STATEMENTS
     number = rules.NUMBER[0]
     channels = payload.CHANNELS
-    limit = Limit(30, 60_000, 120_000)
+    limit = Limit(count=30, window=60_000, cooldown=120_000)
     secret_conditions = False
     signed = True
     body = payload.StatementBody
