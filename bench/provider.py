@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
             answers.append(self._answers.next(stream, self._ids.pop(stream)))
 
     def _apns_id(self, block: bytes) -> bytes:
-        """As it was encoded. The first request tells which header it is: a client keeps to its order."""
+        """As it was encoded. The first request shows which header it is: a client keeps to its order."""
         if self._id_at < 0:
             names = [name for name, _ in Decoder().decode(block, raw=True)]
             self._id_at = names.index(b"apns-id")

@@ -199,17 +199,17 @@ class IngestTask:
             self._process.send_signal(number)
         return await self._process.wait()
 
-    def told(self) -> Iterator[dict[str, Any]]:
+    def log_lines(self) -> Iterator[dict[str, Any]]:
         """The lines of its log so far."""
         for line in self._log.read_text().splitlines():
             with suppress(ValueError):
                 yield json.loads(line)
 
-    async def says(self, message: str, *, times: int = 1) -> None:
+    async def logs(self, message: str, *, times: int = 1) -> None:
         """Wait for so many such lines."""
-        while sum(line.get("message") == message for line in self.told()) < times:
+        while sum(line.get("message") == message for line in self.log_lines()) < times:
             if not self._process or self._process.returncode is not None:
-                raise AssertionError(f"ingest ended before it said {message!r}: {self._log.read_text()[-2_000:]}")
+                raise AssertionError(f"ingest ended before it logged {message!r}: {self._log.read_text()[-2_000:]}")
             await asyncio.sleep(0.1)
 
     def owns_shards(self) -> bool:
@@ -346,7 +346,7 @@ async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
         for task in tasks:
             await stack.enter_async_context(task)
             await task.start()
-            await task.says("node replayed", times=2)
+            await task.logs("node replayed", times=2)
         troubles = Troubles(tasks, queue, progress)
         striking = asyncio.create_task(troubles.go_on(time.monotonic() + SECONDS))
         node = asyncio.create_task(kill_a_node(network))
@@ -363,7 +363,7 @@ async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
     progress.note(f"counting {len(queue.messages):,} messages")
     lost = sum(make_statement(number) not in queue.received for number in range(sent))
     strange = len(queue.received) - (sent - lost)
-    untold = len(queue.received.keys() - outlets.stream.recorded - queue.late)
+    unrecorded = len(queue.received.keys() - outlets.stream.recorded - queue.late)
     duplicates = len(queue.messages) - len(queue.received)
     repeated = [raw for raw, count in queue.received.items() if count > 1]
     claimed = {*random.sample(repeated, min(CLAIMED, len(repeated)))}
@@ -374,12 +374,12 @@ async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
         f"tasks killed {troubles.killed} times and paused {troubles.paused}, one of two nodes killed once:"
         f" sent {sent:,} in {SECONDS} s, lost {lost}, duplicates before dedup {duplicates:,},"
         f" of {len(claimed):,} statements that came again handled twice {twice},"
-        f" sent twice by the same task {queue.second_receipts}, pushed and unknown to the lake {untold},"
+        f" sent twice by the same task {queue.second_receipts}, pushed and unknown to the lake {unrecorded},"
         f" longest take-over {take_over:.1f} s,"
         f" latency to the queue p50 {latencies[len(latencies) // 2]} ms, p99 {latencies[len(latencies) * 99 // 100]} ms,"
         f" worst {latencies[-1]} ms"
     )
-    wrong = lost or strange or twice or queue.second_receipts or untold or codes != [0, 0]
+    wrong = lost or strange or twice or queue.second_receipts or unrecorded or codes != [0, 0]
     if wrong or not (troubles.killed and troubles.paused and duplicates) or take_over > TAKE_OVER_SECONDS:
         raise AssertionError(f"{figures}; strange {strange}, exit codes {codes}")
     return figures
@@ -464,7 +464,7 @@ async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
         async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="standing/") as task:
             progress.note("replaying to a new task")
             seconds, megabytes = await replay_once(task, 1)
-            await task.says("record saved")
+            await task.logs("record saved")
             await task.end(signal.SIGTERM)
             pushed_first = len(queue.received)
             node.add(*arrived)
@@ -484,9 +484,9 @@ async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
 
 async def replay_once(task: IngestTask, times: int) -> tuple[float, float]:
     await task.start()
-    await task.says("node subscribed", times=times)
+    await task.logs("node subscribed", times=times)
     began = time.monotonic()
-    await task.says("node replayed", times=times)
+    await task.logs("node replayed", times=times)
     return time.monotonic() - began, task.peak_megabytes()
 
 
@@ -507,7 +507,7 @@ async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
         unwanted = at_rate(RATE // 2, SECONDS / 2, lambda number: network.publish(make_statement(number, topic=SENDER)))
         async with IngestTask(aws, outlets, urls, folder / "rules.log", state_prefix="rules/") as task:
             await task.start()
-            await task.says("node replayed")
+            await task.logs("node replayed")
             _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
             await settle(queue, len(wanted), progress)
             await task.end(signal.SIGTERM)

@@ -38,8 +38,8 @@ async def serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[s
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-                status, told = answer(json.loads(await reader.readexactly(length)))
-                body = json.dumps(told).encode()
+                status, content = answer(json.loads(await reader.readexactly(length)))
+                body = json.dumps(content).encode()
                 start = f"HTTP/1.1 {status}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}"
                 writer.write(start.encode() + b"\r\n\r\n" + body)
                 await writer.drain()
@@ -64,7 +64,7 @@ class _Moods:
 
 
 class Queue:
-    """SQS's SendMessageBatch. Senders are told apart by the URL that they know their queue by."""
+    """SQS's SendMessageBatch. Senders differ by the URL that they know their queue by."""
 
     def __init__(self) -> None:
         self.messages: list[MatchMessage] = []

@@ -151,9 +151,9 @@ class Edge(Construct):
         )
 
     def _kept(self) -> cloudfront.BehaviorOptions:
-        """Nothing of the request but its path and encoding is sent on, or tells two answers apart.
+        """Nothing of the request but its path and encoding is sent on, or is part of the key of an answer.
 
-        So the API is not told a page's origin here: once any may call the API, CloudFront lets every page read these.
+        So a page's origin doesn't reach the API here: once any may call the API, CloudFront lets every page read these.
         """
         anybody = cloudfront.ResponseHeadersPolicy.CORS_ALLOW_ALL_ORIGINS
         return cloudfront.BehaviorOptions(

@@ -35,8 +35,8 @@ def java_version() -> int:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         return 0
-    told = subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr
-    found = re.search(r'version "(\d+)', told)
+    printed = subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', printed)
     return int(found.group(1)) if found else 0
 
 

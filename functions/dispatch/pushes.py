@@ -105,7 +105,7 @@ def push_id(message: PushMessage) -> str:
 
 
 def _collapse_id(message: PushMessage, *, sealed: bool) -> str:
-    """An envelope's id tells whoever follows its network what it is, so it doesn't go beside what is encrypted."""
+    """By an envelope's id, whoever follows its network knows what it is, so it doesn't go beside what is encrypted."""
     encrypted = sealed or message.channel is Channel.WEBPUSH
     return push_id(message) if encrypted else message.envelope_id.hex()
 

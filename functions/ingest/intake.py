@@ -15,7 +15,7 @@ A signature costs more than all the rest, and match verifies it anyway. So here 
 takes more than its source's share of what all sources share: space among the seen and the unmatched, in the outbox, or
 in S3. Of all other candidates a random sample is. After a source has shown one that is forged, all its candidates are.
 
-Where a network signs nothing, nobody can tell what a source has made up. So beyond the source's share, its envelopes are
+Where a network signs nothing, nothing shows what a source has made up. So beyond the source's share, its envelopes are
 not remembered, and let go if no rule names them.
 """
 

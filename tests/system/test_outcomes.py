@@ -179,8 +179,10 @@ async def seen(system: System) -> AsyncIterator[Mapping[Case, Seen]]:
         row = await asyncio.to_thread(item, system, Subscription, {"subscription_id": {"S": subscription}})
         key = {"token_hash": {"B": token_hash(case.channel, tokens[case])}, "holder": {"S": STATEMENTS}}
         owner = await asyncio.to_thread(item, system, Token, key)
-        told = [each["decision"] for each in attempts[subscription]]
-        found[case] = Seen(told, row, owner.get("subscription_id") == {"S": subscription}, letters.count(subscription))
+        decisions = [each["decision"] for each in attempts[subscription]]
+        found[case] = Seen(
+            decisions, row, owner.get("subscription_id") == {"S": subscription}, letters.count(subscription)
+        )
     yield found
     await asyncio.to_thread(empty_queues, system)
 
@@ -283,14 +285,14 @@ def item(system: System, model: type[Subscription] | type[Token], key: Mapping[s
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 async def test_a_push_meets_the_fate_that_its_answer_stands_for(seen: Mapping[Case, Seen], case: Case) -> None:
-    told = seen[case]
+    outcome = seen[case]
 
     # What waits is tried again for as long as the test takes.
-    decisions = told.decisions[:1] if case.fate.waits else told.decisions
+    decisions = outcome.decisions[:1] if case.fate.waits else outcome.decisions
     assert tuple(decisions) == case.fate.decisions
-    assert told.row["status"] == {"S": case.fate.status}
-    assert told.owns_token == case.fate.owns_token
-    assert told.dead_letters == case.fate.dead_letter
+    assert outcome.row["status"] == {"S": case.fate.status}
+    assert outcome.owns_token == case.fate.owns_token
+    assert outcome.dead_letters == case.fate.dead_letter
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.fate is TOKEN_DEAD], ids=str)

@@ -110,8 +110,8 @@ class Network(Protocol):
 
     `channels` are those by which its subscriptions may be reached, where they are deployed: it has a payload for each.
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
-    conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` can tell no made-up one
-    from another, and proves nothing. `body` is the model of a push message's body.
+    conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` proves
+    nothing. `body` is the model of a push message's body.
     """
 
     name: str

@@ -101,7 +101,7 @@ class Credential(Protocol):
 
     @property
     def key_version(self) -> str | None:
-        """Tells the key in use from its successor."""
+        """By which the key in use and its successor differ."""
 
     def bearer(self) -> str | Unavailable: ...
 
