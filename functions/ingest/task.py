@@ -87,6 +87,7 @@ class Task:
                 tasks.create_task(work)
                 for work in (
                     self.sources.follow(),
+                    self.sharing.take_over_forever(),
                     self.rule_feed.follow(settings.stream_poll_seconds),
                     self.rule_feed.read_every(settings.rules_read_seconds),
                     self.initial_replay.record_forever(),
