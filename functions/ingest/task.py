@@ -65,7 +65,7 @@ class Task:
             await self.sharing.renew()
             self.open_sources()
             await self._work(stop)
-        report(self.settings.stage, self.counts, self._gauges())
+        report(self.settings.stage, self.counts, self.gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -95,7 +95,7 @@ class Task:
                     *(self._look_again_forever(source) for source in self.second_looks),
                     self.record.forget_every(settings.forget_seconds, self._replays(), settings.absent_seconds),
                     self.record.save_every(settings.save_seconds),
-                    report_forever(settings.stage, self.counts, self._gauges),
+                    report_forever(settings.stage, self.counts, self.gauges),
                 )
             ]
             renewing = self.sharing.renew_every(settings.lease_seconds / 4)
@@ -142,10 +142,11 @@ class Task:
     def _lag_ms(self) -> int:
         return now_ms() - (self.delivery.oldest or now_ms())
 
-    def _gauges(self) -> Gauges:
-        owned, connected = self.sharing.shards.owned, self.sources.connected_of
+    def gauges(self) -> Gauges:
+        owned = self.sharing.shards.owned
+        connected = self.sources.connected_of if owned else {}
         return {
-            **{OfNetwork(Metric.NODES_CONNECTED, name): connected[name] if owned else 0 for name in connected},
+            **{OfNetwork(Metric.NODES_CONNECTED, name): count for name, count in connected.items()},
             Metric.REPLAY_REMAINING: self.sources.remaining,
             Metric.INGEST_LAG: self._lag_ms(),
             Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched) + len(self.sharing.standby),

@@ -45,9 +45,7 @@ class Tasks:
             self._clock.seconds += SECONDS / 4
             for name, leases in self.each.items():
                 if name not in self.away:
-                    leases.renew(
-                        self.delivered[name], networks=self.networks.get(name, 1), missed=name in self.missed
-                    )
+                    leases.renew(self.delivered[name], networks=self.networks.get(name, 1), missed=name in self.missed)
 
     def as_seen_by(self, name: str) -> list[str]:
         return sorted(self.each[name].tasks)

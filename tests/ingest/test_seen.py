@@ -183,7 +183,9 @@ def test_deltas_of_a_new_tenure_count_before_its_base_is_written(archive: Archiv
     assert archive.load() == [b"old base", b"new delta"]
 
 
-def test_what_a_task_saves_that_was_paused_while_another_saved_is_restored_too(archive: Archive, s3: "S3Client") -> None:
+def test_what_a_task_saves_that_was_paused_while_another_saved_is_restored_too(
+    archive: Archive, s3: "S3Client"
+) -> None:
     meanwhile = Archive(s3, "oversize", "seen/")
     archive.begin(9)
     archive.write_base(archive.name_base(), b"first base")

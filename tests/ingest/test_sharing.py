@@ -3,6 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from clarion.metrics import Metric
+from ingest.counts import OfNetwork
 from ingest.memory.standby import Showing, ShownEnvelope
 from ingest.sources.feed import Feed
 from ingest.sources.statements.source import SOURCE_SPEC
@@ -28,3 +30,15 @@ async def test_a_lease_is_renewed_however_much_is_to_be_taken_over(
         await asyncio.sleep(0)
     taking_over.cancel()
     assert task.counts["envelope_malformed"] == 1
+
+
+def test_a_task_that_is_not_at_work_says_nothing_of_its_nodes(
+    node: "FakeNode", clients: AwsClients, make_settings: MakeSettings
+) -> None:
+    """The alarms watch the task at work that is connected to the fewest."""
+    task = wire(make_settings(node), clients)
+    task.open_sources()
+    connected = OfNetwork(Metric.NODES_CONNECTED, "statements")
+    assert connected not in task.gauges()
+    task.sharing.shards.divide([task.sharing.leases.me])
+    assert task.gauges()[connected] == 0
