@@ -130,14 +130,14 @@ class Task:
                 await self.delivery.drain()
 
     async def _hand_over(self) -> None:
-        """Save what was handled and give the lease back; what is still held, other tasks or a replay bring."""
+        """Give the lease back and save what was handled; what is still held, other tasks or a replay bring."""
         held = {"held": self.delivery.unsent, "unrecorded": len(self.delivery.unrecorded)}
         log.info("handing over", extra={**held, "unmatched": len(self.unmatched)})
-        try:
-            await self.record.save()
-            await self.sharing.leave()
-        except AWS_ERRORS as error:
-            log.warning("not handed over", extra={"error": describe(error)})
+        for step in (self.sharing.leave, self.record.save):
+            try:
+                await step()
+            except AWS_ERRORS as error:
+                log.warning("not handed over", extra={"error": describe(error)})
 
     def _lag_ms(self) -> int:
         return now_ms() - (self.delivery.oldest or now_ms())
