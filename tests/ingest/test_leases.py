@@ -177,6 +177,14 @@ def test_one_that_has_missed_something_leaves_at_once_and_until_all_have_seen_it
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
 
 
+def test_one_whose_leaving_could_not_be_written_is_still_at_work(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease.Meta, "table_name", "gone")
+        with pytest.raises(PutError):
+            tasks.each["one"].release(9)
+    assert tasks.as_seen_by("one") == ["one", "three", "two"]
+
+
 def test_one_alone_that_has_missed_something_goes_on(tables: None, clock: Clock) -> None:
     tasks = Tasks(clock, "alone")
     tasks.go_on(1)

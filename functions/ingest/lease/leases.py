@@ -60,7 +60,7 @@ class Leases:
     def renew(self, delivered_through: int, *, networks: int, missed: bool = False) -> None:
         """Look at the others' leases, and renew this one. Raise pynamodb's errors.
 
-        `networks`: to how many networks' sources this task is connected. It joins once these are as many as any other's,
+        `networks`: to how many networks' sources this task is connected. It joins once these are no fewer than another's,
         and it has delivered what was replayed to it since it left: until then its shards would wait for the replay. If
         nobody else is at work, it joins at once. It leaves after two periods with fewer networks than another, or with
         none; and at once for a period if it has `missed` what others may have been shown, so that they take that in.
@@ -71,7 +71,8 @@ class Leases:
         if networks and networks >= max((int(row.networks) for row in others), default=0):
             self._useful_at = self._clock()
         in_use = self._clock() - self._useful_at < 2 * self._seconds
-        if in_use and (not others or (not missed if self._joined else self._may_return(delivered_through))):
+        may_work = not missed if self._joined else self._may_return(delivered_through)
+        if in_use and (may_work or not others):
             self._joined = True
             self._save(delivered_through)
         elif self._joined:
@@ -79,9 +80,9 @@ class Leases:
 
     def release(self, delivered_through: int) -> None:
         """Leave: the others need not wait."""
+        self._save(delivered_through, ended=True)
         self._joined = False
         self._left_at, self._left_through = self._clock(), delivered_through
-        self._save(delivered_through)
 
     def _may_return(self, delivered_through: int) -> bool:
         return delivered_through > self._left_through and self._clock() - self._left_at >= self._seconds
@@ -92,9 +93,9 @@ class Leases:
         seen = self._seen.values()
         return [one.row for one in seen if one.since > since and not one.row.ended and one.row.name != self.me]
 
-    def _save(self, delivered_through: int) -> None:
+    def _save(self, delivered_through: int, *, ended: bool = False) -> None:
         version = now_ms()
-        row = Lease(self.me, version=version, delivered_through=delivered_through, ended=not self._joined)
+        row = Lease(self.me, version=version, delivered_through=delivered_through, ended=ended)
         row.networks = self._networks
         row.ttl = version // 1000 + _KEPT_SECONDS
         row.save()
