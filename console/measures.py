@@ -74,7 +74,7 @@ def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
     latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
     over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
     gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
-    nodes = {name: _counted(here, "ingest", Metric.NODES_CONNECTED, "Maximum", name) for name in NETWORKS}
+    nodes = {name: _counted(here, "ingest", Metric.NODES_CONNECTED, "Minimum", name) for name in NETWORKS}
     ages = {
         queue.name: Series(
             "AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": f"{here.prefix}{queue.name}"}, "Maximum"

@@ -12,7 +12,7 @@ from clarion.metrics import Metric, decided
 from clarion.networks import network
 from clarion.networks.needs import AlarmNeed, Function, Target
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
 from infra.networks import function_name, functions_of
 from infra.queues import commands_queue, with_commands
 from infra.tables import INDEXES, TABLES
@@ -132,9 +132,9 @@ def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 
 def _on_nodes(environment: EnvironmentConfig, name: str) -> Iterator[AlarmSpec]:
-    """Of one network: it may be cut off while the others are followed."""
+    """Of one network: it may be cut off while the others are followed. The task at work with the fewest nodes counts."""
     count = partial(counted, environment.stage, "ingest", network=name)
-    connected = count(Metric.NODES_CONNECTED, statistic=MAXIMUM, minutes=1)
+    connected = count(Metric.NODES_CONNECTED, statistic=MINIMUM, minutes=1)
     yield AlarmSpec("ingest-disconnected", connected, 1, 3, name, below=True)
     if environment.ingest:
         yield AlarmSpec("nodes-missing", connected, len(environment.ingest.nodes_of(name)), 15, name, below=True)

@@ -5,7 +5,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from clarion.metrics import NAMESPACE, dimensions
 
-SUM, MAXIMUM, P99 = "Sum", "Maximum", "p99"
+SUM, MINIMUM, MAXIMUM, P99 = "Sum", "Minimum", "Maximum", "p99"
 
 
 def counted(

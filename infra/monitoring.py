@@ -15,7 +15,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from clarion.metrics import Decision, Metric, decided
 from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, with_nodes, writes_per_push
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream
+from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
@@ -142,7 +142,7 @@ def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     """By network."""
     measure = partial(counted, environment.stage, "ingest")
     names = with_nodes(environment)
-    connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MAXIMUM) for name in names)
+    connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MINIMUM) for name in names)
     return _graph("Nodes", *connected, *(measure(Metric.NODE_FAULTS, network=name) for name in names))
 
 

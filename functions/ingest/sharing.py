@@ -1,7 +1,7 @@
 """Divides the work with the other tasks, by the shards of those at work.
 
-renew the lease ──▶ who is at work? ──▶ whose is which shard? ─┬─ ours by now ──▶ intake takes in what was held of it
-└─ another's ────▶ what it has delivered is handled
+renew the lease ──▶ who is at work? ──▶ whose is which shard? ──▶ what others have delivered is handled,
+                                                                  what they left is taken in
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Sharing:
-    """`useful`: whether this task is connected to a source, or has envelopes to send."""
+    """`networks`: to how many networks' sources this task is connected."""
 
     leases: Leases
     shards: Shards
@@ -33,7 +33,10 @@ class Sharing:
     intake: Intake
     seen: SeenEnvelopes
     progress: DeliveryProgress
-    useful: Callable[[], bool]
+    networks: Callable[[], int]
+    renewed: asyncio.Event = field(default_factory=asyncio.Event)
+    divided: tuple[str | None, ...] = ()
+    """The owners by which was taken over last."""
     lease_thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1))
     """Of its own, so that no slow request elsewhere can cost the lease."""
 
@@ -47,12 +50,22 @@ class Sharing:
 
     async def renew(self) -> None:
         """Renew the lease, and share with whoever is at work then. Raise pynamodb's errors."""
+        missed, through = self.progress.missed, self.progress.delivered_through
         try:
-            await self._in_thread(partial(self.leases.renew, self.progress.delivered_through, useful=self.useful()))
+            await self._in_thread(partial(self.leases.renew, through, networks=self.networks(), missed=missed))
+            if missed:
+                self.progress.go_on()
         finally:
             self._divide()
-            await self._take_over()
+            self.renewed.set()
+
+    async def take_over_forever(self) -> None:
+        """After each renewal, which waits for none of it: a lease must not run out, however much there is to take in."""
+        while True:
+            await self.renewed.wait()
+            self.renewed.clear()
             await self._remember_delivered()
+            await self._take_over()
 
     async def leave(self) -> None:
         """Raise pynamodb's errors."""
@@ -68,6 +81,9 @@ class Sharing:
             log.info("shards divided", extra={"owned": self.shards.owned, "tasks": len(self.leases.tasks)})
 
     async def _take_over(self) -> None:
+        if self.divided == self.shards.owners:
+            return
+        self.divided = self.shards.owners
         async for held in _in_turns(self.standby.take_own()):
             self.intake.take_held(held)
 

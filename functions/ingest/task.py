@@ -65,7 +65,7 @@ class Task:
             await self.sharing.renew()
             self.open_sources()
             await self._work(stop)
-        report(self.settings.stage, self.counts, self._gauges())
+        report(self.settings.stage, self.counts, self.gauges())
 
     def status(self) -> dict[str, object]:
         return {
@@ -87,6 +87,7 @@ class Task:
                 tasks.create_task(work)
                 for work in (
                     self.sources.follow(),
+                    self.sharing.take_over_forever(),
                     self.rule_feed.follow(settings.stream_poll_seconds),
                     self.rule_feed.read_every(settings.rules_read_seconds),
                     self.initial_replay.record_forever(),
@@ -94,7 +95,7 @@ class Task:
                     *(self._look_again_forever(source) for source in self.second_looks),
                     self.record.forget_every(settings.forget_seconds, self._replays(), settings.absent_seconds),
                     self.record.save_every(settings.save_seconds),
-                    report_forever(settings.stage, self.counts, self._gauges),
+                    report_forever(settings.stage, self.counts, self.gauges),
                 )
             ]
             renewing = self.sharing.renew_every(settings.lease_seconds / 4)
@@ -129,22 +130,23 @@ class Task:
                 await self.delivery.drain()
 
     async def _hand_over(self) -> None:
-        """Save what was handled and give the lease back; what is still held, other tasks or a replay bring."""
+        """Give the lease back and save what was handled; what is still held, other tasks or a replay bring."""
         held = {"held": self.delivery.unsent, "unrecorded": len(self.delivery.unrecorded)}
         log.info("handing over", extra={**held, "unmatched": len(self.unmatched)})
-        try:
-            await self.record.save()
-            await self.sharing.leave()
-        except AWS_ERRORS as error:
-            log.warning("not handed over", extra={"error": describe(error)})
+        for step in (self.sharing.leave, self.record.save):
+            try:
+                await step()
+            except AWS_ERRORS as error:
+                log.warning("not handed over", extra={"error": describe(error)})
 
     def _lag_ms(self) -> int:
         return now_ms() - (self.delivery.oldest or now_ms())
 
-    def _gauges(self) -> Gauges:
-        owned, connected = self.sharing.shards.owned, self.sources.connected_of
+    def gauges(self) -> Gauges:
+        owned = self.sharing.shards.owned
+        connected = self.sources.connected_of if owned else {}
         return {
-            **{OfNetwork(Metric.NODES_CONNECTED, name): connected[name] if owned else 0 for name in connected},
+            **{OfNetwork(Metric.NODES_CONNECTED, name): count for name, count in connected.items()},
             Metric.REPLAY_REMAINING: self.sources.remaining,
             Metric.INGEST_LAG: self._lag_ms(),
             Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched) + len(self.sharing.standby),

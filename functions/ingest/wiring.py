@@ -157,7 +157,7 @@ class _Wiring:
             intake=self._intake,
             seen=self._seen,
             progress=self._progress,
-            useful=lambda: bool(self._delivery.envelopes or self._sources.connected),
+            networks=lambda: sum(map(bool, self._sources.connected_of.values())),
         )
 
     def _make_delivery(self, sources: int) -> Deliveries:
@@ -187,7 +187,7 @@ class _Wiring:
         downstreams = [
             Downstream(
                 feed=feed,
-                progress=self._progress.add_source(),
+                progress=self._progress.add_source(feed.network),
                 counts=self._counts,
                 intake=self._intake,
                 initial_replay=self._initial_replay,

@@ -217,6 +217,7 @@ def test_every_node_of_a_network_is_missed_however_many_of_another_are_connected
         assert [alarm["Threshold"] for alarm in alarms] == thresholds
         for name, alarm in zip(nodes, alarms, strict=True):
             assert {"Name": "network", "Value": name} in alarm["Dimensions"]
+            assert alarm["Statistic"] == "Minimum", "what one task at work lacks, no other may hide"
 
 
 def test_every_alarm_is_heard_when_it_starts_and_when_it_ends(alarms: Mapping[str, Alarm]) -> None:

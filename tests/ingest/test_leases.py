@@ -5,6 +5,7 @@ from pynamodb.exceptions import PutError, ScanError
 
 from clarion.tables import Lease
 from ingest.lease.leases import Leases
+from ingest.wiring import AwsClients
 
 SECONDS = 8.0
 NOW = 1_700_000_000_000
@@ -35,7 +36,8 @@ class Tasks:
         self._clock = clock
         self.each = {name: Leases(name, SECONDS, clock) for name in names}
         self.away: set[str] = set()
-        self.unused: set[str] = set()
+        self.networks = dict.fromkeys(names, 1)
+        self.missed: set[str] = set()
         self.delivered = dict.fromkeys(names, 7)
 
     def go_on(self, periods: int = 3) -> None:
@@ -43,7 +45,7 @@ class Tasks:
             self._clock.seconds += SECONDS / 4
             for name, leases in self.each.items():
                 if name not in self.away:
-                    leases.renew(self.delivered[name], useful=name not in self.unused)
+                    leases.renew(self.delivered[name], networks=self.networks.get(name, 1), missed=name in self.missed)
 
     def as_seen_by(self, name: str) -> list[str]:
         return sorted(self.each[name].tasks)
@@ -88,7 +90,7 @@ def test_one_that_ends_is_not_waited_for(tasks: Tasks) -> None:
 def test_a_crashed_task_s_row_counts_for_nothing_at_a_start(tables: None, clock: Clock) -> None:
     Lease("crashed", version=clock.milliseconds() - 60_000, delivered_through=5, ttl=2**31).save()
     started = Leases("started", SECONDS, clock)
-    started.renew(0, useful=True)
+    started.renew(0, networks=1)
     assert list(started.tasks) == ["started"]
 
 
@@ -98,13 +100,13 @@ def test_through_when_all_was_delivered_is_said_by_those_that_were_at_work_last(
     tasks.delivered |= {"two": 50, "three": 40}
     tasks.go_on(1)
     started = Leases("started", SECONDS, clock)
-    started.renew(0, useful=False)
+    started.renew(0, networks=0)
     assert started.all_delivered_through == 40
 
 
 def test_one_that_is_still_shown_a_replay_leaves_the_work_to_the_others(tasks: Tasks, clock: Clock) -> None:
     tasks.each["late"] = Leases("late", SECONDS, clock)
-    tasks.each["late"].renew(0, useful=False)  # as before it is connected
+    tasks.each["late"].renew(0, networks=0)  # as before it is connected
     tasks.delivered["late"] = 0
     tasks.go_on(8)
     assert tasks.as_seen_by("late") == tasks.as_seen_by("one") == ["one", "three", "two"]
@@ -115,7 +117,7 @@ def test_one_that_is_still_shown_a_replay_leaves_the_work_to_the_others(tasks: T
 
 def test_one_that_is_still_shown_a_replay_works_if_nobody_else_does(tasks: Tasks, clock: Clock) -> None:
     tasks.each["late"] = Leases("late", SECONDS, clock)
-    tasks.each["late"].renew(0, useful=False)
+    tasks.each["late"].renew(0, networks=0)
     tasks.delivered["late"] = 0
     tasks.go_on(2)
     tasks.away = {"one", "two", "three"}
@@ -133,15 +135,90 @@ def test_one_that_has_just_crashed_is_waited_for_by_its_successor(tables: None, 
     assert tasks.as_seen_by("started") == ["started"]
 
 
-def test_one_without_nodes_leaves_after_two_leases_and_comes_back_with_them(tasks: Tasks) -> None:
-    tasks.unused.add("one")
+def test_one_without_nodes_leaves_after_two_leases_and_comes_back_when_it_has_delivered_their_replay(
+    tasks: Tasks,
+) -> None:
+    tasks.networks["one"] = 0
     tasks.go_on(7)
     assert tasks.as_seen_by("two") == ["one", "three", "two"]
     tasks.go_on(2)
     assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["three", "two"]
-    tasks.unused.clear()
+    tasks.networks["one"] = 1
+    tasks.go_on(8)
+    assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["three", "two"]
+    tasks.delivered["one"] += 1
     tasks.go_on(2)
     assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["one", "three", "two"]
+
+
+def test_one_that_is_cut_off_from_a_network_leaves_it_to_those_that_are_not(tasks: Tasks) -> None:
+    tasks.networks |= {"two": 2, "three": 2}
+    tasks.go_on(10)
+    assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("three", "two")}
+
+
+def test_a_network_that_nobody_is_connected_to_keeps_nobody_from_the_others(tasks: Tasks) -> None:
+    tasks.networks |= dict.fromkeys(tasks.each, 2)
+    tasks.go_on(2)
+    tasks.networks |= dict.fromkeys(tasks.each, 1)
+    tasks.go_on(10)
+    assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
+
+
+def test_one_that_has_missed_something_leaves_at_once_and_until_all_have_seen_it(tasks: Tasks) -> None:
+    tasks.missed.add("one")
+    tasks.go_on(1)
+    tasks.missed.clear()
+    tasks.delivered["one"] += 1
+    tasks.go_on(3)
+    assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("three", "two")}
+    assert tasks.each["two"].delivered_through("one") == 7
+    tasks.go_on(2)
+    assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
+
+
+def test_one_whose_leaving_could_not_be_written_is_still_at_work(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease.Meta, "table_name", "gone")
+        with pytest.raises(PutError):
+            tasks.each["one"].release(9)
+    assert tasks.as_seen_by("one") == ["one", "three", "two"]
+
+
+def test_one_alone_that_has_missed_something_goes_on(tables: None, clock: Clock) -> None:
+    tasks = Tasks(clock, "alone")
+    tasks.go_on(1)
+    tasks.missed.add("alone")
+    tasks.go_on(1)
+    assert tasks.as_seen_by("alone") == ["alone"]
+
+
+def test_what_one_has_delivered_whose_clock_is_ahead_is_not_in_the_future(tables: None, clock: Clock) -> None:
+    now = clock.milliseconds()
+    Lease("ahead", version=now + 3_600_000, delivered_through=now + 3_600_000 - 5, ttl=2**31).save()
+    Lease("behind", version=now - 1_000, delivered_through=now - 1_005, ttl=2**31).save()
+    leases = Leases("me", SECONDS, clock)
+    leases.renew(0, networks=0)
+    assert [leases.delivered_through(name) for name in ("ahead", "behind")] == [now - 5, now - 1_005]
+
+
+def test_a_lease_of_the_version_before_counts_while_it_is_renewed(tables: None, clock: Clock, sdk: AwsClients) -> None:
+    leases = Leases("me", SECONDS, clock)
+    for version in (41, 42):
+        sdk.dynamodb.put_item(
+            TableName="test-leases",
+            Item={
+                "name": {"S": "ingest"},
+                "holder": {"S": "somebody"},
+                "version": {"N": str(version)},
+                "delivered_through": {"N": "7"},
+            },
+        )
+        leases.renew(0, networks=0)
+        clock.seconds += 1
+    assert (list(leases.tasks), leases.delivered_through("ingest"), leases.all_delivered_through) == (["ingest"], 7, 7)
+    clock.seconds += SECONDS
+    assert list(leases.tasks) == []
 
 
 def test_while_the_table_cannot_be_reached_each_works_for_all(tasks: Tasks, clock: Clock) -> None:
@@ -149,7 +226,7 @@ def test_while_the_table_cannot_be_reached_each_works_for_all(tasks: Tasks, cloc
     clock.seconds += SECONDS
     for leases in tasks.each.values():
         with pytest.raises((PutError, ScanError)):
-            leases.renew(7, useful=True)
+            leases.renew(7, networks=1)
     assert [tasks.as_seen_by(name) for name in tasks.each] == [["one"], ["two"], ["three"]]
 
 

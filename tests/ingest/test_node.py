@@ -71,7 +71,7 @@ class Followed:
         )
         downstream = Downstream(
             feed=Feed(1, STATEMENTS, SOURCE_SPEC),
-            progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
+            progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source("statements"),
             counts=counts,
             intake=intake,
             initial_replay=InitialReplay(seen, 0),

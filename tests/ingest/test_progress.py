@@ -16,7 +16,7 @@ class Forwarder:
         self.progress = DeliveryProgress(
             oldest_held=lambda: min(self.held, default=None), kept_ms=KEPT, clock=lambda: self.now
         )
-        self.source = self.progress.add_source()
+        self.source = self.progress.add_source("statements")
 
     def replays(self, at: int) -> None:
         self.now = at
@@ -103,9 +103,30 @@ def test_a_second_replay_does_not_hide_what_the_first_one_brought(forwarder: For
 
 
 def test_a_source_that_is_lost_holds_time_back_for_a_while(forwarder: Forwarder) -> None:
-    other = forwarder.progress.add_source()
+    other = forwarder.progress.add_source("statements")
     forwarder.replays(at=100)
     other.replayed()
     other.lost()
     forwarder.is_shown(at=130)
     assert forwarder.delivered_through == 100
+
+
+def test_time_stands_still_for_what_was_missed_of_a_network_without_replay_until_others_have_it(
+    forwarder: Forwarder,
+) -> None:
+    one, other = (forwarder.progress.add_source("xmtp") for _ in range(2))
+    for source in (forwarder.source, one, other):
+        source.replayed()
+    forwarder.replays(at=100)
+    one.lost()
+    one.resumed()
+    assert not forwarder.progress.missed
+    one.lost()
+    other.lost()
+    forwarder.now = 130
+    one.resumed()
+    other.resumed()
+    assert forwarder.progress.missed
+    assert forwarder.delivered_through <= 100
+    forwarder.progress.go_on()
+    assert forwarder.delivered_through == 100  # as far as the statements' source has shown

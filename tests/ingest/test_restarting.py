@@ -299,6 +299,27 @@ async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
     await standby.__aexit__(None, None, None)
 
 
+class UnwritableS3:
+    def __init__(self, client: "S3Client") -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_object(self, **_: Any) -> None:
+        raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+
+
+async def test_a_record_that_cannot_be_saved_keeps_no_shard_from_the_others(
+    node: "FakeNode", running: "Run", make_settings: MakeSettings, s3: "S3Client"
+) -> None:
+    settings = make_settings(node, lease_seconds=20.0)
+    async with running(settings, s3=UnwritableS3(s3)) as first:
+        await owns(first)
+    (lease,) = Lease.scan()
+    assert lease.ended
+
+
 async def test_a_missing_table_of_leases_stops_the_start(
     node: "FakeNode", clients: AwsClients, make_settings: MakeSettings
 ) -> None:

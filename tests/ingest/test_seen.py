@@ -183,14 +183,18 @@ def test_deltas_of_a_new_tenure_count_before_its_base_is_written(archive: Archiv
     assert archive.load() == [b"old base", b"new delta"]
 
 
-def test_a_task_whose_tenure_is_over_cannot_spoil_its_successors_record(archive: Archive, s3: "S3Client") -> None:
-    successor = Archive(s3, "oversize", "seen/")
+def test_what_a_task_saves_that_was_paused_while_another_saved_is_restored_too(
+    archive: Archive, s3: "S3Client"
+) -> None:
+    meanwhile = Archive(s3, "oversize", "seen/")
     archive.begin(9)
-    successor.begin(10)
-    successor.write_base(successor.name_base(), b"base")
-    archive.write_delta(b"late delta")
-    archive.write_base(archive.name_base(), b"late base")
-    assert successor.load() == [b"base"]
+    archive.write_base(archive.name_base(), b"first base")
+    meanwhile.begin(10)
+    meanwhile.write_base(meanwhile.name_base(), b"base")
+    archive.write_delta(b"delta")
+    assert sorted(archive.load()) == [b"base", b"delta"]
+    archive.write_base(archive.name_base(), b"second base")
+    assert sorted(archive.load()) == [b"base", b"second base"]
 
 
 def test_a_new_base_removes_what_came_before_it(archive: Archive, s3: "S3Client") -> None:

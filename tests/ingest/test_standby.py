@@ -50,6 +50,37 @@ def test_each_owner_speaks_for_its_own_shards_alone(shards: Shards) -> None:
     assert delivered == {number for number in range(256) if shards.owners[number] == "another"}
 
 
+def test_what_came_before_its_shard_moved_is_held_until_its_owner_of_then_has_delivered_it(shards: Shards) -> None:
+    standby = make_standby(shards, space=256)
+    for number in range(256):
+        standby.hold(envelope(number, at=1))
+    shards.divide(["another", "joined"])
+    assert [*standby.take_delivered({"another": 0, "joined": 10 * OVERLAP_MS}.__getitem__), *standby.take_own()] == []
+    assert len([*standby.take_delivered({"another": 10 * OVERLAP_MS, "joined": 0}.__getitem__)]) == 256
+
+
+def test_what_a_task_has_not_delivered_that_is_gone_is_taken_out_whosever_its_shard_is_now(shards: Shards) -> None:
+    standby = make_standby(shards)
+    standby.hold(envelope(1, at=1))
+    shards.divide(["joined"])
+    standby.hold(envelope(2, at=1))
+    assert [one.fingerprint for one in standby.take_own()] == [1]
+    assert len(standby) == 1
+
+
+def test_what_comes_while_a_lost_task_s_envelopes_are_taken_out_is_held_once_it_is_back(shards: Shards) -> None:
+    standby = make_standby(shards)
+    for number in (1, 2):
+        standby.hold(envelope(number))
+    shards.divide(["third"])
+    taken = standby.take_own()
+    next(taken)
+    shards.divide(["another"])
+    standby.hold(envelope(3))
+    assert [one.fingerprint for one in taken] == [2]
+    assert len(standby) == 1
+
+
 def test_what_becomes_ours_is_taken_out_and_the_rest_stays(shards: Shards) -> None:
     standby = make_standby(shards, space=256)
     for number in range(256):

@@ -20,10 +20,11 @@ _KEPT_SECONDS = 86_400
 
 
 class _Seen(NamedTuple):
-    """A row, and since when it has been seen unchanged."""
+    """A row, since when it has been seen unchanged, and its `delivered_through`, less what its clock is ahead of ours."""
 
     row: Lease
     since: float
+    delivered_through: int
 
 
 class Leases:
@@ -34,38 +35,44 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        self._useful_at = float("-inf")
+        self._useful_at = self._left_at = float("-inf")
+        self._left_through = self._networks = 0
         self._joined = False
 
     @property
     def tasks(self) -> Collection[str]:
         """Those at work, this one among them once it has joined; also while DynamoDB can't be reached."""
-        return [*self._others, self.me] if self._joined else self._others
+        others = [row.name for row in self._others]
+        return [*others, self.me] if self._joined else others
 
     def delivered_through(self, task: str) -> int:
         """As its row said last, in UNIX milliseconds; 0 if it never had any."""
-        return int(self._seen[task].row.delivered_through) if task in self._seen else 0
+        return self._seen[task].delivered_through if task in self._seen else 0
 
     @property
     def all_delivered_through(self) -> int:
         """Through when the tasks that renewed their leases last have delivered; 0 if there were none."""
-        rows = [seen.row for seen in self._seen.values()]
-        latest = max((row.version for row in rows), default=0)
-        together = (row for row in rows if row.version > latest - self._seconds * 1000)
-        return min((int(row.delivered_through) for row in together), default=0)
+        seen = self._seen.values()
+        latest = max((one.row.version for one in seen), default=0)
+        together = (one for one in seen if one.row.version > latest - self._seconds * 1000)
+        return min((one.delivered_through for one in together), default=0)
 
-    def renew(self, delivered_through: int, *, useful: bool) -> None:
+    def renew(self, delivered_through: int, *, networks: int, missed: bool = False) -> None:
         """Look at the others' leases, and renew this one. Raise pynamodb's errors.
 
-        A task joins once it is `useful`, connected to a source or with envelopes to send, and has delivered what was
-        replayed to it: until then its shards would wait for the replay. If nobody else is at work, it joins at once. After
-        two periods without use it leaves.
+        `networks`: to how many networks' sources this task is connected. It joins once these are no fewer than another's,
+        and it has delivered what was replayed to it since it left: until then its shards would wait for the replay. If
+        nobody else is at work, it joins at once. It leaves after two periods with fewer networks than another, or with
+        none; and at once for a period if it has `missed` what others may have been shown, so that they take that in.
         """
         self._look()
-        if useful:
+        self._networks = networks
+        others = self._others
+        if networks and networks >= max((int(row.networks) for row in others), default=0):
             self._useful_at = self._clock()
         in_use = self._clock() - self._useful_at < 2 * self._seconds
-        if in_use and (self._joined or delivered_through > 0 or not self._others):
+        may_work = not missed if self._joined else self._may_return(delivered_through)
+        if in_use and (may_work or not others):
             self._joined = True
             self._save(delivered_through)
         elif self._joined:
@@ -73,18 +80,23 @@ class Leases:
 
     def release(self, delivered_through: int) -> None:
         """Leave: the others need not wait."""
+        self._save(delivered_through, ended=True)
         self._joined = False
-        self._save(delivered_through)
+        self._left_at, self._left_through = self._clock(), delivered_through
+
+    def _may_return(self, delivered_through: int) -> bool:
+        return delivered_through > self._left_through and self._clock() - self._left_at >= self._seconds
 
     @property
-    def _others(self) -> list[str]:
+    def _others(self) -> list[Lease]:
         since = self._clock() - self._seconds
         seen = self._seen.values()
-        return [one.row.name for one in seen if one.since > since and not one.row.ended and one.row.name != self.me]
+        return [one.row for one in seen if one.since > since and not one.row.ended and one.row.name != self.me]
 
-    def _save(self, delivered_through: int) -> None:
+    def _save(self, delivered_through: int, *, ended: bool = False) -> None:
         version = now_ms()
-        row = Lease(self.me, version=version, delivered_through=delivered_through, ended=not self._joined)
+        row = Lease(self.me, version=version, delivered_through=delivered_through, ended=ended)
+        row.networks = self._networks
         row.ttl = version // 1000 + _KEPT_SECONDS
         row.save()
 
@@ -93,7 +105,10 @@ class Leases:
         self._seen = {name: self._see(row) for name, row in rows.items()}
 
     def _see(self, row: Lease) -> _Seen:
+        ahead_ms = int(row.version) - now_ms()
+        delivered_through = int(row.delivered_through) - max(0, ahead_ms)
         if before := self._seen.get(row.name):
-            return _Seen(row, before.since if before.row.version == row.version else self._clock())
-        renewed_lately = now_ms() - row.version < self._seconds * 1000
-        return _Seen(row, self._clock() if renewed_lately else float("-inf"))
+            since = before.since if before.row.version == row.version else self._clock()
+        else:
+            since = self._clock() if -ahead_ms < self._seconds * 1000 else float("-inf")
+        return _Seen(row, since, delivered_through)

@@ -7,6 +7,8 @@
   source what this task is shown by none; after that, only if no source is left.
 - replaying: likewise. What the replay brings may be long known to the others, so at its end time goes on only when
   all that came with it has left.
+- missed: where a network replays nothing, what came while none of its sources was there is shown to others alone. Time
+  stands still until they take that in, as this task leaves.
 
     sources ──▶ SourceProgress ──▶ DeliveryProgress ──▶ lease
                                         │
@@ -25,8 +27,9 @@ _AWAITED_SECONDS = 180.0
 class SourceProgress:
     """How far one source has shown what it has; its source says so. Times are UNIX milliseconds."""
 
-    def __init__(self, whole: "DeliveryProgress") -> None:
+    def __init__(self, whole: "DeliveryProgress", network: str) -> None:
         self._whole = whole
+        self.network = network
         self._shown_through = 0
         self._away_since: float | None = time.monotonic()
         """Since when it has been lost or replaying; None while it shows what is new."""
@@ -55,6 +58,16 @@ class SourceProgress:
         self._shown_through = self._whole.clock()
         self._away_since = None
 
+    def resumed(self) -> None:
+        """As `replayed`, of one that replays nothing."""
+        if not self._whole.is_shown(self.network):
+            self._whole.miss()
+        self.replayed()
+
+    @property
+    def is_away(self) -> bool:
+        return self._away_since is not None
+
     def lost(self) -> None:
         self._away_since = self._away_since or time.monotonic()
 
@@ -74,14 +87,34 @@ class DeliveryProgress:
         self._live_at = 0
         self._replayed_at = 0
         self._delivered_before_replay = 0
+        self._missed_after: int | None = None
+        """Through when was delivered before something was missed."""
 
-    def add_source(self) -> SourceProgress:
-        source = SourceProgress(self)
+    def add_source(self, network: str) -> SourceProgress:
+        source = SourceProgress(self, network)
         self._sources.append(source)
         return source
 
+    def is_shown(self, network: str) -> bool:
+        """Whether any source of the network is there."""
+        return any(source.network == network and not source.is_away for source in self._sources)
+
+    @property
+    def missed(self) -> bool:
+        """Whether others may have been shown what this task was not."""
+        return self._missed_after is not None
+
+    def miss(self) -> None:
+        self._missed_after = self.delivered_through
+
+    def go_on(self) -> None:
+        """To be called once this task has left, so that others take in what it `missed`, or if there are none."""
+        self._missed_after = None
+
     @property
     def delivered_through(self) -> int:
+        if self._missed_after is not None:
+            return self._missed_after
         answered = [source.shown_through for source in self._sources if source.shown_through is not None]
         if answered:
             self._shown_through = max(self._shown_through, min(*answered, self._live_at + self._kept_ms))

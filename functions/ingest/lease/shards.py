@@ -22,7 +22,7 @@ class Shards:
 
     def __init__(self, me: str) -> None:
         self._me = me
-        self.owners = owners_of(frozenset())
+        self.divide(())
 
     @property
     def owned(self) -> int:
@@ -34,12 +34,16 @@ class Shards:
         """Whether this task is the one that saves what was handled: the first shard's owner is."""
         return self.owns(0)
 
+    def owner_of(self, fingerprint: Fingerprint) -> str | None:
+        return self.owners[fingerprint % SHARDS]
+
     def owns(self, fingerprint: Fingerprint) -> bool:
         return self.owners[fingerprint % SHARDS] == self._me
 
     def divide(self, tasks: Collection[str]) -> None:
         """Divide them among `tasks`, which are at work."""
-        self.owners = owners_of(frozenset(tasks))
+        self.tasks = frozenset(tasks)
+        self.owners = owners_of(self.tasks)
 
 
 @lru_cache(maxsize=16)

@@ -3,9 +3,9 @@
     <prefix><tenure>-<number>-base     everything handled before the number was given out
     <prefix><tenure>-<number>-delta    what was handled since the last delta
 
-`tenure` is when the task began to save, in UNIX milliseconds; names sort by it and then by `number`. What a predecessor
-goes on writing sorts before its successor's base, where nobody looks: the successor knows it too, by what its standby
-has let go of.
+`tenure` is when the task began to save, in UNIX milliseconds; names sort by it and then by `number`. A new base removes
+what sorts before it, and all that is left is read. So nothing is lost if two tasks save for a while, or if one that was
+paused saves again under its old tenure.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ class Archive:
         self._number = 0
 
     def load(self) -> list[bytes]:
-        """The latest base and its deltas; empty if there has never been a base."""
+        """All bases and deltas that are there; empty if there has never been a base."""
         while True:
             try:
-                return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in self._latest()]
+                return [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in self._saved()]
             except self._s3.exceptions.NoSuchKey:
                 continue  # whoever saves removes what it has just replaced by a newer base
 
@@ -80,10 +80,9 @@ class Archive:
     def _put(self, key: str, content: bytes) -> None:
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=content)
 
-    def _latest(self) -> list[str]:
+    def _saved(self) -> list[str]:
         keys = self._keys()
-        bases = [key for key in keys if key.endswith(_BASE)]
-        return [key for key in keys if key >= bases[-1]] if bases else []
+        return keys if any(key.endswith(_BASE) for key in keys) else []
 
     def _keys(self) -> list[str]:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)

@@ -1,19 +1,21 @@
 """What other tasks are to forward, as it was shown, until they say that they have delivered it.
 
-    another's ──▶ held ─┬─ its owner has delivered what it was shown by then ──▶ remembered as handled
-                        └─ its shard has become ours ─────────────────────────▶ taken in
+    another's ──▶ held ─┬─ its owner has delivered what it was shown by then ────────────▶ remembered as handled
+                        └─ its owner is not at work any more, or its shard is ours now ──▶ taken in
 
-It is held some time longer than its owner says, since the two may be shown it at different times; but no longer than
+Its owner is the task that owned its shard when it came: of one that owns the shard since, nobody knows whether it was
+shown it. It is held some time longer than its owner says, since the two may be shown it at different times; but no longer than
 said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it were our own.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ingest.delivery.outbox import Budget
 from ingest.delivery.outgoing import OutgoingCommand
 from ingest.filter.fingerprints import Fingerprint
-from ingest.lease.shards import SHARDS, Shards
+from ingest.lease.shards import Shards
 from ingest.memory.initial_replay import Replay
 from ingest.sources.feed import Feed
 
@@ -59,15 +61,15 @@ class Standby:
         self._shards = shards
         self._budget = budget
         self._overlap_ms = overlap_ms
-        self._held: list[dict[Fingerprint, Held]] = [{} for _ in range(SHARDS)]
-        """By shard, in the order of observation."""
+        self._held: defaultdict[str | None, dict[Fingerprint, Held]] = defaultdict(dict)
+        """By owner, in the order of observation."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._held))
+        return sum(map(len, self._held.values()))
 
     def hold(self, one: Held) -> bool:
         """Hold what is another task's, if there is space; whether it is held now."""
-        held, share = self._held[one.fingerprint % SHARDS], self._budget[one.source]
+        held, share = self._held[self._shards.owner_of(one.fingerprint)], self._budget[one.source]
         if one.fingerprint in held:
             return True
         if share.full:
@@ -78,7 +80,7 @@ class Standby:
 
     def show_again(self, fingerprint: Fingerprint, showing: Showing) -> bool:
         """Whether it is held. If it is live by now, that counts, as it does not if it is replayed once more."""
-        held = self._held[fingerprint % SHARDS]
+        held = self._held[self._shards.owner_of(fingerprint)]
         if (before := held.get(fingerprint)) is None:
             return False
         if isinstance(before, ShownEnvelope) and showing.replay is None:
@@ -86,14 +88,19 @@ class Standby:
         return True
 
     def take_own(self) -> Iterator[Held]:
-        """Take out what has become this task's."""
-        for held in self._held:
-            while held and self._shards.owns(first := next(iter(held))):
-                yield self._take(held, first)
+        """Take out what has become this task's, and what no task at work answers for."""
+        shards = self._shards
+        for owner, held in tuple(self._held.items()):
+            is_gone = bool(shards.tasks) and owner not in shards.tasks
+            for fingerprint in tuple(held):
+                if is_gone or shards.owns(fingerprint):
+                    yield self._take(held, fingerprint)
+            if not held:
+                del self._held[owner]
 
     def take_delivered(self, delivered_through: Callable[[str], int]) -> Iterator[Held]:
         """Take out what its owner has delivered, as `delivered_through` says for each, in UNIX milliseconds."""
-        for held, owner in zip(self._held, self._shards.owners, strict=True):
+        for owner, held in tuple(self._held.items()):
             through = delivered_through(owner) if owner else 0
             for one in tuple(held.values()):
                 observed_at = one.observed_at

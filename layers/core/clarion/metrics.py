@@ -40,6 +40,7 @@ class Metric(StrEnum):
     """Envelopes sent again because a rule for them was written just before, or after, they were sent."""
     ENVELOPES_REPLAYED = "envelopes_replayed"
     NODES_CONNECTED = "nodes_connected"
+    """By each ingest task that is at work, of each network."""
     NODE_FAULTS = "node_faults"
     INTERNAL_ERRORS = "internal_errors"
     """Failures of ingest's own while it took in what a node had sent."""

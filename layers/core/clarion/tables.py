@@ -185,7 +185,7 @@ class RateLimit(Model):
 class Lease(Model):
     """Says that the task called `name` is at work, for as long as it goes on raising `version`, the time in UNIX ms.
 
-    One that has `ended` has handed over. What it was shown before `delivered_through`, and is its own to forward, has all
+    It is connected to sources of so many `networks`. One that has `ended` has handed over. What it was shown before `delivered_through`, and is its own to forward, has all
     been passed on.
     """
 
@@ -195,6 +195,7 @@ class Lease(Model):
     name = UnicodeAttribute(hash_key=True)
     version = NumberAttribute()
     delivered_through = NumberAttribute()
+    networks = NumberAttribute(default=0)
     ended = BooleanAttribute(default=False)
     ttl = NumberAttribute()
 

@@ -133,7 +133,7 @@ def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
     )
     return Downstream(
         feed=Feed(1, XMTP, SOURCE_SPEC),
-        progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source(),
+        progress=DeliveryProgress(oldest_held=lambda: None, kept_ms=0).add_source("xmtp"),
         counts=counts,
         intake=intake,
         initial_replay=InitialReplay(seen, 0),

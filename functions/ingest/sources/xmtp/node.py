@@ -83,7 +83,7 @@ class XmtpNode:
         async with subscribe(self._address, message_bytes=bounds.message_bytes, seconds=bounds.answer) as stream:
             self._subscription = subscription = _Subscription()
             self._downstream.feed.reset()
-            self._downstream.progress.replayed()
+            self._downstream.progress.resumed()
             log.info("node subscribed", extra={"node": self.name})
             try:
                 async with subscription.limit:
