@@ -207,6 +207,22 @@ def test_a_token_moves_to_a_newer_installation_of_its_client(registered: Any, em
     assert topics_of(registered) == {}
 
 
+@pytest.mark.parametrize("method", ["Subscribe", "SubscribeWithMetadata"])
+def test_an_installation_whose_token_has_moved_is_told_to_register_again(registered: Any, method: str) -> None:
+    older, token = registered.installation, row_of(registered).token
+    registered.installation = "install2"
+    registered.register(token)
+    registered.installation = older
+    topics = {"Subscribe": {"topics": [GROUP]}, "SubscribeWithMetadata": {"subscriptions": [named(GROUP)]}}
+    reply = registered(method, topics[method])
+    assert (reply.status, reply.code) == (400, "failed_precondition")
+    assert "register it again" in reply.json["message"]
+    assert not list(Subscription.batch_get([sid_of(registered)]))
+    assert registered.register().status == 200
+    assert registered(method, topics[method]).status == 200
+    assert topics_of(registered).keys() == {GROUP}
+
+
 def test_a_new_token_keeps_topics_and_frees_the_old_one(registered: Any, new_phone: Callable[[], Any]) -> None:
     metadata(registered, named(GROUP, silent=True))
     old = row_of(registered).token
