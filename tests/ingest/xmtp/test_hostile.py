@@ -249,7 +249,7 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("ingest.sources.xmtp.budget._PATIENCE_SECONDS", 0.2)
-    bounds: dict[str, Any] = {"xmtp_message_bytes": MESSAGE_BYTES, "xmtp_bytes_per_second": 40_000}
+    bounds: dict[str, Any] = {"node_budgets": {XMTP: {"message_bytes": MESSAGE_BYTES, "bytes_per_second": 40_000}}}
     settings = xmtp_settings(hostile_node, xmtp_node, answer_seconds=0.3, quiet_seconds=0.3, **bounds)
     with caplog.at_level(logging.INFO):
         async with running(settings) as task:
