@@ -296,7 +296,7 @@ def ingesting(
         "health_port": "0",
         **followed,
     }
-    known = settings.keys()
+    known = set(settings)
     if checkout != ROOT:
         settings, known = settings | _nodes_by_option(followed["nodes"]), _ingest_settings(checkout)
     variables = {
