@@ -202,7 +202,7 @@ class ApiConfig(Config):
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
     device.
 
-    `apns_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
+    `apns_environment` is where Apple made the tokens of clients that can't say so.
 
     `token_proof` says when a client has to prove that a token is its own.
     """
