@@ -118,6 +118,10 @@ class Ingest(Config):
             if not (nodes := _nodes_of(name)):
                 raise ValueError(f"nodes of {name}, which has none")
             nodes.check(map(str, urls))
+        return self
+
+    @model_validator(mode="after")
+    def _budgets_are_of_nodes_that_keep_to_one(self) -> "Ingest":
         for name in self.following.node_budgets or ():
             if not ((nodes := _nodes_of(name)) and nodes.budget):
                 raise ValueError(f"node_budgets of {name}, whose nodes have none")

@@ -18,7 +18,7 @@ from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
-from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
+from clarion.networks.xmtp.installations import Installation, bucket_of, is_registered, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
@@ -221,6 +221,17 @@ def test_an_installation_whose_token_has_moved_is_told_to_register_again(registe
     assert registered.register().status == 200
     assert registered(method, topics[method]).status == 200
     assert topics_of(registered).keys() == {GROUP}
+
+
+def test_topics_that_meet_the_registration_are_in_force(phone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_registered_by_now(subscription_id: str) -> bool:
+        phone.register()
+        return is_registered(subscription_id)
+
+    monkeypatch.setattr("api.networks.xmtp.service.is_registered", is_registered_by_now)
+    assert phone("Subscribe", {"topics": [GROUP]}).status == 200
+    assert row_of(phone).status == SubscriptionStatus.ACTIVE
+    assert topics_of(phone).keys() == {GROUP}
 
 
 def test_a_new_token_keeps_topics_and_frees_the_old_one(registered: Any, new_phone: Callable[[], Any]) -> None:
