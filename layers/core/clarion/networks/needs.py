@@ -126,9 +126,9 @@ class Needs(NamedTuple):
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
     deployed. With a `worker` the network has a queue of commands; with `commanded`, its sources and outcomes give it some.
     With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
-    those of the network's own that web pages may send with a request, beside the API's. `nodes` are its nodes, if it has
-    any. `body_table` is the table of its own, with one row for each
-    subscription under `subscription_id`, that dispatch reads for pushes without a body.
+    those of the network's own that web pages may send with a request, beside the API's. `nodes` are its nodes, if it
+    has any. `body_table` is the table of its own, with one row for each subscription under `subscription_id`, that
+    dispatch reads for pushes without a body.
     """
 
     tables: tuple[Table, ...] = ()
