@@ -33,6 +33,7 @@ from websockets.exceptions import ConnectionClosed
 from bench.stand_ins import LATE_EVENTS, Queue, Stream
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
@@ -157,7 +158,7 @@ class IngestTask:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CLARION_"))},
             **aws.variables,
-            "CLARION_NODE_URLS": ",".join(node_urls),
+            "CLARION_NODES": json.dumps({STATEMENTS: node_urls}),
             "AWS_ENDPOINT_URL_SQS": outlets.queue_url,
             "AWS_ENDPOINT_URL_FIREHOSE": outlets.stream_url,
             "CLARION_OVERSIZE_BUCKET": "soak",

@@ -137,7 +137,7 @@ def _on_nodes(environment: EnvironmentConfig, name: str) -> Iterator[AlarmSpec]:
     connected = count(Metric.NODES_CONNECTED, statistic=MINIMUM, minutes=1)
     yield AlarmSpec("ingest-disconnected", connected, 1, 3, name, below=True)
     if environment.ingest:
-        yield AlarmSpec("nodes-missing", connected, len(environment.ingest.nodes_of(name)), 15, name, below=True)
+        yield AlarmSpec("nodes-missing", connected, len(environment.ingest.nodes.get(name, ())), 15, name, below=True)
     yield AlarmSpec("node-faults", count(Metric.NODE_FAULTS), environment.thresholds.node_faults, 3, name)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
+from clarion.networks import NETWORKS, network
 from infra.config import Platform
 from infra.environments import chosen
 from infra.pipeline import PipelineStack
@@ -16,8 +17,7 @@ from infra.stack import ClarionStack
 
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
 MISSING = {
-    "node_urls": "wss://one.node.invalid,wss://two.node.invalid",
-    "xmtp_nodes": "https://one.node.invalid,https://two.node.invalid",
+    **{nodes.option: ",".join(nodes.examples) for name in NETWORKS if (nodes := network(name).needs.nodes)},
     "alarm_email": "operators@clarion.invalid",
 }
 """Stands where a deployment names the nodes to follow and who hears the alarms."""

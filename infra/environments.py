@@ -1,8 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain`, `certificate_arn` and `login_domain`; `networks`, `channels`, `node_urls`, `xmtp_nodes` and `push_services`,
-each separated by commas; `webhook_url` and `alarm_email`.
+`domain`, `certificate_arn` and `login_domain`; `networks`, `channels`, `push_services` and each network's nodes, by the
+option that it calls them by, each separated by commas; `webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -153,16 +153,19 @@ def chosen(node: "Node") -> EnvironmentConfig:
 def _ingest(environment: EnvironmentConfig, node: "Node") -> Mapping[str, Any] | None:
     if environment.ingest is None:
         return None
-    options = filter(None, (network(name).needs.nodes for name in NETWORKS))
-    named = {option: urls for option in options if (urls := _listed(node, option))}
-    return {**dict(environment.ingest), **named}
+    named = {
+        name: urls
+        for name in NETWORKS
+        if (nodes := network(name).needs.nodes) and (urls := _listed(node, nodes.option))
+    }
+    return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}
 
 
 def _require_nodes(environment: EnvironmentConfig) -> None:
     for name in environment.networks:
-        option = network(name).needs.nodes
-        if option and environment.ingest and not environment.ingest.nodes_of(name):
-            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {option}=…`")
+        nodes = network(name).needs.nodes
+        if nodes and environment.ingest and not environment.ingest.nodes.get(name):
+            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {nodes.option}=…`")
 
 
 def _listed(node: "Node", name: str) -> list[str]:

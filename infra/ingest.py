@@ -8,10 +8,11 @@ The subnets give addresses to whatever starts in them. The tasks ask for theirs,
 https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from aws_cdk import Duration, IgnoreMode
+from aws_cdk import Duration, IgnoreMode, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as images
 from aws_cdk import aws_ecs as ecs
@@ -19,9 +20,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from clarion.networks import network
 from infra.findings import accept, objects_of
-from infra.functions import Foundation, given
+from infra.functions import Foundation
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
@@ -75,6 +75,7 @@ class IngestService(Construct):
             ),
         )
         self._add_container(ingest)
+        self._warn_of_single_nodes(ingest)
         accept(
             self.task,
             "ECS2",
@@ -116,18 +117,25 @@ class IngestService(Construct):
             **self._foundation.settings,
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
-            **given(
-                **{
-                    option: _listed(ingest.nodes_of(name))
-                    for name in self._environment.networks
-                    if (option := network(name).needs.nodes)
-                }
-            ),
+            "nodes": json.dumps({name: list(map(str, urls)) for name, urls in self._followed(ingest).items()}),
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **queues.command_settings,
             "oversize_bucket": self._foundation.lake.oversize.bucket_name,
         }
+
+    def _followed(self, ingest: Ingest) -> dict[str, Sequence[object]]:
+        """The nodes of each network that is deployed."""
+        return {name: ingest.nodes[name] for name in self._environment.networks if name in ingest.nodes}
+
+    def _warn_of_single_nodes(self, ingest: Ingest) -> None:
+        for name, urls in self._followed(ingest).items():
+            if len(urls) == 1:
+                Validations.of(self).add_warning(
+                    f"clarion:single-node-{name}",
+                    f"{name} has one node. What that shows while its connection is broken is pushed late, or never if "
+                    "nodes of this network replay nothing.",
+                )
 
     def _add_container(self, ingest: Ingest) -> None:
         name = f"/aws/ecs/{self._environment.prefix}ingest"
@@ -166,10 +174,6 @@ class IngestService(Construct):
             assign_public_ip=True,
             security_groups=[ec2.SecurityGroup(self, "Outbound", vpc=self.vpc, description="Out only: nobody calls")],
         )
-
-
-def _listed(urls: Sequence[object]) -> str | None:
-    return ",".join(map(str, urls)) or None
 
 
 def _image() -> ecs.ContainerImage:

@@ -1,6 +1,8 @@
 """What of the components' own settings an environment may set. The rest, and every default, is the components' own."""
 
 import json
+from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -20,8 +22,9 @@ from pydantic import (
 from clarion.channels import PROVIDERS
 from clarion.decisions import Environment, TokenProof
 from clarion.issuers import JwksIssuer, issuer_name
-from clarion.networks import network
-from clarion.settings import LimitSettings
+from clarion.networks import NETWORKS, network
+from clarion.networks.needs import Nodes
+from clarion.settings import LimitSettings, NodeBudget
 
 
 class Config(BaseModel):
@@ -71,8 +74,7 @@ class FollowingConfig(Config):
     replay_seconds: PositiveFloat | None = None
     whole_replay_seconds: PositiveFloat | None = None
     absent_seconds: PositiveFloat | None = None
-    xmtp_message_bytes: PositiveInt | None = None
-    xmtp_bytes_per_second: PositiveInt | None = None
+    node_budgets: dict[str, NodeBudget] | None = None
 
 
 TWO_READERS = 2
@@ -84,13 +86,11 @@ STREAM_READS_PER_SECOND = 5
 class Ingest(Config):
     """The Fargate tasks, which divide the work; with one alone, a crash is a gap. `cpu` counts 1,024 to a processor.
 
-    `node_urls` are the statement store's nodes, `xmtp_nodes` those of XMTP, each a host with a port if need be. None is
-    known to everybody, so a deployment has to name its own. They hold no key or password: whoever may read the task's
-    definition reads them.
+    `nodes` are the addresses of each network's. None is known to everybody, so a deployment has to name its own. They
+    hold no key or password: whoever may read the task's definition reads them.
     """
 
-    node_urls: tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss"])], ...] = ()
-    xmtp_nodes: tuple[Annotated[HttpUrl, UrlConstraints(allowed_schemes=["https"])], ...] = ()
+    nodes: Mapping[str, tuple[Annotated[AnyUrl, UrlConstraints(allowed_schemes=["wss", "https"])], ...]] = {}
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
@@ -108,16 +108,28 @@ class Ingest(Config):
 
     @model_validator(mode="after")
     def _nodes_ask_for_no_key(self) -> "Ingest":
-        if any(url.username or url.password or url.query for url in (*self.node_urls, *self.xmtp_nodes)):
+        if any(url.username or url.password or url.query for url in chain(*self.nodes.values())):
             raise ValueError("an address of a node must hold no key or password, for it is kept in the clear")
-        if any(url.path != "/" or url.fragment is not None for url in self.xmtp_nodes):
-            raise ValueError("xmtp_nodes: a node is a host, with a port if need be")
         return self
 
-    def nodes_of(self, name: str) -> tuple[AnyUrl | HttpUrl, ...]:
-        """What is followed of the network with this name; none where it has no nodes."""
-        option = network(name).needs.nodes
-        return getattr(self, option) if option else ()
+    @model_validator(mode="after")
+    def _nodes_are_of_their_networks(self) -> "Ingest":
+        for name, urls in self.nodes.items():
+            if not (nodes := _nodes_of(name)):
+                raise ValueError(f"nodes of {name}, which has none")
+            nodes.check(map(str, urls))
+        return self
+
+    @model_validator(mode="after")
+    def _budgets_are_of_nodes_that_keep_to_one(self) -> "Ingest":
+        for name in self.following.node_budgets or ():
+            if not ((nodes := _nodes_of(name)) and nodes.budget):
+                raise ValueError(f"node_budgets of {name}, whose nodes have none")
+        return self
+
+
+def _nodes_of(name: str) -> Nodes | None:
+    return network(name).needs.nodes if name in NETWORKS else None
 
 
 class Stubs(Config):
@@ -194,7 +206,7 @@ class ApiConfig(Config):
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
     device.
 
-    `apns_environment` is where Apple made the tokens of clients that can't say so, as those of XMTP.
+    `apns_environment` is where Apple made the tokens of clients that can't say so.
 
     `token_proof` says when a client has to prove that a token is its own.
     """

@@ -156,7 +156,7 @@ STORY = (
     Scene(
         "XMTP: the rollover of a period",
         "Clocks disagree on which thirty days it is, in either direction: own messages still wake no own device, "
-        "and hearts nobody.",
+        "a friend's wake both, and hearts nobody.",
         the_rollover,
     ),
 )

@@ -231,8 +231,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri, webhook.secret_as_json())
         progress("the ingest task, and its subscriptions to the nodes")
         followed = {
-            "node_urls": store.url,
-            "xmtp_nodes": json.dumps(xmtp.urls),
+            "nodes": json.dumps({STATEMENTS: [store.url], XMTP: xmtp.urls}),
             "ca_file": str(credentials.localhost.ca_file),
         }
         ingest = stack.enter_context(ExitStack())
@@ -297,7 +296,9 @@ def ingesting(
         "health_port": "0",
         **followed,
     }
-    known = settings.keys() if checkout == ROOT else _ingest_settings(checkout)
+    known = set(settings)
+    if checkout != ROOT:
+        settings, known = settings | _nodes_by_option(followed["nodes"]), _ingest_settings(checkout)
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
         **as_role(emulator, outputs.ingest_role_arn),
@@ -326,6 +327,15 @@ def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
         config.write_text("\n".join(("[profile everything]", *keys, "[profile role]", *role, "")))
         variables |= {"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "role"}
     return variables
+
+
+def _nodes_by_option(nodes: str) -> dict[str, str]:
+    """A version before this one has a setting for the nodes of each network."""
+    return {
+        needed.option: json.dumps(urls)
+        for name, urls in json.loads(nodes).items()
+        if (needed := network(name).needs.nodes)
+    }
 
 
 def _ingest_settings(checkout: Path) -> set[str]:

@@ -39,13 +39,13 @@ async def a_reaction(system: System, cast: Cast) -> Outcome:
 
 async def the_rollover(system: System, cast: Cast) -> Outcome:
     """The sender's clock is still in the period before the node's, or already in the one after: all is as ever."""
-    friends, now = cast.friends, period_now()
-    late, early = (friends.alix.message(friends.group, b"by my clock", period=at) for at in (now - 1, now + 1))
-    answer = friends.bo.message(friends.group, b"by mine", period=now + 1)
-    hearts = [friends.bo.message(friends.group, b"a heart", should_push=False, period=at) for at in (now - 1, now + 1)]
-    woken = {friends.friends_phone: 2, friends.phone: 1, friends.tablet: 1}
-    outcome = await _published(system, friends, [late, early, answer, *hearts], woken=woken)
-    expect(outcome.decisions, _decided(matched=5, queued=4, own_message=7, not_pushable=4), "decisions")
+    friends, clocks = cast.friends, (period_now() - 1, period_now() + 1)
+    own = [friends.alix.message(friends.group, b"by my clock", period=at) for at in clocks]
+    answers = [friends.bo.message(friends.group, b"by mine", period=at) for at in clocks]
+    hearts = [friends.bo.message(friends.group, b"a heart", should_push=False, period=at) for at in clocks]
+    woken = {friends.friends_phone: 2, friends.phone: 2, friends.tablet: 2}
+    outcome = await _published(system, friends, [*own, *answers, *hearts], woken=woken)
+    expect(outcome.decisions, _decided(matched=6, queued=6, own_message=8, not_pushable=4), "decisions")
     return outcome
 
 

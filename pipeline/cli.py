@@ -160,7 +160,7 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
-    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages, {plan.period}")
+    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0

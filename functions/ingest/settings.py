@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from clarion.networks import STATEMENTS, network
-from clarion.settings import EventSettings
+from clarion.settings import EventSettings, NodeBudget
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
 
@@ -32,10 +32,6 @@ def _mapped(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 
-NodeUrl = Annotated[str, Field(pattern=r"^wss?://")]
-GrpcUrl = Annotated[str, Field(pattern=r"^https://[^/?#@]+/?$")]
-"""A host, with a port if need be."""
-
 _MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
@@ -45,11 +41,9 @@ class IngestSettings(EventSettings):
     """All but the first three, and the nodes, have defaults that suit production; durations are in seconds.
 
     `networks`: whose sources are followed.
-    `node_urls`, `xmtp_nodes`: nodes of the statement store, and of XMTP: all of a network's are followed at once.
-    `ca_file`: replaces the public authorities that vouch for XMTP's nodes.
-    `xmtp_message_bytes`: how large an envelope of XMTP may be. Its messages have 1,048,214 bytes at most
-    (https://docs.xmtp.org/chat-apps/intro/faq), and match hashes an envelope's for each of its subscribers.
-    `xmtp_bytes_per_second`: how much one of its nodes may show, on average.
+    `nodes`: their addresses, by network: all of a network's are followed at once.
+    `node_budgets`: in place of the networks' own.
+    `ca_file`: replaces the public authorities that vouch for nodes which speak gRPC.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
     `first_replay`: what to do with what the sources hold if there is no record.
@@ -79,11 +73,9 @@ class IngestSettings(EventSettings):
     envelopes_queue_url: str
     oversize_bucket: str
     networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
-    node_urls: Annotated[tuple[NodeUrl, ...], BeforeValidator(_listed)] = ()
-    xmtp_nodes: Annotated[tuple[GrpcUrl, ...], BeforeValidator(_listed)] = ()
+    nodes: Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_mapped)] = Field(default_factory=dict)
+    node_budgets: Annotated[Mapping[str, NodeBudget], BeforeValidator(_mapped)] = Field(default_factory=dict)
     ca_file: str | None = None
-    xmtp_message_bytes: PositiveInt = 2 * _MIB
-    xmtp_bytes_per_second: PositiveInt = 4 * _MIB
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""
     state_bucket: str | None = None
@@ -113,9 +105,18 @@ class IngestSettings(EventSettings):
 
     @model_validator(mode="after")
     def _each_network_has_nodes(self) -> "IngestSettings":
-        named = {setting: getattr(self, setting) for name in self.networks if (setting := network(name).needs.nodes)}
-        if missing := [setting for setting, nodes in named.items() if not nodes]:
+        followed = {name: nodes for name in self.networks if (nodes := network(name).needs.nodes)}
+        if missing := [name for name in followed if not self.nodes.get(name)]:
             raise ValueError(f"no node to follow: {', '.join(missing)}")
-        if sum(map(len, named.values())) > _MOST_NODES:
+        for name, nodes in followed.items():
+            nodes.check(self.nodes[name])
+        if sum(len(self.nodes[name]) for name in followed) > _MOST_NODES:
             raise ValueError(f"more than {_MOST_NODES} nodes")
         return self
+
+    def budget(self, name: str) -> NodeBudget:
+        """Of one node. Raises `LookupError` for a network whose nodes have none."""
+        nodes = network(name).needs.nodes
+        if nodes is None or nodes.budget is None:
+            raise LookupError(name)
+        return self.node_budgets.get(name, nodes.budget)

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.generator import faults, live, messages, people, traffic
+from pipeline.generator import faults, live, people, traffic, xmtp
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
@@ -44,7 +44,7 @@ def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
     """The rows of each kind, of both networks."""
     parts = [_statements(lake, plan)]
     if plan.messages:
-        parts.append(messages.make(lake.spark, plan, partial(_kept, lake)))
+        parts.append(xmtp.make(lake.spark, plan, partial(_kept, lake)))
     _kept(lake, "answers", reduce(DataFrame.unionByName, (part.answers for part in parts)))
     return {kind: reduce(DataFrame.unionByName, _rows(parts, kind)) for kind in EventKind}
 

@@ -15,7 +15,7 @@ from pipeline.schemas import EventKind
 
 DICE = 10_000
 NETWORK = STATEMENTS
-"""Whose statements are made up; see `messages` for XMTP's."""
+"""Whose statements are made up; XMTP's part is made in `generator.xmtp`."""
 _MESSAGES_OF_GROUP = 25
 
 

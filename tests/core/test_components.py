@@ -1,6 +1,7 @@
 """What the components may know of one another, and of the networks."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,21 @@ OWN = (
     "console/send_test.py",
 )
 """What of the components is made for one network."""
+MODULES = sorted(
+    path
+    for folder in ("bench", "console", "functions", "infra", "layers", "pipeline", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+)
+OF_XMTP = (
+    "bench/own_messages.py",
+    "functions/api/networks/xmtp/",
+    "functions/ingest/sources/xmtp/",
+    "functions/xmtp/",
+    "layers/core/clarion/networks/xmtp/",
+    "pipeline/generator/xmtp.py",
+)
+_, AGAIN, ONCE = re.split("^### ", (ROOT / "docs/decisions/0011-one-kernel.md").read_text(), flags=re.MULTILINE)
+"""What of the decision says what each further network changes, and what the second one changed once."""
 
 
 def of_a_network(module: str) -> bool:
@@ -54,3 +70,20 @@ def test_each_exception_is_one(exception: str) -> None:
     path = ROOT / exception
     modules = [module for source in ([path] if path.is_file() else path.rglob("*.py")) for module in imported(source)]
     assert any(map(of_a_network, modules))
+
+
+def linked(section: str) -> set[str]:
+    return set(re.findall(r"\]\(\.\./\.\./([^)]+)\)", section))
+
+
+def test_what_is_changed_for_each_network_is_what_names_the_second_beside_its_own() -> None:
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (*MODULES, ROOT / "pyproject.toml")}
+    naming = {name for name, text in files.items() if "xmtp" in text.lower()}
+    assert {name for name in naming if not name.startswith(OF_XMTP)} == linked(AGAIN)
+    assert all(any(name.startswith(own) for name in naming) for own in OF_XMTP)
+
+
+def test_what_the_second_network_changed_once_is_there_and_counted() -> None:
+    changed = linked(ONCE)
+    assert {name for name in changed if not (ROOT / name).is_file() or name.startswith(OF_XMTP)} == set()
+    assert f"{len(changed)} modules" in ONCE

@@ -151,7 +151,7 @@ class Ingesting:
         """A task lets go of what another has delivered, but for what it was shown within the overlap."""
         return IngestSettings.model_validate({
             "networks": (XMTP,),
-            "xmtp_nodes": [node.url for node in self.deployment.nodes],
+            "nodes": {XMTP: [node.url for node in self.deployment.nodes]},
             "ca_file": str(self.deployment.ca_file),
             "envelopes_queue_url": self._queue_url,
             "oversize_bucket": "oversize",

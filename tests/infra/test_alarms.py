@@ -206,7 +206,7 @@ def test_every_node_of_a_network_is_missed_however_many_of_another_are_connected
     template_with: Callable[..., Template],
 ) -> None:
     nodes = {STATEMENTS: [f"wss://{name}.example" for name in ("one", "two", "three")], XMTP: ["https://one.example"]}
-    ingest = {**dict(PROD.ingest or {}), "node_urls": nodes[STATEMENTS], "xmtp_nodes": nodes[XMTP]}
+    ingest = {**dict(PROD.ingest or {}), "nodes": nodes}
     found = named(
         template_with(networks=tuple(nodes), ingest=ingest, api={"reserved": None}),
         "AWS::CloudWatch::Alarm",

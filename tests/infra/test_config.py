@@ -6,10 +6,11 @@ from constructs import Node
 from pydantic import ValidationError
 
 from clarion.channels import Channel, Provider
-from clarion.networks import NETWORKS, network
+from clarion.networks import NETWORKS, STATEMENTS, network
+from clarion.networks.needs import Nodes
 from infra.config import Consumer, EnvironmentConfig
 from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
-from infra.options import ApiConfig, Size, Stubs
+from infra.options import ApiConfig, Ingest, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
@@ -26,6 +27,7 @@ CERTIFICATE = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
 
 
 EMAIL = "operators@example.org"
+BUDGET = {"message_bytes": 1_000, "bytes_per_second": 2_000}
 
 
 def node(**context: str | list[str]) -> Node:
@@ -193,20 +195,20 @@ def test_a_deployment_that_names_no_node_is_refused(name: str) -> None:
 def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> None:
     ingest = chosen(node(environment="prod", node_urls=urls)).ingest
     assert ingest
-    assert [url.host for url in ingest.node_urls] == ["one.example", "two.example"]
+    assert [url.host for url in ingest.nodes[STATEMENTS]] == ["one.example", "two.example"]
     assert ingest.tasks == 2
 
 
+OPTIONS = {"statements": "node_urls", "xmtp": "xmtp_nodes"}
 ADDRESSES = {"node_urls": "wss://one.example", "xmtp_nodes": "https://one.example:5556"}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_networks_that_the_context_chooses_need_nodes_and_no_other(name: str) -> None:
-    option = network(name).needs.nodes
-    assert option
+    option = OPTIONS[name]
     ingest = chosen(node(environment="prod", networks=name, **{option: ADDRESSES[option]})).ingest
     assert ingest
-    assert {other: bool(ingest.nodes_of(other)) for other in NETWORKS} == {other: other == name for other in NETWORKS}
+    assert ingest.nodes.keys() == {name}
     others = {other: url for other, url in ADDRESSES.items() if other != option}
     for networks in (name, ",".join(NETWORKS)):
         with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
@@ -215,12 +217,43 @@ def test_the_networks_that_the_context_chooses_need_nodes_and_no_other(name: str
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_networks_of_an_environment_need_nodes_and_no_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    option = network(name).needs.nodes
-    assert option
+    option = OPTIONS[name]
     monkeypatch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": (name,)}))
     assert chosen(node(environment="prod", **{option: ADDRESSES[option]})).networks == (name,)
     with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
         chosen(node(environment="prod", **{other: url for other, url in ADDRESSES.items() if other != option}))
+
+
+def test_a_further_network_s_nodes_come_from_the_context_by_its_own_option(
+    toy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Nodes("toy_nodes", r"https://toys\..+", ("https://toys.node.invalid",))
+    monkeypatch.setattr(type(network(toy)), "needs", network(toy).needs._replace(nodes=nodes))
+    with pytest.raises(ValueError, match="give it `--context toy_nodes=…`"):
+        chosen(node(environment="prod", networks=toy))
+    with pytest.raises(ValidationError, match=r"toy_nodes: a node's address is such as https://toys\."):
+        chosen(node(environment="prod", networks=toy, toy_nodes="https://one.example"))
+    ingest = chosen(node(environment="prod", networks=toy, toy_nodes="https://toys.example")).ingest
+    assert ingest
+    assert [url.host for url in ingest.nodes[toy]] == ["toys.example"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"nodes": {"semaphore": ["https://one.example"]}}, "nodes of semaphore"),
+        ({"nodes": {"toy": ["https://one.example"]}}, "nodes of toy"),
+        ({"following": {"node_budgets": {"semaphore": BUDGET}}}, "node_budgets of semaphore"),
+        ({"following": {"node_budgets": {"toy": BUDGET}}}, "node_budgets of toy"),
+        ({"following": {"node_budgets": {"statements": BUDGET}}}, "node_budgets of statements"),
+        ({"following": {"node_budgets": {"xmtp": {**BUDGET, "message_bytes": 0}}}}, "message_bytes"),
+        ({"following": {"node_budgets": {"xmtp": {"message_bytes": 1}}}}, "bytes_per_second"),
+    ],
+)
+@pytest.mark.usefixtures("toy")
+def test_what_a_network_does_not_need_is_refused(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Ingest.model_validate({**dict(PROD.ingest or {}), **changes})
 
 
 @pytest.mark.parametrize(
@@ -237,7 +270,7 @@ def test_a_node_of_xmtp_is_a_host_over_tls(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://one.example", "ws://one.example"])
 def test_a_node_that_is_no_websocket_over_tls_is_refused(url: str) -> None:
-    with pytest.raises(ValidationError, match="node_urls"):
+    with pytest.raises(ValidationError, match=r"node_urls: a node's address is such as wss:|nodes\.statements"):
         chosen(node(environment="prod", node_urls=url))
 
 

@@ -177,8 +177,11 @@ FOLLOWING = {
     "replay_seconds": 31.5,
     "whole_replay_seconds": 1_801.5,
     "absent_seconds": 3_601.5,
-    "xmtp_message_bytes": 4_000_000,
-    "xmtp_bytes_per_second": 5_000_000,
+}
+BUDGET = {"message_bytes": 4_000_000, "bytes_per_second": 5_000_000}
+NODES = {
+    STATEMENTS: ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
+    XMTP: ["https://one.example/", "https://two.example/"],
 }
 THRESHOLDS = {
     "ingest_lag_ms": alarms(31_001, "ingest-lagging"),
@@ -360,24 +363,19 @@ CHANGES: Mapping[str, Change] = {
         {"domain.DomainNameConfigurations.0.CertificateArn": CERTIFICATE.format("eu-central-1")},
     ),
     "api.per_address": Change(None, {"firewall": ABSENT, "distribution": ABSENT}),
-    "ingest.node_urls": Change(
-        ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
+    "ingest.nodes": Change(
+        NODES,
         {
-            "settings.ingest.node_urls": ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
-            "alarms.nodes-missing-statements.Threshold": 3,
-        },
-    ),
-    "ingest.xmtp_nodes": Change(
-        ["https://one.example/", "https://two.example/"],
-        {
-            "settings.ingest.xmtp_nodes": ["https://one.example/", "https://two.example/"],
-            "alarms.nodes-missing-xmtp.Threshold": 2,
+            **{f"settings.ingest.nodes.{name}": urls for name, urls in NODES.items()},
+            **{f"alarms.nodes-missing-{name}.Threshold": len(urls) for name, urls in NODES.items()},
         },
     ),
     "ingest.tasks": same(3, "service.DesiredCount"),
     "ingest.cpu": Change(1_024, {"task.Cpu": "1024"}),
     "ingest.memory_mb": Change(2_048, {"task.Memory": "2048"}),
     **{f"ingest.following.{name}": same(value, f"settings.ingest.{name}") for name, value in FOLLOWING.items()},
+    **{f"ingest.following.node_budgets.xmtp.{name}": same(value, f"settings.ingest.node_budgets.xmtp.{name}")
+       for name, value in BUDGET.items()},
     "pipeline.release": same("emr-spark-8.2.0", "applications.*.ReleaseLabel"),
     "pipeline.hour": Change(5, {"schedule.ScheduleExpression": "cron(0 5 * * ? *)"}),
     "pipeline.workers": Change(
@@ -635,7 +633,7 @@ def _models(annotation: Any, *, contained: bool = False) -> Iterator[tuple[type[
 BASE = EnvironmentConfig.model_validate(
     {
         **dict(PROD),
-        "ingest": {**dict(PROD.ingest or {}), "node_urls": ["wss://one.example"]},
+        "ingest": {**dict(PROD.ingest or {}), "nodes": {STATEMENTS: ["wss://one.example"]}},
         "alarm_email": "operators@example.org",
     }
 )

@@ -138,8 +138,7 @@ def test_the_page_states_what_xmtp_adds(prod: Template, template_with: Callable[
         networks=(STATEMENTS, XMTP),
         ingest={
             **dict(PROD.ingest or {}),
-            "node_urls": ["wss://node.example.org"],
-            "xmtp_nodes": ["https://node.example.org:443"],
+            "nodes": {STATEMENTS: ["wss://node.example.org"], XMTP: ["https://node.example.org:443"]},
         },
         api={"reserved": RESERVED},
     )

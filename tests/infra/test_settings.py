@@ -89,13 +89,14 @@ FOLLOWING = {
     "outbox_bytes": 1_000_000,
     "second_look_bytes": 2_000_000,
     "standby_bytes": 2_500_000,
-    "xmtp_message_bytes": 3_000_000,
-    "xmtp_bytes_per_second": 4_000_000,
+    "node_budgets": {"xmtp": {"message_bytes": 3_000_000, "bytes_per_second": 4_000_000}},
     **{name: 7.5 for name in FollowingConfig.model_fields if name.endswith("_seconds")},
 }
 INGEST = {
-    "node_urls": ["wss://one.example", "wss://two.example"],
-    "xmtp_nodes": ["https://one.example:5556", "https://two.example"],
+    "nodes": {
+        "statements": ["wss://one.example", "wss://two.example"],
+        "xmtp": ["https://one.example:5556", "https://two.example"],
+    },
     "tasks": 1,
     "cpu": 256,
     "memory_mb": 512,
@@ -199,7 +200,10 @@ def test_how_match_decides_and_ingest_follows_is_configured(everything: Template
         match = settings_of(everything, name, MatchSettings)
         assert match.model_dump(include=set(MATCHING), mode="json") == MATCHING
     assert ingest.model_dump(include=set(FOLLOWING)) == FOLLOWING
-    assert ingest.node_urls == ("wss://one.example/", "wss://two.example/")
+    assert ingest.nodes == {
+        "statements": ("wss://one.example/", "wss://two.example/"),
+        "xmtp": ("https://one.example:5556/", "https://two.example/"),
+    }
 
 
 def test_pushes_go_to_the_stand_ins_that_are_configured(everything: Template) -> None:

@@ -3,16 +3,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Match, Template
+from aws_cdk import App
+from aws_cdk.assertions import Annotations, Match, Template
 from pynamodb.models import Model
 
 from api import openapi
 from api.app import resolver
 from clarion.channels import CHANNELS
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.needs import Function
 from clarion.tables import MODELS, table_name
+from infra.config import EnvironmentConfig
 from infra.environments import PROD
+from infra.stack import ClarionStack
 from tests.infra.templates import properties
 
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
@@ -345,3 +348,13 @@ def test_the_emulator_gets_the_same_functions_without_the_service(template_of: C
     assert {*CHANNELS} & deployed == {*PROD.channels}
     emulator.resource_count_is("AWS::ECS::Service", 0)
     emulator.resource_count_is("AWS::EC2::VPC", 0)
+
+
+def test_whoever_names_one_node_alone_of_a_network_is_warned_of_the_gap() -> None:
+    nodes = {STATEMENTS: ["wss://one.example", "wss://two.example"], XMTP: ["https://one.example"]}
+    ingest = {**dict(PROD.ingest or {}), "nodes": nodes}
+    environment = EnvironmentConfig.model_validate({**dict(PROD), "networks": tuple(nodes), "ingest": ingest})
+    warnings = Annotations.from_stack(ClarionStack(App(), environment=environment)).find_warning(
+        "*", Match.string_like_regexp("has one node")
+    )
+    assert [str(warning.entry.data).partition(" ")[0] for warning in warnings] == [XMTP]

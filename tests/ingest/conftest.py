@@ -364,7 +364,7 @@ def make_settings(received: ReceivedQueue) -> MakeSettings:
     def make(*nodes: FakeNode, **others: object) -> IngestSettings:
         return IngestSettings.model_validate(
             {
-                "node_urls": [node.url for node in nodes],
+                "nodes": {STATEMENTS: [node.url for node in nodes]},
                 "envelopes_queue_url": received.url,
                 "oversize_bucket": "oversize",
                 "events_stream": "events",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from clarion.networks import STATEMENTS
 from ingest.health import main, serve_health
 from ingest.sources.statements.node import State
 from ingest.sources.statements.watch import SLOW_SECONDS, SubscriptionWatch
@@ -142,7 +143,7 @@ async def test_a_replay_that_never_comes_to_an_end_keeps_nothing_from_being_forg
     async with serve(replay_drop_by_drop, "127.0.0.1", 0) as server:
         hostile = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
         often = {"watch_seconds": 0.05, "renew_seconds": 0.2, "forget_seconds": 0.05, "absent_seconds": 1.5}
-        async with running(make_settings(node_urls=[hostile, node.url], **often)) as task:
+        async with running(make_settings(nodes={STATEMENTS: [hostile, node.url]}, **often)) as task:
             while task.status()["seen"] != 100:
                 await asyncio.sleep(0.01)
             del node.stored[60:]
@@ -263,7 +264,7 @@ async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
 ) -> None:
     url = node.url.replace("//", "//me:secret@") + "/secret?key=secret"
     with caplog.at_level("INFO", "ingest"):
-        async with running(make_settings(node_urls=[url])) as task:
+        async with running(make_settings(nodes={STATEMENTS: [url]})) as task:
             await node.subscribed()
             while task.status()["connected"] != [node.url]:
                 await asyncio.sleep(0.01)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import decode
 from clarion.storage import SEEN_PREFIX
 from local.device import Device, forge, topic_of
@@ -85,9 +86,9 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
     crowd = Crowd(alice)
     expected = {reason.partition(",")[0] for reason in (*crowd.responses, *list(crowd.behaviours)[:6])}
     async with crowd.listening() as urls:
-        nodes = ",".join([*urls, system.store.url])
+        nodes = json.loads(system.followed["nodes"]) | {STATEMENTS: [*urls, system.store.url]}
         first_start = {"state_prefix": f"{SEEN_PREFIX}beside-hostile-nodes/", "second_look_bytes": "500000"}
-        await system.replace_ingest(system.ingesting(log=LOG, node_urls=nodes, **first_start))
+        await system.replace_ingest(system.ingesting(log=LOG, nodes=json.dumps(nodes), **first_start))
         try:
             for number in range(ROUNDS):
                 raw = alice.statement(CHAT, data=f"message {number}".encode())

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from clarion.channels import CHANNELS, Channel
 from clarion.limiter import Limit
@@ -45,6 +45,15 @@ class LimitSettings(BaseModel):
     @property
     def limit(self) -> Limit:
         return Limit(self.count, self.window_seconds * 1000, self.cooldown_seconds * 1000)
+
+
+class NodeBudget(BaseModel):
+    """How much one node may show: bytes of an envelope, and of all in a second, on average."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    message_bytes: PositiveInt
+    bytes_per_second: PositiveInt
 
 
 class Settings(BaseModel):

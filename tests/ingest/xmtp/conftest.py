@@ -41,7 +41,7 @@ def xmtp_settings(make_settings: MakeSettings, localhost: Localhost) -> MakeXmtp
     def make(*nodes: "GrpcNode | BareNode", **others: object) -> IngestSettings:
         given = {
             "networks": (XMTP,),
-            "xmtp_nodes": [node.url for node in nodes],
+            "nodes": {XMTP: [node.url for node in nodes]},
             "ca_file": str(localhost.ca_file),
         }
         return make_settings(**given | others)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clarion.clock import now_ms
 from clarion.metrics import Metric
-from clarion.networks import XMTP
+from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.statements.codec import digest
 from local.tls import Localhost
 from local.xmtp_node import DevelopmentNode
@@ -76,7 +76,7 @@ async def test_both_networks_are_followed_by_one_task(
     rule: None,
     topic_rule: None,
 ) -> None:
-    settings = xmtp_settings(xmtp_node, networks=("statements", "xmtp"), node_urls=[node.url])
+    settings = xmtp_settings(networks=(STATEMENTS, XMTP), nodes={STATEMENTS: [node.url], XMTP: [xmtp_node.url]})
     async with running(settings) as task:
         await xmtp_node.subscribed()
         await node.subscribed()

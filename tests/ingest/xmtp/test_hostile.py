@@ -13,9 +13,11 @@ import pytest
 import trustme
 from h2.connection import H2Connection
 
-from clarion.metrics import Metric
+from clarion.decisions import EnvelopeDecision
+from clarion.metrics import Metric, decided
 from clarion.networks import XMTP
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE
 from local.tls import Localhost
 from tests.ingest.conftest import node_faults
 from tests.ingest.xmtp.conftest import MakeXmtpSettings
@@ -249,7 +251,7 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("ingest.sources.xmtp.budget._PATIENCE_SECONDS", 0.2)
-    bounds: dict[str, Any] = {"xmtp_message_bytes": MESSAGE_BYTES, "xmtp_bytes_per_second": 40_000}
+    bounds: dict[str, Any] = {"node_budgets": {XMTP: {"message_bytes": MESSAGE_BYTES, "bytes_per_second": 40_000}}}
     settings = xmtp_settings(hostile_node, xmtp_node, answer_seconds=0.3, quiet_seconds=0.3, **bounds)
     with caplog.at_level(logging.INFO):
         async with running(settings) as task:
@@ -289,6 +291,18 @@ async def test_a_node_with_a_false_time_hides_no_envelope_of_another_and_is_foll
         await received.holds(2)
         assert not node_faults(task, XMTP)
     assert {message.raw for message in received.read()} == {envelope("7"), envelope("with its true time")}
+
+
+async def test_a_topic_too_long_for_any_rule_is_let_go_and_no_fault_of_the_node(
+    xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+) -> None:
+    async with running(xmtp_settings(xmtp_node)) as task:
+        await xmtp_node.subscribed()
+        xmtp_node.show(*(envelope(f"{number}", "t" * (MAX_TOPIC_SIZE + 1)) for number in range(200)))
+        while task.counts[decided(EnvelopeDecision.UNMATCHED)] < 200:
+            await asyncio.sleep(0.01)
+        assert not task.counts[decided(EnvelopeDecision.MALFORMED)]
+        assert not node_faults(task, XMTP)
 
 
 def faults(caplog: pytest.LogCaptureFixture, node: AnyNode) -> list[str]:

@@ -55,11 +55,18 @@ def test_whatever_a_node_shows_is_an_envelope_or_malformed(raw: bytes) -> None:
     except Malformed:
         return
     assert not exceeds_bounds(envelope)
-    assert NETWORK.push_body(envelope, envelope.keys[0], Channel.APNS).topic
+    assert all(NETWORK.push_body(envelope, key, Channel.APNS).topic for key in envelope.keys)
 
 
-def test_the_longest_topic_fits_the_tables() -> None:
-    envelope_of(xmtp.envelope("t" * MAX_TOPIC_SIZE, b"", AT))
+@pytest.mark.parametrize("topic", ["t" * MAX_TOPIC_SIZE, "é" * (MAX_TOPIC_SIZE // 2)])
+def test_the_longest_topic_fits_the_tables(topic: str) -> None:
+    assert envelope_of(xmtp.envelope(topic, b"", AT)).keys == [key_of(topic)]
+
+
+@pytest.mark.parametrize("topic", ["t" * (MAX_TOPIC_SIZE + 1), "é" * (MAX_TOPIC_SIZE // 2) + "e", "t" * 100_000])
+def test_a_longer_topic_has_no_rules(topic: str) -> None:
+    envelope = envelope_of(xmtp.envelope(topic, b"", AT))
+    assert (envelope.keys, envelope.sender) == ([], None)
 
 
 @pytest.mark.parametrize(("silent", "wanted"), [(False, Wanted.ALERT), (True, Wanted.BACKGROUND)])

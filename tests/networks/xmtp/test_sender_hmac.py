@@ -1,4 +1,6 @@
+import hmac
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,8 +9,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.networks.xmtp.envelope import decode
+from clarion.networks.xmtp import sender_hmac as sender_hmac_module
+from clarion.networks.xmtp.decision import decide_message
+from clarion.networks.xmtp.envelope import PushMetadata, TopicMessage, decode
 from clarion.networks.xmtp.sender_hmac import (
+    KEY_SIZE_V3,
     PERIOD_S,
     period_at,
     sender_hmac,
@@ -16,6 +21,7 @@ from clarion.networks.xmtp.sender_hmac import (
     sender_hmac_key_v3,
     verify,
 )
+from clarion.networks.xmtp.topics import group_topic
 
 type Vector = Mapping[str, Any]
 
@@ -95,6 +101,34 @@ def test_a_root_of_another_size_is_refused(size: int) -> None:
 
 def test_a_period_is_thirty_days() -> None:
     assert [period_at(0), period_at(PERIOD_S - 1), period_at(PERIOD_S), period_at(1_709_251_200)] == [0, 0, 1, 659]
+
+
+class Digest(bytes):
+    """Compared only by what takes the same time whatever its bytes."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared in a time that depends on its bytes")
+
+    __hash__ = bytes.__hash__
+
+
+def test_digests_are_compared_in_constant_time_for_every_key_that_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare_digest(made: bytes, claimed: bytes) -> bool:
+        compared.append((made, bytes(claimed)))
+        return hmac.compare_digest(made, claimed)
+
+    monkeypatch.setattr(sender_hmac_module, "hmac", SimpleNamespace(compare_digest=compare_digest))
+    keys = {period: bytes([period]) * KEY_SIZE_V3 for period in (6, 7, 8)}
+    claimed = sender_hmac(bytes(KEY_SIZE_V3), b"data")
+    message = TopicMessage(group_topic(b"group"), 7 * PERIOD_S * 1_000_000_000, b"")
+    metadata = PushMetadata(b"data", Digest(claimed), KEY_SIZE_V3, should_push=True)
+    monkeypatch.setitem(vars(message), "push_metadata", metadata)
+
+    assert decide_message(message, keys).reason == "should_push"
+
+    assert compared == [(sender_hmac(keys[period], b"data"), claimed) for period in (7, 6, 8)]
 
 
 def test_an_hmac_of_another_length_does_not_hold() -> None:

@@ -25,6 +25,17 @@ COUNTS = {
     "connect.recorded, not by plain gRPC": 15,
     "connect.errors": 2,
 }
+"""So many of each group. The product does as each says, but for these, of which tests show what it does instead:
+
+- `connect.recorded` by plain gRPC, three: API Gateway can't pass it on.
+- `connect.recorded` registrations without a mechanism: the stub that recorded them took them; they are refused, as the
+  reference server does.
+- `connect.errors[1]`: what the reference answers with `internal` and 500 when its database fails is `unavailable` and
+  503, for then a client tries again.
+- `payloads.apns.headers`: a silent push is sent with push type `background` and priority 5, as Apple has it.
+- `payloads.http_webhook`, `subscription.created_at`: since when the client has had the installation, for no row says since
+  when it has had the topic. Its `installation` names the mechanism `custom`, the only one that a webhook is for.
+"""
 
 
 def test_there_are_as_many_vectors_of_each_group_as_were_made(vectors: Vector) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from clarion.decisions import EnvelopeDecision
-from clarion.networks import Envelope
+from clarion.networks import STATEMENTS, Envelope
 from clarion.networks.statements.codec import ProofKind, Statement, digest
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
@@ -34,7 +34,7 @@ def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> S
     )
     nodes = [
         Node(url=url, downstream=downstream, timeouts=timeouts)
-        for url, downstream in zip(settings.node_urls, downstreams, strict=True)
+        for url, downstream in zip(settings.nodes[STATEMENTS], downstreams, strict=True)
     ]
     watch = SubscriptionWatch(
         nodes,
@@ -55,5 +55,5 @@ def screen(envelope: Envelope) -> EnvelopeDecision | None:
 
 
 SOURCE_SPEC = SourceSpec(
-    count=lambda settings: len(settings.node_urls), open=open_nodes, identify=digest, screen=screen
+    count=lambda settings: len(settings.nodes[STATEMENTS]), open=open_nodes, identify=digest, screen=screen
 )

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from grpc import ssl_channel_credentials
 
-from clarion.networks import Envelope
+from clarion.networks import XMTP, Envelope
 from clarion.networks.xmtp import TopicMessage
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
@@ -45,9 +45,10 @@ class XmtpSources:
 def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> XmtpSources:
     """Raise `OSError` if the authorities can't be read."""
     credentials = ssl_channel_credentials(Path(settings.ca_file).read_bytes() if settings.ca_file else None)
+    budget = settings.budget(XMTP)
     bounds = NodeBounds(
-        message_bytes=settings.xmtp_message_bytes,
-        bytes_per_second=settings.xmtp_bytes_per_second,
+        message_bytes=budget.message_bytes,
+        bytes_per_second=budget.bytes_per_second,
         answer=settings.answer_seconds,
         quiet=settings.quiet_seconds,
         longest_quiet=settings.renew_seconds,
@@ -60,7 +61,7 @@ def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> X
                 downstream=downstream,
                 bounds=bounds,
             )
-            for url, downstream in zip(settings.xmtp_nodes, downstreams, strict=True)
+            for url, downstream in zip(settings.nodes[XMTP], downstreams, strict=True)
         ]
     )
 
@@ -79,4 +80,4 @@ def _target(url: str) -> str:
 
 # An envelope's id is a hash of what has to be decoded for it: known by it alone, an envelope costs 2.5 µs in place of 6,
 # beside the 100 µs that it costs to read. So there is no `identify`.
-SOURCE_SPEC = SourceSpec(count=lambda settings: len(settings.xmtp_nodes), open=open_nodes, is_timely=is_timely)
+SOURCE_SPEC = SourceSpec(count=lambda settings: len(settings.nodes[XMTP]), open=open_nodes, is_timely=is_timely)

@@ -6,8 +6,12 @@ stated here with `by` naming it, read the network's secrets, and nothing else. `
 find in their environment.
 """
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+
+from clarion.settings import NodeBudget
 
 
 class Auth(StrEnum):
@@ -98,15 +102,33 @@ class AlarmNeed(NamedTuple):
     service: str | None = None
 
 
+class Nodes(NamedTuple):
+    """The nodes of a network, which ingest follows and a deployment names.
+
+    `option` is the context's that lists their addresses. Each matches the regular expression `address`, as `examples` do.
+    `budget` is that of one node, where the network's source keeps to one.
+    """
+
+    option: str
+    address: str
+    examples: tuple[str, ...]
+    budget: NodeBudget | None = None
+
+    def check(self, addresses: Iterable[str]) -> None:
+        """Raise `ValueError` for one of another shape."""
+        if not all(re.fullmatch(self.address, address) for address in addresses):
+            raise ValueError(f"{self.option}: a node's address is such as {self.examples[0]}")
+
+
 class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
     deployed. With a `worker` the network has a queue of commands; with `commanded`, its sources and outcomes give it some.
     With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
-    those of the network's own that web pages may send with a request, beside the API's. `nodes` is the setting that names
-    its nodes, of ingest and of the environments, if it has any. `body_table` is the table of its own, with one row for each
-    subscription under `subscription_id`, that dispatch reads for pushes without a body.
+    those of the network's own that web pages may send with a request, beside the API's. `nodes` are its nodes, if it
+    has any. `body_table` is the table of its own, with one row for each subscription under `subscription_id`, that
+    dispatch reads for pushes without a body.
     """
 
     tables: tuple[Table, ...] = ()
@@ -118,7 +140,7 @@ class Needs(NamedTuple):
     alarms: tuple[AlarmNeed, ...] = ()
     router: str | None = None
     worker: str | None = None
-    nodes: str | None = None
+    nodes: Nodes | None = None
     body_table: str | None = None
     commanded: bool = True
     hourly: bool = False

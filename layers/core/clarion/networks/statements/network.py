@@ -5,7 +5,7 @@ from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS, Command, Envelope, FcmMessage, Payload, Receiver, Rule
-from clarion.networks.needs import Needs
+from clarion.networks.needs import Needs, Nodes
 from clarion.networks.statements import codec, payload, rules
 from clarion.networks.statements.codec import ProofKind, Statement
 from clarion.networks.statements.signature import verify
@@ -21,7 +21,11 @@ class Statements:
     secret_conditions = False
     signed = True
     body = payload.StatementBody
-    needs = Needs(nodes="node_urls")
+    needs = Needs(
+        nodes=Nodes(
+            option="node_urls", address=r"wss?://.+", examples=("wss://one.node.invalid", "wss://two.node.invalid")
+        )
+    )
     body_of_row = None
 
     def decode(self, raw: bytes) -> Envelope:

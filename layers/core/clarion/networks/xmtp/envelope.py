@@ -10,7 +10,7 @@ from functools import cached_property
 
 from clarion.networks import Malformed
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V2, KEY_SIZE_V3, period_at
-from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
+from clarion.networks.xmtp.topics import MessageKind, kind_of
 
 LIFETIME_S = 24 * 3600
 _NS_PER_S = 1_000_000_000
@@ -91,12 +91,9 @@ def decode(raw: bytes) -> TopicMessage:
     envelope = wire.read_envelope(raw)
     if envelope is None:
         raise MalformedEnvelope("not a protobuf message of this shape")
-    topic = envelope.content_topic
-    if not topic:
+    if not envelope.content_topic:
         raise MalformedEnvelope("topic missing")
-    if len(topic.encode()) > MAX_TOPIC_SIZE:
-        raise MalformedEnvelope("topic too long")
-    return TopicMessage(topic, envelope.timestamp_ns, envelope.message)
+    return TopicMessage(envelope.content_topic, envelope.timestamp_ns, envelope.message)
 
 
 def _group_metadata(raw: bytes) -> PushMetadata | None:

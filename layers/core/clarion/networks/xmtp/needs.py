@@ -1,6 +1,7 @@
 """What XMTP needs of the account: its installations, the API of `notifications.v1`, and a worker that runs hourly."""
 
-from clarion.networks.needs import AlarmNeed, Auth, Function, Grant, Index, Needs, Route, Send, Table, Target
+from clarion.networks.needs import AlarmNeed, Auth, Function, Grant, Index, Needs, Nodes, Route, Send, Table, Target
+from clarion.settings import NodeBudget
 
 INSTALLATIONS, BY_KEYS_DUE, BY_END_DUE = "installations", "by_keys_due", "by_end_due"
 REFRESHES_SENT = "refreshes_sent"
@@ -8,6 +9,7 @@ INSTALLATIONS_ENDED = "installations_ended"
 INSTALLATIONS_FAILED = "installations_failed"
 """Met a fault in one run of the worker; the next one meets them again."""
 
+_MIB = 1024 * 1024
 _ROUTER, _WORKER = (Function.ROUTER,), (Function.WORKER,)
 
 NEEDS = Needs(
@@ -28,14 +30,13 @@ NEEDS = Needs(
         *("clarion-app", "clarion-environment"),
     ),
     grants=(
-        Grant(INSTALLATIONS, ("UpdateItem", "DeleteItem"), _ROUTER),
+        Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem")),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions/index/by_client", ("Query",), _ROUTER),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem"), _ROUTER),
         Grant("wake_ups", ("PutItem", "DeleteItem"), _ROUTER),
         Grant("rules", ("Query", "BatchGetItem", "BatchWriteItem", "PutItem", "DeleteItem"), _ROUTER),
         Grant("quotas", ("UpdateItem",), _ROUTER),
-        Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem"), _WORKER),
         Grant(f"{INSTALLATIONS}/index/{BY_KEYS_DUE}", ("Query",), _WORKER),
         Grant(f"{INSTALLATIONS}/index/{BY_END_DUE}", ("Query",), _WORKER),
         Grant("subscriptions", ("BatchGetItem", "UpdateItem"), _WORKER),
@@ -53,7 +54,14 @@ NEEDS = Needs(
     ),
     router="api.networks.xmtp.handler.handle",
     worker="xmtp.worker.handler",
-    nodes="xmtp_nodes",
+    # A host, with a port if need be. A message has 1,048,214 bytes at most (https://docs.xmtp.org/chat-apps/intro/faq);
+    # match hashes it for each of its subscribers.
+    nodes=Nodes(
+        option="xmtp_nodes",
+        address=r"https://[^/?#@]+/?",
+        examples=("https://one.node.invalid", "https://two.node.invalid"),
+        budget=NodeBudget(message_bytes=2 * _MIB, bytes_per_second=4 * _MIB),
+    ),
     commanded=False,
     hourly=True,
 )

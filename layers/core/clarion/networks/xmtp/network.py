@@ -28,7 +28,9 @@ class Xmtp:
 
     def decode(self, raw: bytes) -> Envelope:
         message = decode(raw)
-        return Envelope(XMTP, message.id, [rules.key_of(message.topic)], message.sender, message.expires_at, message)
+        keys = rules.keys_of(message.topic)
+        sender = message.sender if keys else None
+        return Envelope(XMTP, message.id, keys, sender, message.expires_at, message)
 
     def verify(self, _envelope: Envelope) -> EnvelopeDecision | None:
         """Nothing is signed for servers: the node that showed an envelope is all that vouches for it."""

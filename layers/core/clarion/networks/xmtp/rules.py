@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from clarion.networks import Rule
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V2, KEY_SIZE_V3
+from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE
 
 NUMBER = b"\x02"
 MAX_KEYS = 3
@@ -28,6 +29,12 @@ _FLAGS = (b"", b"\0", _SILENT)
 def key_of(topic: str) -> bytes:
     """The network's number and the topic in UTF-8."""
     return NUMBER + topic.encode()
+
+
+def keys_of(topic: str) -> list[bytes]:
+    """None for a topic that is too long for any rule: no limit of the nodes' is known, so that is nobody's fault."""
+    key = key_of(topic)
+    return [key] if len(key) <= len(NUMBER) + MAX_TOPIC_SIZE else []
 
 
 def topic_of(key: bytes) -> str:
