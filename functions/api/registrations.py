@@ -10,10 +10,10 @@ from api.subscriptions import check_options, invalid_field, removed
 from api.worker import ClientRequest
 from clarion import subscriptions
 from clarion.addresses import may_be_pushed_to
+from clarion.backoff import back_off
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus, TokenProof
 from clarion.events import SubscriptionChanged
-from clarion.generations import back_off
 from clarion.networks import network
 from clarion.proofs import ProofCode, asked_for, is_good, status_at
 from clarion.rulesets import Owner, Unchanged, owned

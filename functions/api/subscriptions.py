@@ -9,9 +9,9 @@ from api.problems import Problem, ProblemKind
 from api.worker import ClientRequest
 from clarion import proofs, subscriptions
 from clarion.addresses import canonical
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import CHANNELS, Channel
 from clarion.events import SubscriptionChanged
-from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import ExtraWrites, no_extra_writes
 from clarion.tables import Subscription, find_subscription

@@ -9,10 +9,10 @@ from uuid import uuid4
 from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import ttl_of
-from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact, unchanged
