@@ -110,9 +110,7 @@ def delete_installation(call: XmtpCall, message: DeleteInstallationRequest) -> E
     """With its topics."""
     subscription_id = call.subscription_id(message.installation_id)
     with _passing_over_absent():
-        subscriptions.remove(
-            call, call.caller, [subscription_id], lambda transaction: transaction.delete(Installation(subscription_id))
-        )
+        subscriptions.remove(call, call.caller, [subscription_id])
     return Empty()
 
 

@@ -204,7 +204,19 @@ def test_a_token_moves_to_a_newer_installation_of_its_client(registered: Any, em
         (sid_of(registered), "active"),
     ]
     assert not list(Subscription.batch_get([older]))
+    assert not list(Installation.batch_get([older]))
     assert topics_of(registered) == {}
+
+
+def test_an_ended_installation_that_makes_room_for_another_leaves_nothing_behind(registered: Any) -> None:
+    ended = row_of(registered)
+    declare_dead(registered.worker.connection, ended, Death("Unregistered", at=1))
+    settings = registered.worker.settings.model_copy(update={"subscriptions_per_client": 1})
+    registered.worker = replace(registered.worker, settings=settings)
+    registered.installation = "install2"
+    assert registered.register().status == 200
+    assert not list(Subscription.batch_get([ended.subscription_id]))
+    assert not list(Installation.batch_get([ended.subscription_id]))
 
 
 def test_a_new_token_keeps_topics_and_frees_the_old_one(registered: Any, new_phone: Callable[[], Any]) -> None:
