@@ -16,7 +16,7 @@ def conflicts(model: type[Model]) -> Iterator[list[str]]:
     """Writes of one item of the model's table fail; yields their names as they come."""
     refused: list[str] = []
 
-    def refuse(params: dict[str, Any], model: Any, **_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
+    def refuse(params: dict[str, Any], model: Any, **_: Any) -> Any:
         if model.name not in {"UpdateItem", "PutItem", "DeleteItem"} or table not in str(params["body"]):
             return None
         refused.append(model.name)
