@@ -42,6 +42,7 @@ STATUS = {
     "BadAuthorization": 401,
     "MissingSignature": 401,
     "BadSignature": 401,
+    "BadClientSignature": 401,
     "BadTimestamp": 401,
     "UnknownInstallation": 200,
     "Created": 201,
@@ -64,7 +65,9 @@ PATH = "/push"
 TOLERANCE_S = 300
 NO_TROUBLE = InjectedFault()
 
-_HEADERS = {"authorization", "content-type", "webhook-id", "webhook-timestamp", "webhook-signature"}
+_SIGNED_WITH = ("webhook-id", "webhook-timestamp", "clarion-client")
+_SIGNATURES = ("webhook-signature", "clarion-client-signature")
+_HEADERS = {"authorization", "content-type", *_SIGNED_WITH, *_SIGNATURES}
 
 
 class Webhook(StandIn):
@@ -120,17 +123,24 @@ class Webhook(StandIn):
             return "DuplicateHeaders"
         if not hmac.compare_digest((request.header("authorization") or "").encode(), self.authorization.encode()):
             return "BadAuthorization"
-        push_id, stamp, signatures = (request.header(f"webhook-{name}") for name in ("id", "timestamp", "signature"))
-        if not (push_id and stamp and signatures):
+        push_id, stamp, client = (request.header(name) or "" for name in _SIGNED_WITH)
+        of_body, of_client = (request.header(name) or "" for name in _SIGNATURES)
+        if not all((push_id, stamp, client, of_body, of_client)):
             return "MissingSignature"
-        signed = b".".join([push_id.encode(), stamp.encode(), request.body])
-        digest = hmac.new(self.signing_key, signed, hashlib.sha256).digest()
-        expected = f"v1,{base64.b64encode(digest).decode()}"
-        if not any(hmac.compare_digest(each.encode(), expected.encode()) for each in signatures.split(" ")):
-            return "BadSignature"
+        signed = {"BadSignature": (request.body, of_body), "BadClientSignature": (client.encode(), of_client)}
+        for flaw, (content, signatures) in signed.items():
+            if not self._is_signed(push_id, stamp, content, signatures):
+                return flaw
         if not stamp.isdecimal() or abs(self.now() - int(stamp)) > TOLERANCE_S:
             return "BadTimestamp"
         return None
+
+    def _is_signed(self, push_id: str, stamp: str, content: bytes, signatures: str) -> bool:
+        """Whether one of the signatures, of which several may be separated by spaces, is that of the content."""
+        signed = b".".join([push_id.encode(), stamp.encode(), content])
+        digest = hmac.new(self.signing_key, signed, hashlib.sha256).digest()
+        expected = f"v1,{base64.b64encode(digest).decode()}"
+        return any(hmac.compare_digest(each.encode(), expected.encode()) for each in signatures.split(" "))
 
     def _outcome(
         self,

@@ -131,6 +131,9 @@ class Toy:
         is_own = saying.mark == mark_of(secret, saying.text)
         return Wanted.OWN_MESSAGE if is_own and not rule.takes_own else wanted
 
+    def bytes_per_rule(self, envelope: Envelope) -> int:
+        return len(_saying(envelope).text)
+
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)
 

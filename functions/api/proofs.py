@@ -10,10 +10,10 @@ from api.quotas import Rate
 from api.subscriptions import own
 from api.worker import ClientRequest
 from clarion import proofs, sqs, takeovers
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import Channel, is_call
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.events import SubscriptionChanged
-from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ProofCode
 from clarion.sqs import SqsMessage
 from clarion.tables import Subscription

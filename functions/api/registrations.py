@@ -10,15 +10,15 @@ from api.subscriptions import check_options, invalid_field, removed
 from api.worker import ClientRequest
 from clarion import subscriptions
 from clarion.addresses import may_be_pushed_to
+from clarion.backoff import back_off
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus, TokenProof
 from clarion.events import SubscriptionChanged
-from clarion.generations import back_off
 from clarion.networks import network
 from clarion.proofs import ProofCode, asked_for, is_good, status_at
 from clarion.rulesets import Owner, Unchanged, owned
 from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
-from clarion.tables import Subscription, transact
+from clarion.tables import Subscription
 from clarion.tokens import hash_of, token_hash
 
 PUT_ATTEMPTS = 5
@@ -131,9 +131,11 @@ def _require_written(written: Written, registration: Registration) -> Subscripti
 
 def _put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> Written:
     """The subscription that the registration names, as it is then: new, unchanged or with the token; or who holds that."""
-    row = _named(registration)
-    if row is not None and _has_good_code(row, registration, request.worker.now()):
-        return row if transact(request.worker.connection, extra_writes) else Unchanged.CONTENDED
+    row, now = _named(registration), request.worker.now()
+    if row is not None and _has_good_code(row, registration, now):
+        connection = request.worker.connection
+        kept = subscriptions.change(connection, row, {}, now=now, extra_writes=extra_writes)
+        return kept or Unchanged.CONTENDED
     if row is not None:
         return _replace_token(request, row, registration, extra_writes)
     return _register_new(request, registration, subscriptions.holder(registration), extra_writes)

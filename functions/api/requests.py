@@ -15,6 +15,7 @@ from api.quotas import Rate
 from api.worker import ClientWorker
 from clarion.faults import AWS_ERRORS, describe
 from clarion.secrets import Secret, SecretError
+from clarion.tables import met_transaction
 
 type Event = Mapping[str, Any]
 """A request, as API Gateway's payload 2.0."""
@@ -69,6 +70,8 @@ def within_allowance(client_id: bytes, worker: ClientWorker) -> None:
 
 
 def not_now(error: Exception) -> Problem:
-    """`error` is one of `UNAVAILABLE`."""
+    """`error` is one of `UNAVAILABLE`. It is not the service's fault that a client's own requests meet."""
+    if met_transaction(error):
+        return Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
     logger.error("AWS gives no usable answer", extra={"error": describe(error)})
     return Problem(ProblemKind.UNAVAILABLE, headers={"Retry-After": "2"})

@@ -9,11 +9,10 @@ from api.problems import Problem, ProblemKind
 from api.worker import ClientRequest
 from clarion import proofs, subscriptions
 from clarion.addresses import canonical
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import CHANNELS, Channel
 from clarion.events import SubscriptionChanged
-from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.rulesets import Owner, Unchanged
-from clarion.subscriptions import ExtraWrites, no_extra_writes
 from clarion.tables import Subscription, find_subscription
 from clarion.wake_ups import WAKING
 
@@ -26,24 +25,16 @@ def own(request: ClientRequest, subscription_id: UUID) -> Subscription:
     return row
 
 
-def remove(
-    request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], extra_writes: ExtraWrites = no_extra_writes
-) -> None:
+def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str]) -> None:
     """All of them or, if one is not the owner's, none."""
-    outcome = removed(request, owner, subscription_ids, request.worker.now(), extra_writes)
+    outcome = removed(request, owner, subscription_ids, request.worker.now())
     if outcome is Unchanged.NOT_FOUND:
         raise Problem(ProblemKind.NO_SUBSCRIPTION, "nothing was removed")
     if outcome is not None:
         raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
 
 
-def removed(
-    request: ClientRequest,
-    owner: Owner,
-    subscription_ids: Sequence[str],
-    now: int,
-    extra_writes: ExtraWrites = no_extra_writes,
-) -> Unchanged | None:
+def removed(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int) -> Unchanged | None:
     """Remove all of them, or say why none was removed. The clean-up erases their rules."""
     worker = request.worker
     removed = subscriptions.remove(
@@ -51,7 +42,7 @@ def removed(
         subscription_ids,
         owner,
         request_cleanup=lambda: worker.cleanup.send(subscription_ids),
-        extra_writes=extra_writes,
+        kept_beside=worker.kept_beside,
     )
     if isinstance(removed, Unchanged):
         return removed

@@ -1,6 +1,6 @@
 """What the routes work with: settings, tables, the event log and a clock, made once; and the request being answered."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -51,7 +51,7 @@ class Login:
 class ClientWorker:
     """What an instance of a function that serves clients keeps from request to request. A network's own lies elsewhere.
 
-    `service` is the component that its metrics are counted for.
+    `service` is the component that its metrics are counted for. `kept_beside` is as in `clarion.subscriptions.remove`.
     """
 
     settings: ClientSettings
@@ -61,12 +61,13 @@ class ClientWorker:
     sqs: "SQSClient"
     events: EventLog
     origin: Secret[SharedSecret] | None = None
+    kept_beside: type[Model] | None = None
     now: Callable[[], int] = field(default=now_ms)
     service: str = "api"
 
     @classmethod
-    def serving(cls, settings: ClientSettings, *, own_tables: Sequence[type[Model]] = ()) -> Self:
-        """`own_tables` are a network's."""
+    def serving(cls, settings: ClientSettings, *, kept_beside: type[Model] | None = None) -> Self:
+        own_tables = (kept_beside,) if kept_beside else ()
         connection = bind(settings.table_prefix, seconds=TABLE_SECONDS, own=own_tables)
         sqs = boto3.client("sqs", config=QUEUE_IN_TIME)
         cleanup = CleanupQueue(sqs, settings.cleanup_queue_url)
@@ -78,6 +79,7 @@ class ClientWorker:
             sqs=sqs,
             events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
             origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
+            kept_beside=kept_beside,
         )
 
     def emit_events(self) -> None:

@@ -14,7 +14,7 @@ successor twice, too: the two carry different tokens, and only the one whose tok
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 from uuid import uuid4
@@ -54,11 +54,11 @@ class Page(NamedTuple):
         return self.span.after < subscription_id <= self.span.until
 
 
-def cut(found: Mapping[bytes, FoundRules], span: Span, size: int) -> Page:
-    """The first subscriptions in `span`, at most `size`, of which the rules for every key have been found."""
+def cut(found: Mapping[bytes, FoundRules], span: Span, size: int, named: Collection[str] = ()) -> Page:
+    """The first subscriptions in `span`, at most `size`, that are `named` or of which the rules for every key are found."""
     page = Page({key: some.candidates for key, some in found.items()}, span)
     known_to = min((some.candidates[-1].subscription_id for some in found.values() if some.more), default=None)
-    ids = sorted(page.subscription_ids)
+    ids = sorted(page.subscription_ids | set(filter(page.covers, named)))
     if known_to is None and len(ids) <= size:
         return page
     known = [name for name in ids if known_to is None or name <= known_to]

@@ -5,7 +5,7 @@
 At each stage it may end early: as `Handled`, or by a `Failure`, for which the queue delivers its message again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
@@ -55,6 +55,15 @@ class Item:
         """Subscriptions to be matched by the tables themselves: the index may not show their rules yet, or need not."""
         return self.message.changed if isinstance(self.message, FannedOut) else self.message.subscription_ids
 
+    def remainder(self, subscription_ids: Iterable[str]) -> RemainderMessage:
+        """What leaves these subscriptions to a message of their own."""
+        return RemainderMessage(
+            **self.message.observation,
+            subscription_ids=tuple(sorted(subscription_ids)),
+            look_id=self.look_id,
+            repeat_id=self.repeat_id,
+        )
+
     def questions(self) -> dict[bytes, Question]:
         """What to ask the rules' index for each key, unless the message names all subscriptions that it is for."""
         if not isinstance(self.message, FannedOut):
@@ -74,7 +83,7 @@ class MatchedItem:
     item: Item
     decision: EnvelopeDecision | None
     matches: Sequence[Match]
-    successors: Sequence[PageMessage]
+    successors: Sequence[PageMessage | RemainderMessage]
     left_out: Mapping[str, str]
 
     def notifications(self) -> Iterator[Notification]:
@@ -125,14 +134,8 @@ class AdmittedItem:
         """The same, but the pushes for these subscriptions are left to a message of their own."""
         if not unsent:
             return self
-        remainder = RemainderMessage(
-            **self.item.message.observation,
-            subscription_ids=tuple(sorted(unsent)),
-            look_id=self.item.look_id,
-            repeat_id=self.item.repeat_id,
-        )
         results = [one for one in self.results if one[0].subscription_id not in unsent]
-        continuations = [*self.continuations, remainder]
+        continuations = [*self.continuations, self.item.remainder(unsent)]
         return AdmittedItem(self.item, self.decision, results, continuations, self.left_out)
 
     def handled(self) -> "Handled":

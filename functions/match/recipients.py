@@ -1,12 +1,13 @@
 """Finds who wants the envelopes of a batch: by the rules' index first, and by the tables where that is uncertain."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
+from clarion.networks import network
 from match import fan_out, matching
 from match.failures import Failure, Pool, Unreadable, split_failures
 from match.fan_out import FannedOut, Page
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 PAGES = 8
 """How many pages of subscriptions one invocation matches at most; the rest goes into further messages."""
+HASHED_BYTES = 256 * 1024 * 1024
+"""How much one invocation has networks hash at most, to the same end: an eighth of a second of a processor."""
 
 
 class FromIndex(NamedTuple):
@@ -27,6 +30,30 @@ class FromIndex(NamedTuple):
     matches: Mapping[str, Match]
     unreadable: Mapping[str, Failure]
     unconfirmed: set[str]
+
+
+class Capacity:
+    """What one invocation has left, for as many items as there are."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self._subscriptions = PAGES * page_size
+        self._bytes = HASHED_BYTES
+
+    def page_size(self, item: Item) -> int:
+        """How many subscriptions a page of the item has: one at least, so that it gets on."""
+        return max(1, min(self._page_size, self._bytes // max(1, _bytes_per_subscription(item))))
+
+    def left(self, item: Item) -> int:
+        """How many of the item's subscriptions there is capacity for."""
+        if self._bytes == HASHED_BYTES:
+            return self._subscriptions
+        return min(self._subscriptions, self._bytes // max(1, _bytes_per_subscription(item)))
+
+    def take(self, item: Item, page: Page) -> None:
+        taken = len(page.subscription_ids | set(filter(page.covers, item.named)))
+        self._subscriptions -= taken
+        self._bytes -= taken * _bytes_per_subscription(item)
 
 
 def find_recipients(
@@ -53,17 +80,19 @@ def find_recipients(
 def _read_pages(
     dynamodb: "DynamoDBClient", items: Mapping[str, Item], page_size: int, pool: Pool
 ) -> dict[str, Page | Failure]:
-    questions = {question: question for item in items.values() for question in item.questions().values()}
-    answers = pool.map_concurrently(partial(matching.rules, dynamodb, page=page_size), questions)
+    capacity = Capacity(page_size)
+    sizes = {name: capacity.page_size(item) for name, item in items.items()}
+    questions = {(of_key, sizes[name]) for name, item in items.items() for of_key in item.questions().values()}
+    answers = pool.map_concurrently(lambda one: matching.rules(dynamodb, *one), {one: one for one in questions})
     pages: dict[str, Page | Failure] = {}
-    left = PAGES * page_size
     for name, item in items.items():
-        found, failures = split_failures({key: answers[question] for key, question in item.questions().items()})
+        size = sizes[name]
+        found, failures = split_failures({key: answers[of_key, size] for key, of_key in item.questions().items()})
         if failures:
             pages[name] = next(iter(failures.values()))
             continue
-        pages[name] = page = fan_out.cut(found, item.span, min(page_size, left))
-        left -= len(page.subscription_ids)
+        pages[name] = page = fan_out.cut(found, item.span, min(size, capacity.left(item)), item.named)
+        capacity.take(item, page)
     return pages
 
 
@@ -73,6 +102,10 @@ def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber 
     for some, found in pool.map_concurrently(matching.subscribers, requests).items():
         subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found
     return subscribers
+
+
+def _bytes_per_subscription(item: Item) -> int:
+    return len(item.envelope.keys) * network(item.envelope.network).bytes_per_rule(item.envelope)
 
 
 def _by_index(
@@ -98,10 +131,17 @@ def _by_tables(unconfirmed: tuple[Item, set[str]], takes_own: TakesOwn) -> dict[
 def _matched(item: Item, found: FromIndex, from_tables: Mapping[str, Match | Failure]) -> MatchedItem:
     closer, unreadable = split_failures(from_tables)
     matches = [*found.matches.values(), *closer.values()]
-    successors = fan_out.successors(item.message, found.page) if isinstance(item.message, FannedOut) else []
+    successors = _successors(item, found.page)
     matched = {match.subscriber.subscription_id for match in matches}
     left_out = {name: one.reason for name, one in {**found.unreadable, **unreadable}.items() if name not in matched}
     return MatchedItem(item, _decision(item, wanted=bool(matches or successors)), matches, successors, left_out)
+
+
+def _successors(item: Item, page: Page) -> Sequence[PageMessage | RemainderMessage]:
+    if isinstance(item.message, FannedOut):
+        return fan_out.successors(item.message, page)
+    left = [name for name in item.named if not page.covers(name)]
+    return [item.remainder(left)] if left else []
 
 
 def _decision(item: Item, *, wanted: bool) -> EnvelopeDecision | None:

@@ -166,6 +166,28 @@ def test_the_rules_of_a_removed_subscription_go(requests: Requests) -> None:
     assert stored(sid) == 0
 
 
+def test_the_rules_of_a_subscription_that_is_made_again_meanwhile_stay(requests: Requests) -> None:
+    sid = str(uuid4())
+
+    def make(now: int, rules: RuleSet) -> None:
+        registration = Registration(*OWNER, Channel.FCM, str(uuid4()), subscription_id=sid)
+        subscriptions.register(requests.connection, registration, now=now)
+        replace(requests, sid, rules)
+
+    def make_again(params: dict[str, Any], **_: Any) -> None:
+        if RuleRow.Meta.table_name in str(params["body"]):
+            events.unregister("before-call.dynamodb.Query", make_again)
+            make(1_000_000, FEW)
+
+    make(1, MANY)
+    requests.queue.send([sid])
+    subscriptions.remove(requests.connection, [sid], OWNER)
+    events = cleanup._connection().client.meta.events
+    events.register("before-call.dynamodb.Query", make_again)
+    assert requests.deliver() == []
+    assert Subscription.get(sid).rule_count == stored(sid) == in_index(FEW) == len(FEW)
+
+
 def test_what_there_is_no_time_for_comes_again(requests: Requests) -> None:
     sid = requests.subscription()
     replace(requests, sid, MANY)

@@ -4,13 +4,14 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.compat import HTTPHeaders
+from botocore.config import Config
 from botocore.credentials import Credentials
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.session import Session, get_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.aws import JSON_SERVICES, PostAuth, prepare
+from clarion.aws import CONFLICT, CONFLICT_ATTEMPTS, JSON_SERVICES, PostAuth, prepare
 
 SERVICE, REGION = "dynamodb", "eu-central-1"
 words = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
@@ -93,6 +94,33 @@ def sent_by(session: Session, service: str, operation: str, **arguments: Any) ->
     for _ in range(2):
         getattr(client, operation)(**arguments)
     return requests
+
+
+class ConflictBody:
+    def stream(self) -> list[bytes]:
+        return [f'{{"__type": "com.amazonaws.dynamodb.v20120810#{CONFLICT}"}}'.encode()]
+
+
+@pytest.mark.parametrize("operation", ["update_item", "put_item", "delete_item"])
+@pytest.mark.parametrize("met", [CONFLICT_ATTEMPTS - 1, CONFLICT_ATTEMPTS])
+def test_a_write_that_meets_transactions_is_tried_again_for_a_while(session: Session, operation: str, met: int) -> None:
+    bodies = iter([*[ConflictBody()] * met, Body()])
+
+    def answer(request: Any, **_: object) -> AWSResponse:
+        body = next(bodies)
+        return AWSResponse(request.url, 400 if isinstance(body, ConflictBody) else 200, HTTPHeaders(), body)
+
+    # As the API's client is set up: what AWS leaves unanswered is tried twice.
+    client = session.create_client("dynamodb", config=Config(retries={"mode": "standard", "total_max_attempts": 2}))
+    client.meta.events.register("before-send", answer)  # type: ignore[arg-type] # an answer counts
+    key: dict[str, Any] = {"Item": {}} if operation == "put_item" else {"Key": {}}
+
+    if met < CONFLICT_ATTEMPTS:
+        getattr(client, operation)(TableName="a-table", **key)
+        assert not list(bodies)
+    else:
+        with pytest.raises(ClientError, match=CONFLICT):
+            getattr(client, operation)(TableName="a-table", **key)
 
 
 class Body:

@@ -1,4 +1,5 @@
-"""Scenario: an installation of XMTP subscribes, before it registers and after, and another one of its client is deleted.
+"""Scenario: an installation of XMTP subscribes, before it registers and after, with the token of another one of its
+client, which ends by that. A third one is deleted.
 
 Whatever gets no answer is asked for again. Wherever the process stops, the keys that are stored by then are noted.
 """
@@ -42,7 +43,7 @@ NOW = PERIOD * PERIOD_S + 10 * 86_400
 """UNIX seconds."""
 KEYS = Inbox(b"alix").keys(PERIOD - 1)
 """The newest is that of the current period."""
-INSTALLATION, DELETED = "install1", "install2"
+INSTALLATION, DELETED, REPLACED = "install1", "install2", "install3"
 OTHER = "/xmtp/mls/1/g-00ff/proto"
 _clients = count(1)
 
@@ -54,12 +55,16 @@ class Installing:
 
     def __post_init__(self) -> None:
         self._client_id, self._token = uuid4().bytes * 2, f"{next(_clients):064x}"
-        self._name, self._deleted = (subscription_id_of(self._client_id, one) for one in (INSTALLATION, DELETED))
+        names = INSTALLATION, DELETED, REPLACED
+        self._name, *self._gone = (subscription_id_of(self._client_id, one) for one in names)
         keys = [{"thirtyDayPeriodsSinceEpoch": period, "key": b64encode(key).decode()} for period, key in KEYS.items()]
         topics = [{"topic": TOPIC, "hmacKeys": keys}, {"topic": WELCOMES, "isSilent": True}]
+        mechanism = {"apnsDeviceToken": self._token}
         self._calls: list[tuple[str, Mapping[str, Any]]] = [
+            ("RegisterInstallation", {"installationId": REPLACED, "deliveryMechanism": mechanism}),
+            ("Subscribe", {"installationId": REPLACED, "topics": [OTHER]}),
             ("SubscribeWithMetadata", {"subscriptions": [{"topic": OTHER, "hmacKeys": keys}]}),
-            ("RegisterInstallation", {"deliveryMechanism": {"apnsDeviceToken": self._token}}),
+            ("RegisterInstallation", {"deliveryMechanism": mechanism}),
             ("Subscribe", {"topics": [TOPIC, OTHER]}),
             ("SubscribeWithMetadata", {"subscriptions": topics}),
             ("Unsubscribe", {"topics": [OTHER]}),
@@ -105,7 +110,7 @@ class Installing:
                 first_app="first",
                 push_queues=json.dumps({Channel.APNS: sqs.get_queue_url(QueueName=Channel.APNS)["QueueUrl"]}),
             )
-            made = XmtpWorker.serving(settings, own_tables=[Installation])
+            made = XmtpWorker.serving(settings, kept_beside=Installation)
             sets = RuleSets(made.connection, limit=100, request_cleanup=cleanup.send_claim, sleep=lambda _: None)
             self._router = replace(made, rule_sets=sets, now=lambda: NOW * 1000)
 
@@ -117,7 +122,7 @@ class Installing:
         assert holders == [self._name], "the address is not the subscription's"
         self._check_rules(row)
         self._check_refresh()
-        self._check_deleted()
+        self._check_gone()
 
     def _clean_up(self, url: str) -> None:
         """As the queue's function would, of this run's subscriptions."""
@@ -126,7 +131,7 @@ class Installing:
             for each in found:
                 message = CleanupMessage.model_validate_json(each["Body"])
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=each["ReceiptHandle"])
-                for name in {self._name, self._deleted} & {str(one) for one in message.subscription_ids}:
+                for name in {self._name, *self._gone} & {str(one) for one in message.subscription_ids}:
                     erase_dead(self.connection, name, message.through)
 
     def _check_rules(self, row: Subscription) -> None:
@@ -156,12 +161,13 @@ class Installing:
         noted = [row for row in Installation.batch_get([self._name]) if row.keys_due]
         assert noted or not stored, "there are keys that are never looked at"
 
-    def _check_deleted(self) -> None:
-        assert RuleRow.count(self._deleted, consistent_read=True) == 0, "rules of what was deleted are left over"
+    def _check_gone(self) -> None:
+        for name in self._gone:
+            assert RuleRow.count(name, consistent_read=True) == 0, "rules of what is gone are left over"
         for model in (Subscription, Installation):
-            assert not list(model.batch_get([self._deleted])), f"{model.__name__} outlives what was deleted"
+            assert not list(model.batch_get(self._gone)), f"{model.__name__} outlives what is gone"
         slot = expiry_slot((NOW * 1000 + PENDING_MS) // 3_600_000)
-        waiting = list(WakeUp.batch_get([(slot, name) for name in (self._name, self._deleted)]))
+        waiting = list(WakeUp.batch_get([(slot, name) for name in (self._name, *self._gone)]))
         assert not waiting, "something still waits to expire"
 
 

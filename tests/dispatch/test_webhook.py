@@ -159,11 +159,14 @@ def test_a_push_that_was_changed_or_is_old_is_noticed(
     assert isinstance(bearer, str)
     request = one.request(bearer)
 
+    as_anothers = [f"clarion-client: {CLIENT}" if "clarion-client:" in each else each for each in request.headers]
+
     transport.send([request._replace(body=request.body + b" ")])
+    transport.send([request._replace(headers=as_anothers)])
     clock.advance(301)
     transport.send([request])
 
-    assert [received.reason for received in webhook.received] == ["BadSignature", "BadTimestamp"]
+    assert [received.reason for received in webhook.received] == ["BadSignature", "BadClientSignature", "BadTimestamp"]
 
 
 @pytest.mark.parametrize("status", [*range(201, 207), 400, 404, 405, 409, 410, 413, 415, 422, 451, 499])

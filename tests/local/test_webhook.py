@@ -13,6 +13,8 @@ from local.provider import InjectedFault, Options
 from local.webhook import STATUS, Webhook
 from tests.standins import NOW
 
+CLIENT = "c1" * 32
+
 
 @pytest.fixture
 async def webhook(localhost: tls.Localhost, clock: Any) -> AsyncIterator[Webhook]:
@@ -35,14 +37,21 @@ def body_for(webhook: Webhook, trouble: InjectedFault | None = None) -> bytes:
     return json.dumps({"installation": installation}).encode()
 
 
+def signatures_of(webhook: Webhook, content: bytes, at: float) -> str:
+    """The last of two is right."""
+    digest = hmac.new(webhook.signing_key, f"a-push.{int(at)}.".encode() + content, hashlib.sha256).digest()
+    return f"v1,another v1,{base64.b64encode(digest).decode()}"
+
+
 def headers_of(webhook: Webhook, body: bytes, at: float = NOW) -> dict[str, str]:
-    digest = hmac.new(webhook.signing_key, f"a-push.{int(at)}.".encode() + body, hashlib.sha256).digest()
     return {
         "authorization": webhook.authorization,
         "content-type": "application/json",
         "webhook-id": "a-push",
         "webhook-timestamp": str(int(at)),
-        "webhook-signature": f"v1,another v1,{base64.b64encode(digest).decode()}",
+        "webhook-signature": signatures_of(webhook, body, at),
+        "clarion-client": CLIENT,
+        "clarion-client-signature": signatures_of(webhook, CLIENT.encode(), at),
     }
 
 
@@ -67,6 +76,10 @@ async def test_a_push_that_is_signed_is_taken(webhook: Webhook, client: httpx.As
         ({"webhook-timestamp": str(int(NOW) + 1)}, "BadSignature"),
         ({"webhook-timestamp": ""}, "MissingSignature"),
         ({"webhook-signature": "v1,c2lnbmVk"}, "BadSignature"),
+        ({"clarion-client": "d2" * 32}, "BadClientSignature"),
+        ({"clarion-client": ""}, "MissingSignature"),
+        ({"clarion-client-signature": "v1,c2lnbmVk"}, "BadClientSignature"),
+        ({"clarion-client-signature": ""}, "MissingSignature"),
         ({"content-type": "text/plain"}, "BadContentType"),
     ],
 )

@@ -2,13 +2,17 @@
 
 Botocore composes the user agent of each request anew, twice, and derives the day's key for each signature: that is more
 than a third of the time that a request takes it. Before its first client it looks into the folders of all services.
+
+A write of one item that meets a transaction is refused by DynamoDB, and the SDK leaves it at that: it is tried again here.
 """
 
 import hmac
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.auth import AUTH_TYPE_MAPS, SIGNED_HEADERS_BLACKLIST, SigV4Auth
@@ -19,8 +23,13 @@ from botocore.exceptions import NoCredentialsError
 from botocore.loaders import Loader, instance_cache
 from botocore.session import Session
 
+from clarion.backoff import back_off
+
 JSON_SERVICES = ("dynamodb", "firehose", "sqs")
 """All of their requests are a POST to `/`."""
+CONFLICT = "TransactionConflictException"
+"""DynamoDB's answer to a write of one item that is part of a transaction under way: nothing was written."""
+CONFLICT_ATTEMPTS = 6
 _SIGNATURE = "clarion-v4"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _END = "aws4_request"
@@ -30,6 +39,7 @@ def prepare(session: Session) -> None:
     """Before its first client. Those of `JSON_SERVICES` get the signature below."""
     session.register_component("data_loader", ModelLoader())
     session.set_default_client_config(Config(user_agent=session.user_agent()))
+    session.register("needs-retry.dynamodb", _conflict_delay)  # type: ignore[arg-type] # an answer counts
     for service in JSON_SERVICES:
         session.register(f"choose-signer.{service}", _choose_signature)  # type: ignore[arg-type] # an answer counts
 
@@ -73,6 +83,12 @@ class PostAuth(SigV4Auth):
 
 
 AUTH_TYPE_MAPS[_SIGNATURE] = PostAuth
+
+
+def _conflict_delay(response: tuple[object, Mapping[str, Any]] | None, attempts: int, **_: object) -> float | None:
+    """Seconds until the next attempt at a write that met a transaction; None for whatever else came of it."""
+    code = response[1].get("Error", {}).get("Code") if response else None
+    return back_off(attempts) if code == CONFLICT and attempts < CONFLICT_ATTEMPTS else None
 
 
 def _choose_signature(**_: object) -> str:

@@ -11,7 +11,7 @@ to erase, and so is one above it whose request has ended. See `clarion.rulesets`
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import batched
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -25,6 +25,9 @@ from clarion.tables import RuleRow, find_subscription
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+
+type Key = dict[str, dict[str, Any]]
+"""Of a rule's row, as BatchWriteItem takes it."""
 
 
 class CleanupQueue:
@@ -50,7 +53,11 @@ def erase_dead(connection: Connection, subscription_id: str, through: int, *, un
     """
     row = find_subscription(subscription_id)
     if row is None:
-        return erase(connection, subscription_id, until=until)
+        found = list(_keys(subscription_id))
+        # Some networks' subscriptions may be made again under the same id: then not all that was found is dead.
+        row = find_subscription(subscription_id)
+    if row is None:
+        return _delete(connection, found, until)
     current = int(row.generation)
     dead = [_generations(0, current)]
     if through > current:
@@ -62,18 +69,22 @@ def erase(
     connection: Connection, subscription_id: str, which: Condition | None = None, *, until: float = NEVER
 ) -> bool:
     """Delete the rules of dead generations, or all those of a subscription that is gone; False if time ran out."""
+    return _delete(connection, _keys(subscription_id, which), until)
+
+
+def _keys(subscription_id: str, which: Condition | None = None) -> Iterator[Key]:
     found = RuleRow.query(
         subscription_id, which, consistent_read=True, attributes_to_get=["subscription_id", "rule_key"]
     )
-    for batch in batched(found, BATCH, strict=False):
+    return ({"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}} for rule in found)
+
+
+def _delete(connection: Connection, keys: Iterable[Key], until: float) -> bool:
+    for batch in batched(keys, BATCH, strict=False):
         if time.monotonic() > until:
             return False
-        batch_write(connection, [{"DeleteRequest": {"Key": _key(rule)}} for rule in batch])
+        batch_write(connection, [{"DeleteRequest": {"Key": key}} for key in batch])
     return True
-
-
-def _key(rule: RuleRow) -> dict[str, dict[str, Any]]:
-    return {"subscription_id": {"S": rule.subscription_id}, "rule_key": {"B": rule.rule_key}}
 
 
 def _generations(first: int, end: int) -> Condition:

@@ -1,7 +1,6 @@
 """The generations of a subscription's rules: one is claimed, written, and then put in force by one conditional write."""
 
 import math
-import random
 import time
 from typing import Any
 
@@ -11,12 +10,11 @@ from pynamodb.exceptions import PutError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.tables import GENERATION_BYTES, RuleRow, Subscription, update_subscription
 
 BATCH = 25
 """The most items of one BatchWriteItem."""
-WRITE_ATTEMPTS = 8
-BACKOFF_SECONDS = 0.02
 NEVER = math.inf
 """A deadline for a caller without one."""
 THROTTLED = {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
@@ -69,8 +67,3 @@ def batch_write(connection: Connection, requests: list[dict[str, Any]]) -> None:
             return
         time.sleep(back_off(attempt))
     raise PutError(f"{len(left[table])} rules were not written")
-
-
-def back_off(attempt: int) -> float:
-    """Seconds until the next attempt, spread so that writers that met once don't meet again."""
-    return random.uniform(0, BACKOFF_SECONDS * 2**attempt)  # noqa: S311 - hides nothing

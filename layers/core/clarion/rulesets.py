@@ -30,8 +30,9 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb.expressions.condition import Condition
 from pynamodb.transactions import TransactWrite
 
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.decisions import SubscriptionStatus
-from clarion.generations import BATCH, NEVER, WRITE_ATTEMPTS, back_off, batch_write, claim_generation, flip, prefix
+from clarion.generations import BATCH, NEVER, batch_write, claim_generation, flip, prefix
 from clarion.proofs import status_at
 from clarion.tables import RuleRow, Subscription, find_subscription, lost_race, rule_key
 

@@ -7,12 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 from pynamodb.connection import Connection
+from pynamodb.models import Model
 from pynamodb.transactions import TransactWrite
 
+from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import ttl_of
-from clarion.generations import WRITE_ATTEMPTS, back_off
 from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, transact, unchanged
@@ -163,7 +164,14 @@ def _free_orphan(connection: Connection, registration: Registration) -> None:
     transact(connection, write)
 
 
-def change(connection: Connection, row: Subscription, changes: Mapping[str, Any], *, now: int) -> Subscription | None:
+def change(
+    connection: Connection,
+    row: Subscription,
+    changes: Mapping[str, Any],
+    *,
+    now: int,
+    extra_writes: ExtraWrites = no_extra_writes,
+) -> Subscription | None:
     """Change attributes by their names, or remove those that are None; None if `row` is no longer what it was."""
     changes = {**changes, "revision": row.revision + 1, "updated_at": now}
     changed = Subscription(**(row.attribute_values | changes))
@@ -171,6 +179,7 @@ def change(connection: Connection, row: Subscription, changes: Mapping[str, Any]
     def write(transaction: TransactWrite) -> None:
         transaction.update(row, actions=Subscription.actions_of(changes), condition=unchanged(row))
         change_wake_up(transaction, row, changed)
+        extra_writes(transaction)
 
     return changed if transact(connection, write) else None
 
@@ -188,11 +197,11 @@ def remove(
     owner: Owner,
     *,
     request_cleanup: Callable[[], None] = lambda: None,
-    extra_writes: ExtraWrites = no_extra_writes,
+    kept_beside: type[Model] | None = None,
 ) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
-    At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
+    `kept_beside` is the owner's network's model with a row under a subscription's id, which goes with it. At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
     `request_cleanup` is called once they are known to be the owner's and before they go, or the caller erases them.
     """
     for attempt in range(WRITE_ATTEMPTS):
@@ -201,7 +210,7 @@ def remove(
             return Unchanged.NOT_FOUND
         if attempt == 0:
             request_cleanup()
-        if _remove_rows(connection, rows, extra_writes):
+        if _remove_rows(connection, rows, kept_beside):
             return rows
         time.sleep(back_off(attempt))
     return Unchanged.CONTENDED
@@ -266,7 +275,7 @@ def _change_expiry(write: TransactWrite, before: Subscription, after: Subscripti
         remove_expiry(write, before)
 
 
-def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_writes: ExtraWrites) -> bool:
+def _remove_rows(connection: Connection, rows: Sequence[Subscription], kept_beside: type[Model] | None) -> bool:
     """False if one of `rows` has meanwhile gone or changed: it may have another token and another wake-up by now."""
 
     def write(transaction: TransactWrite) -> None:
@@ -276,6 +285,7 @@ def _remove_rows(connection: Connection, rows: Sequence[Subscription], extra_wri
                 free_token(transaction, row)
             remove_wake_up(transaction, row)
             remove_expiry(transaction, row)
-        extra_writes(transaction)
+            if kept_beside:
+                transaction.delete(kept_beside(row.subscription_id))
 
     return transact(connection, write)

@@ -339,3 +339,8 @@ def refused(error: PynamoDBException) -> bool:
 def lost_race(error: TransactWriteError) -> bool:
     """Whether somebody else changed one of the items meanwhile, or was about to."""
     return any(reason and reason.code in _LOST_RACE for reason in error.cancellation_reasons)
+
+
+def met_transaction(error: Exception) -> bool:
+    """Whether it was a write of one item, which transactions were changing at each attempt."""
+    return isinstance(error, PynamoDBException) and error_code(error) == aws.CONFLICT

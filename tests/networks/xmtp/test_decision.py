@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.networks.xmtp import MalformedEnvelope, TopicMessage, decide, decode
-from clarion.networks.xmtp.decision import MessageDecision, Reason, decide_message
-from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.networks.xmtp.decision import MessageDecision, Reason, bytes_hashed, decide_message
+from clarion.networks.xmtp.envelope import PushMetadata
+from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S
 from clarion.networks.xmtp.topics import conversation_topic, group_topic, welcome_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 
@@ -162,3 +163,38 @@ def test_a_damaged_message_is_decided_on_and_own_only_if_what_the_hmac_covers_is
 def test_a_group_message_that_cannot_be_read_is_pushed(message: bytes) -> None:
     envelope = NodeEnvelope(content_topic=group_topic(bytes(16)), timestamp_ns=ROLLOVER_NS, message=message)
     assert decide(envelope.SerializeToString(), {PERIOD: bytes(42)}) == NO_FLAG
+
+
+class Counted(bytes):
+    """Counts how much of it is joined to something, as what is to be hashed is to the key."""
+
+    joined = 0
+
+    def __radd__(self, other: bytes) -> bytes:
+        self.joined += len(self)
+        return other + bytes(self)
+
+
+@given(
+    st.binary(max_size=200),
+    st.sampled_from([0, 31, 32, 33]),
+    st.dictionaries(st.integers(-1, 5), st.binary(min_size=40, max_size=44), max_size=6),
+)
+def test_no_decision_hashes_more_than_it_says(data: bytes, hmac_size: int, hmac_keys: dict[int, bytes]) -> None:
+    covered = Counted(data)
+    message = TopicMessage(group_topic(b"\0" * 16), 2 * PERIOD_S * NS, b"")
+    vars(message)["push_metadata"] = PushMetadata(covered, bytes(hmac_size), KEY_SIZE_V3, should_push=True)
+    decide_message(message, hmac_keys)
+    assert covered.joined <= bytes_hashed(message)
+
+
+def test_a_stranger_s_hmac_is_tried_with_all_keys_of_a_subscriber() -> None:
+    covered = Counted(100)
+    message = TopicMessage(group_topic(b"\0" * 16), PERIOD * PERIOD_S * NS, b"")
+    vars(message)["push_metadata"] = PushMetadata(covered, bytes(32), KEY_SIZE_V3, should_push=True)
+    decide_message(message, {near: bytes(42) for near in (PERIOD - 1, PERIOD, PERIOD + 1)})
+    assert covered.joined == bytes_hashed(message) == 300
+
+
+def test_what_carries_no_hmac_is_not_hashed() -> None:
+    assert bytes_hashed(TopicMessage(welcome_topic(b"\0" * 32), NS, bytes(100))) == 0

@@ -12,7 +12,7 @@ from api.networks.xmtp.settings import XmtpSettings
 from clarion.networks.xmtp.installations import Installation
 
 SETTINGS = XmtpSettings.from_environment()
-WORKER = replace(XmtpWorker.serving(SETTINGS, own_tables=[Installation]), service=SETTINGS.network)
+WORKER = replace(XmtpWorker.serving(SETTINGS, kept_beside=Installation), service=SETTINGS.network)
 
 
 def handle(event: dict[str, Any], _: LambdaContext) -> Mapping[str, Any]:

@@ -36,7 +36,6 @@ from clarion.decisions import Environment
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
     Installation,
-    is_registered,
     note_keys,
     registered,
     subscription_id_of,
@@ -111,9 +110,7 @@ def delete_installation(call: XmtpCall, message: DeleteInstallationRequest) -> E
     """With its topics."""
     subscription_id = call.subscription_id(message.installation_id)
     with _passing_over_absent():
-        subscriptions.remove(
-            call, call.caller, [subscription_id], lambda transaction: transaction.delete(Installation(subscription_id))
-        )
+        subscriptions.remove(call, call.caller, [subscription_id])
     return Empty()
 
 
@@ -175,34 +172,16 @@ RPCS = {
 
 def _subscribe(call: XmtpCall, installation_id: str, change: Callable[[], object]) -> None:
     """Make the change of topics. If there is no such installation, it is reserved first; one that has ended is not."""
-    subscription_id = call.subscription_id(installation_id)
     try:
         change()
     except Problem as problem:
-        match problem.kind:
-            case ProblemKind.NO_SUBSCRIPTION if is_registered(subscription_id):
-                _change_unless_moved(subscription_id, change)
-            case ProblemKind.NO_SUBSCRIPTION | ProblemKind.SUBSCRIPTION_INVALID:
-                _reserve(call, subscription_id, installation_id)
-                change()
-            case _:
-                raise
-
-
-def _change_unless_moved(subscription_id: str, change: Callable[[], object]) -> None:
-    """Again, as the installation may have been registered meanwhile. If not, its token has moved to another."""
-    try:
+        if problem.kind not in {ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID}:
+            raise
+        subscription_id = call.subscription_id(installation_id)
+        # Which channel it will be of, its registration will say.
+        registration = Registration(*call.caller, Channel.APNS, token="", subscription_id=subscription_id)
+        registrations.reserve(call, registration, _writes_installation(subscription_id, installation_id, call.now))
         change()
-    except Problem as problem:
-        if problem.kind is ProblemKind.NO_SUBSCRIPTION and is_registered(subscription_id):
-            raise Problem(ProblemKind.SUBSCRIPTION_INVALID) from None
-        raise
-
-
-def _reserve(call: XmtpCall, subscription_id: str, installation_id: str) -> None:
-    """Which channel it will be of, its registration will say."""
-    registration = Registration(*call.caller, Channel.APNS, token="", subscription_id=subscription_id)
-    registrations.reserve(call, registration, _writes_installation(subscription_id, installation_id, call.now))
 
 
 def _writes_installation(subscription_id: str, installation_id: str, now: int) -> ExtraWrites:

@@ -132,6 +132,9 @@ class Network(Protocol):
     def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
         """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
 
+    def bytes_per_rule(self, envelope: Envelope) -> int:
+        """How much `wants` hashes for one rule at most: an envelope of which it is much has smaller pages in match."""
+
     def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
         """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 

@@ -105,7 +105,7 @@ def xmtp_worker(worker: ApiWorker) -> XmtpWorker:
         requests_per_ten_seconds=100_000,
         rules_per_minute=10_000_000,
     )
-    made = replace(XmtpWorker.serving(settings, own_tables=[Installation]), service="xmtp")
+    made = replace(XmtpWorker.serving(settings, kept_beside=Installation), service="xmtp")
     Installation.create_table(billing_mode="PAY_PER_REQUEST")
     return made
 

@@ -12,8 +12,11 @@ from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.decisions import PushDecision, SubscriptionStatus, TokenProof
 from clarion.messages import PushMessage
+from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.proofs import record_push
+from clarion.rulesets import Owner
+from clarion.subscriptions import remove
 from clarion.tables import Subscription, Token
 from clarion.tokens import token_hash
 from tests.api.networks.xmtp.conftest import Phone
@@ -102,6 +105,27 @@ def test_a_registration_that_is_repeated_keeps_the_code_that_has_arrived(
     assert phone.register(token).code == "already_exists"
     assert codes() == []
     assert prove(str(push.subscription_id), code_of(push)) == 200
+
+
+def test_a_registration_that_is_repeated_while_its_subscription_goes_makes_it_anew(
+    phone: Phone, other: Phone, codes: Any
+) -> None:
+    token = uuid4().hex * 2
+    other.register(token)
+    phone.register(token)
+    [push] = codes()
+    record_push(str(push.subscription_id), push.receipt, PushDecision.DELIVERED)
+    events = phone.worker.connection.client.meta.events
+
+    def remove_first(**_: Any) -> None:
+        events.unregister("before-call.dynamodb.TransactWriteItems", remove_first)
+        owner = Owner(XMTP, phone.client_id)
+        remove(phone.worker.connection, [str(push.subscription_id)], owner, kept_beside=Installation)
+
+    events.register("before-call.dynamodb.TransactWriteItems", remove_first)
+    assert phone.register(token).code == "already_exists"
+    assert Installation.count(str(push.subscription_id)) == 1
+    assert row_of(phone).status == SubscriptionStatus.PENDING
 
 
 def test_a_registration_that_is_repeated_pushes_another_code_if_none_has_arrived(

@@ -24,8 +24,10 @@ from api.requests import ORIGIN_HEADER, UNAVAILABLE, deadline
 from api.worker import ApiWorker
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS
+from clarion.networks.xmtp.installations import Installation
 from clarion.secrets import Secret, SecretError
 from local.gateway import Gateway
+from tests.api.conflicts import conflicts
 
 SERVICE = "/notifications.v1.Notifications"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
@@ -269,6 +271,18 @@ def test_a_request_that_fails_by_our_own_fault_is_counted_in_every_protocol(
     raw = SubscribeRequest(installation_id="install1", topics=[TOPIC]).SerializeToString()
     assert broken.send(f"{SERVICE}/Subscribe", frame(0, raw), content_type="application/grpc-web").status == 200
     assert metrics(capsys) == {"requests_failed": [1]}
+
+
+def test_keys_that_meet_a_transaction_may_be_sent_again_and_are_no_failure(
+    registered: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    key = {"thirtyDayPeriodsSinceEpoch": now_ms() // 2_592_000_000, "key": b64encode(bytes(42)).decode()}
+    with conflicts(Installation) as refused:
+        reply = registered("SubscribeWithMetadata", {"subscriptions": [{"topic": TOPIC, "hmacKeys": [key]}]})
+    assert refused == ["UpdateItem"]
+    assert (reply.status, reply.code, reply.headers["Retry-After"]) == (503, "unavailable", "1")
+    assert metrics(capsys) == {"answered_5xx": [1]}
 
 
 def test_what_the_client_has_brought_about_is_no_failure_whatever_its_status(

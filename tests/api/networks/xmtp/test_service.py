@@ -18,7 +18,7 @@ from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
-from clarion.networks.xmtp.installations import Installation, bucket_of, is_registered, subscription_id_of
+from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
@@ -204,34 +204,35 @@ def test_a_token_moves_to_a_newer_installation_of_its_client(registered: Any, em
         (sid_of(registered), "active"),
     ]
     assert not list(Subscription.batch_get([older]))
+    assert not list(Installation.batch_get([older]))
     assert topics_of(registered) == {}
 
 
 @pytest.mark.parametrize("method", ["Subscribe", "SubscribeWithMetadata"])
-def test_an_installation_whose_token_has_moved_is_told_to_register_again(registered: Any, method: str) -> None:
+def test_topics_of_an_installation_whose_token_has_moved_wait_for_its_registration(
+    registered: Any, method: str
+) -> None:
     older, token = registered.installation, row_of(registered).token
     registered.installation = "install2"
     registered.register(token)
     registered.installation = older
     topics = {"Subscribe": {"topics": [GROUP]}, "SubscribeWithMetadata": {"subscriptions": [named(GROUP)]}}
-    reply = registered(method, topics[method])
-    assert (reply.status, reply.code) == (400, "failed_precondition")
-    assert "register it again" in reply.json["message"]
-    assert not list(Subscription.batch_get([sid_of(registered)]))
-    assert registered.register().status == 200
     assert registered(method, topics[method]).status == 200
+    assert row_of(registered).status == SubscriptionStatus.PENDING
+    assert registered.register().status == 200
+    assert row_of(registered).status == SubscriptionStatus.ACTIVE
     assert topics_of(registered).keys() == {GROUP}
 
 
-def test_topics_that_meet_the_registration_are_in_force(phone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_registered_by_now(subscription_id: str) -> bool:
-        phone.register()
-        return is_registered(subscription_id)
-
-    monkeypatch.setattr("api.networks.xmtp.service.is_registered", is_registered_by_now)
-    assert phone("Subscribe", {"topics": [GROUP]}).status == 200
-    assert row_of(phone).status == SubscriptionStatus.ACTIVE
-    assert topics_of(phone).keys() == {GROUP}
+def test_an_ended_installation_that_makes_room_for_another_leaves_nothing_behind(registered: Any) -> None:
+    ended = row_of(registered)
+    declare_dead(registered.worker.connection, ended, Death("Unregistered", at=1))
+    settings = registered.worker.settings.model_copy(update={"subscriptions_per_client": 1})
+    registered.worker = replace(registered.worker, settings=settings)
+    registered.installation = "install2"
+    assert registered.register().status == 200
+    assert not list(Subscription.batch_get([ended.subscription_id]))
+    assert not list(Installation.batch_get([ended.subscription_id]))
 
 
 def test_a_new_token_keeps_topics_and_frees_the_old_one(registered: Any, new_phone: Callable[[], Any]) -> None:

@@ -44,6 +44,9 @@ class Statements:
     def wants(self, _envelope: Envelope, rule: Rule, _at: int) -> Wanted:
         return rules.wanted(rule)
 
+    def bytes_per_rule(self, _envelope: Envelope) -> int:
+        return 0
+
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> payload.StatementBody:
         return payload.body_of(_statement(envelope), *rules.split_key(key))
 

@@ -45,6 +45,14 @@ def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Mes
     return _DECIDED[_reason(message, hmac_keys)]
 
 
+def bytes_hashed(message: TopicMessage) -> int:
+    """By `decide_message` for one subscriber, at most: each period's key is tried on all that the HMAC covers."""
+    metadata = message.push_metadata
+    if metadata is None or len(metadata.sender_hmac) != HMAC_SIZE:
+        return 0
+    return len(_periods(message.period)) * len(metadata.covered)
+
+
 def _reason(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Reason:
     metadata = message.push_metadata
     if metadata is None:
@@ -64,8 +72,13 @@ def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int)
     """
     if len(metadata.sender_hmac) != HMAC_SIZE:
         return False
-    for near in (period, period - 1, period + 1):
+    for near in _periods(period):
         key = hmac_keys.get(near, b"")
         if len(key) == metadata.key_size and verify(key, metadata.covered, metadata.sender_hmac):
             return True
     return False
+
+
+def _periods(period: int) -> tuple[int, int, int]:
+    """In the order in which their keys are tried."""
+    return period, period - 1, period + 1

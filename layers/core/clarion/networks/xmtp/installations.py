@@ -105,11 +105,6 @@ def registered(installation_id: str, now: int) -> list[Action]:
     ]
 
 
-def is_registered(subscription_id: str) -> bool:
-    """Whether there is a row: one whose token another installation of its client takes keeps it, until it is over."""
-    return bool(list(Installation.batch_get([subscription_id], consistent_read=True)))
-
-
 def bucket_of(installation_id: str) -> int:
     return int.from_bytes(hashlib.sha256(installation_id.encode()).digest()[:8]) % BUCKETS
 

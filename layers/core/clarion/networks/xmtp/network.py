@@ -6,7 +6,7 @@ from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import XMTP, Command, Envelope, FcmMessage, Payload, Receiver, Rule
 from clarion.networks.xmtp import payload, rules
-from clarion.networks.xmtp.decision import Reason, decide_message
+from clarion.networks.xmtp.decision import Reason, bytes_hashed, decide_message
 from clarion.networks.xmtp.envelope import TopicMessage, decode
 from clarion.networks.xmtp.needs import NEEDS
 
@@ -40,6 +40,9 @@ class Xmtp:
         condition = rules.read(rule.condition)
         reason = decide_message(_message(envelope), {} if rule.takes_own else condition.hmac_keys).reason
         return _REFUSED.get(reason) or (Wanted.BACKGROUND if condition.silent else Wanted.ALERT)
+
+    def bytes_per_rule(self, envelope: Envelope) -> int:
+        return bytes_hashed(_message(envelope))
 
     def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:
         return payload.body_of(_message(envelope), channel)
