@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -24,6 +24,8 @@ from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
 from bench.match import answer
+from bench.scale import BATCH
+from bench.tape import RawBody
 from clarion.messages import MatchMessage
 from clarion.tables import PushRecord
 from match.settings import MatchSettings
@@ -34,7 +36,6 @@ from tests.match.meter import meter
 from tests.match.scene import PREFIX, InTurn, Scene, Sender, credentials, deploy
 
 FIGURES = Path(__file__).parent / "measured.json"
-BATCH = 10
 TURNS = 9
 CALLS = 200
 
@@ -119,12 +120,7 @@ def page(scene: Scene, table: Dictionary) -> list[MatchMessage]:
 
 def _answered(**_: object) -> Any:
     """Stands for the connection, and DynamoDB behind it."""
-    return AWSResponse("", 200, HTTPHeaders(), _Raw(b"{}"))
-
-
-class _Raw(BytesIO):
-    def stream(self) -> list[bytes]:
-        return [self.read()]
+    return AWSResponse("", 200, HTTPHeaders(), RawBody(b"{}"))
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import simpy
 
 from bench.latency import Latency, path_of, percentiles
-from bench.scale import Measured
+from bench.scale import BATCH, Measured
 from bench.simulation import Path, StageModel
 from clarion.sqs import ENTRIES
 from infra.environments import EMULATOR
@@ -111,4 +111,4 @@ def check() -> Checked | None:
 
 def each_further(measured: Measured) -> float:
     """What a further statement of a batch takes of match, in parts of what the first does."""
-    return (measured.match_batch_cpu_s / measured.match_single_cpu_s - 1) / 9
+    return (measured.match_batch_cpu_s / measured.match_single_cpu_s - 1) / (BATCH - 1)

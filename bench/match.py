@@ -83,7 +83,8 @@ def main() -> int:
     raced, flawed = racing()
     started = cold_start()
     print(
-        f"match: judge {judged:.3f} of verify, own message {recognised:.1f} µs, own {own:.0f} µs a notification and {whole:.0f} µs with the SDK, claim {claimed:.3f} of save, "
+        f"match: judge {judged:.3f} of verify, own message {recognised:.1f} µs, own {own:.0f} µs a notification and "
+        f"{whole:.0f} µs with the SDK, claim {claimed:.3f} of save, "
         f"cold start {started:.3f} of the SDK, {raced} races of which {flawed} flawed"
     )
     return int(recognised > MOST_MICROSECONDS)

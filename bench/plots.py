@@ -11,7 +11,6 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).parent.parent
-PAGE = 250
 
 
 def main() -> None:
@@ -34,10 +33,10 @@ def draw_loads(found: dict[str, Any], path: Path) -> None:
 
 def draw_crowd(crowd: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4))
-    queued = [PAGE * number / 1_000_000 for number in range(1, len(crowd["queued_at"]) + 1)]
+    queued = [crowd["page"] * number / 1_000_000 for number in range(1, len(crowd["queued_at"]) + 1)]
     axes.plot(crowd["queued_at"], queued, label="receivers whose push is queued, millions")
-    axes.axvline(120, linestyle="--", color="grey", label="the aim")
-    axes.set(xlabel="seconds", xlim=(0, 130), ylim=(0, 1.05))
+    axes.axvline(crowd["aim_s"], linestyle="--", color="grey", label="the aim")
+    axes.set(xlabel="seconds", xlim=(0, crowd["aim_s"] + 10), ylim=(0, 1.05))
     save(figure, axes, path)
 
 

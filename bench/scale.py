@@ -34,6 +34,8 @@ COST_PAGE = ROOT / "docs" / "cost.md"
 LOADS = (1_000, 10_000, 50_000)
 CROWDS = (10_000, 100_000, 1_000_000)
 PAGE = int(MatchSettings.model_fields["fan_out_page"].default)
+BATCH = 10
+"""Of how many statements `match_batch_cpu_s` is."""
 
 LAMBDA_CONCURRENCY = 1_000
 EVENT_SOURCE_START, EVENT_SOURCE_GROWTH = 5, 5.0

@@ -1,6 +1,7 @@
 """Predicts latency, cost and what breaks first at three loads, and how long a crowd takes: `make simulate`.
 
-Production's stages are made of its template and of bench/measured.json; whether such a model holds, `bench.fit` says. All figures go to `.build/simulation.json`, from which `make simulate-plots` draws.
+Production's stages are made of its template and of bench/measured.json; whether such a model holds, `bench.fit` says. All
+figures go to `.build/simulation.json`, from which `make simulate-plots` draws.
 """
 
 import json
@@ -40,6 +41,8 @@ STATEMENTS, LEAST_S, LONGEST_S = 60_000, 3, 30
 HEADROOM = 1.5
 """How much more than needed is there, where what a load needs is raised."""
 CROWD, CALLS = 1_000_000, 100
+CROWD_SECONDS = 120
+"""The aim for a crowd."""
 WARM_WRITES = 20_000
 MOST_LEGS = 256 // PAGES_OF_A_LEG
 
@@ -116,7 +119,7 @@ def crowd(deployed: Deployed, measured: Measured, receivers: int) -> dict[str, A
     tables = [SimulatedTable(WARM_WRITES, draw) for _ in range(2)]
     *stages, _ = production_stages(deployed, measured)
     path = Path.of(stages, draw, env=env, tables=tables)
-    path.arrive(CALLS, 2 * 60)
+    path.arrive(CALLS, CROWD_SECONDS)
     pages = ceil(receivers / PAGE)
     model = StageModel(
         "pages",
@@ -153,7 +156,7 @@ def main() -> None:
     results = {
         "as_deployed": [asdict(one) for one in as_deployed],
         "as_raised": [asdict(one) for one in as_raised],
-        "crowd": beside,
+        "crowd": beside | {"page": PAGE, "aim_s": CROWD_SECONDS},
         "check": asdict(checked) if checked else None,
     }
     RESULTS.parent.mkdir(exist_ok=True)
@@ -164,7 +167,10 @@ def main() -> None:
 def report_loads(as_deployed: Sequence[Prediction], as_raised: Sequence[Prediction], first: Component) -> Iterator[str]:
     for now, then in zip(as_deployed, as_raised, strict=True):
         limit = f"{first.name} is full at {first.at:,.0f}/s" if now.load > first.at else "nothing is full"
-        yield f"{now.load:,}/s, ${now.dollars_a_day:,.0f} a day: as deployed for {now.after_s:.0f} s {now}, {limit}; raised {then}"
+        yield (
+            f"{now.load:,}/s, ${now.dollars_a_day:,.0f} a day: "
+            f"as deployed for {now.after_s:.0f} s {now}, {limit}; raised {then}"
+        )
 
 
 def report_crowd(alone: Mapping[str, Any], beside: Mapping[str, Any]) -> str:

@@ -29,14 +29,14 @@ class Tape:
         operation, answer = next(self._playing)
         if not event_name.endswith(operation):
             raise SystemExit(f"{event_name}, where {operation} was recorded")
-        return AWSResponse("", answer["status_code"], answer["headers"], _Body(answer["body"]))
+        return AWSResponse("", answer["status_code"], answer["headers"], RawBody(answer["body"]))
 
     def _record(self, event_name: str, response_dict: dict[str, Any], **_: object) -> None:
         if self._playing is None:
             self._recorded.append((event_name.removeprefix("before-parse"), dict(response_dict)))
 
 
-class _Body:
+class RawBody:
     """As urllib3 gives it."""
 
     def __init__(self, content: bytes) -> None:

@@ -138,10 +138,11 @@ class EnvironmentConfig(Config):
     """One deployment. `ingest` absent means that the statements' source runs elsewhere, `pipeline` that no job runs.
 
     `networks` are those that are deployed, by their names in `clarion.networks.NETWORKS`, and `channels` those that
-    subscriptions may have. `match` works off envelopes, and `pages` the pages of those that a great many want. `dispatch` works off the pushes of each channel that has no consumer of its own in `consumers`,
-    and `commands` those of each network that has any. `push_services` are further hosts that browsers' endpoints may have,
-    beside those of the well-known browsers: with a port, one is the deployment's own. `webhook_url` is where the channel
-    `webhook` leads. `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
+    subscriptions may have. `match` works off envelopes, and `pages` the pages of those that a great many want. `dispatch`
+    works off the pushes of each channel that has no consumer of its own in `consumers`, and `commands` those of each
+    network that has any. `push_services` are further hosts that browsers' endpoints may have, beside those of the
+    well-known browsers: with a port, one is the deployment's own. `webhook_url` is where the channel `webhook` leads.
+    `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
     again what is still in force: with fewer than seven, a run that fails would come too close to that. `tracing` and

@@ -15,7 +15,7 @@ from clarion.channels import CHANNELS, Provider
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, PushDecision
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.metrics import Metric, decided, metrics_of
+from clarion.metrics import Metric, decided, flush, metrics_of
 from clarion.providers.apps import Apps, apns_apps, fcm_apps
 from clarion.providers.transport import Transport
 from clarion.providers.webhook import webhook_apps
@@ -85,5 +85,4 @@ def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
         logger.error("misconfigured", app=app, reason=reason, waiting=waiting)
     if lost:
         metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
-    if metrics.metric_set:
-        metrics.flush_metrics()
+    flush(metrics)

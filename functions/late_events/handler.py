@@ -28,9 +28,9 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, list[di
 
 def put(stream: EventStream, received: Sequence[Received]) -> list[Received]:
     """Return the messages whose lines Firehose did not take. Raise what the SDK raises."""
-    bodies = (one.body.encode() for one in received)
+    bodies = [one.body.encode() for one in received]
     refused = {body for packs in calls(bodies) for pack in stream.put(packs) for body in pack}
-    return [one for one in received if one.body.encode() in refused]
+    return [one for one, body in zip(received, bodies, strict=True) if body in refused]
 
 
 @cache

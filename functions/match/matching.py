@@ -78,10 +78,15 @@ def match(
 ) -> Matches:
     """What the rules in force of active subscriptions make of an envelope."""
     matches = Matches({}, {})
+    wants = network(envelope.network).wants
+
+    def wanted(rule: Rule) -> Wanted:
+        return wants(envelope, rule, observed_at)
+
     for key, of_key in candidates.items():
         for candidate, subscriber in _in_force(of_key, subscribers):
             rule = Rule(key, candidate.condition)
-            one = read_row(partial(_match, envelope, observed_at, takes_own, subscriber), rule)
+            one = read_row(partial(_match, wanted, takes_own, subscriber), rule)
             if isinstance(one, Unreadable):
                 matches.unreadable[subscriber.subscription_id] = one
                 continue
@@ -96,13 +101,12 @@ def unconfirmed(candidates: Candidates, subscribers: Mapping[str, Subscriber], m
     return {name for name in named.difference(matched) if name in subscribers and subscribers[name].active}
 
 
-def _match(envelope: Envelope, observed_at: int, takes_own: TakesOwn, subscriber: Subscriber, rule: Rule) -> Match:
+def _match(wanted: Callable[[Rule], Wanted], takes_own: TakesOwn, subscriber: Subscriber, rule: Rule) -> Match:
     """The network knows an own message, the app whether its clients are pushed it."""
-    wants = network(envelope.network).wants
-    wanted = wants(envelope, rule, observed_at)
-    if wanted is not Wanted.OWN_MESSAGE or not takes_own(subscriber.app):
-        return Match(subscriber, rule.key, wanted)
-    return Match(subscriber, rule.key, wants(envelope, rule._replace(takes_own=True), observed_at), own=True)
+    first = wanted(rule)
+    if first is not Wanted.OWN_MESSAGE or not takes_own(subscriber.app):
+        return Match(subscriber, rule.key, first)
+    return Match(subscriber, rule.key, wanted(rule._replace(takes_own=True)), own=True)
 
 
 def _in_force(

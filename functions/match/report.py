@@ -14,7 +14,7 @@ from clarion.event_log import EventLog
 from clarion.events import EnvelopeDecided, LimitsLoaded, NotificationDecided
 from clarion.limiter import Limit
 from clarion.messages import MatchMessage
-from clarion.metrics import Metric, decided
+from clarion.metrics import Metric, decided, flush
 from match.admission import AdmissionResult, Notification
 from match.failures import Failure
 from match.item import Handled
@@ -70,8 +70,7 @@ class DecisionLog:
         for name, count in self._counts.items():
             self._metrics.add_metric(name, MetricUnit.Count, count)
         self._counts.clear()
-        if self._metrics.metric_set:
-            self._metrics.flush_metrics()
+        flush(self._metrics)
 
     def _left_out(self, handled: Handled) -> None:
         """Whom an envelope did not reach, and would not at any further attempt."""

@@ -72,8 +72,8 @@ class NotificationDecided(Decided):
 
     It puts a pair's decisions into the order they happened in, which the clocks of racing Lambdas can't. `judged_at` is
     the time that the limits judged it by, and `counted` whether the version `order` was the first to count it, or to
-    hold the cooldown it started. `own` is set where the client has sent the envelope
-    itself, and its app has that delivered.
+    hold the cooldown it started. `own` is set where the client has sent the envelope itself, and its app has that
+    delivered.
     """
 
     event: Literal["notification"] = "notification"

@@ -89,3 +89,9 @@ def dimensions(service: str, stage: str, network: str | None = None) -> dict[str
 def metrics_of(service: str, stage: str, network: str | None = None) -> EphemeralMetrics:
     """What a component records with; `flush_metrics` prints one line in the embedded metric format."""
     return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage, network))
+
+
+def flush(metrics: EphemeralMetrics) -> None:
+    """Print what was recorded, if anything was: Powertools warns of an empty set."""
+    if metrics.metric_set:
+        metrics.flush_metrics()

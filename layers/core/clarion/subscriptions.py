@@ -16,7 +16,7 @@ from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import ttl_of
 from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
-from clarion.tables import Subscription, Token, transact, unchanged
+from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
 from clarion.wake_ups import WAKING, add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
@@ -140,7 +140,7 @@ def _written(
 def holder(registration: Registration) -> TokenTaken | None:
     """Whose the token is now, in the registration's network; a token whose subscription is gone is nobody's."""
     held = _held(registration)
-    if held is None or not list(Subscription.batch_get([held.subscription_id], consistent_read=True)):
+    if held is None or find_subscription(held.subscription_id) is None:
         return None
     return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
 

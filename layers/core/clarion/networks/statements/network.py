@@ -31,15 +31,15 @@ class Statements:
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)
         sender = statement.signer
-        keys = [] if sender is None else rules.keys_of(sender, statement.topics)
-        return Envelope(STATEMENTS, statement.hash, keys, sender, statement.expires_at, statement)
+        keys = rules.keys_of(sender, statement.topics) if sender else []
+        return Envelope(STATEMENTS, codec.digest(raw), keys, sender, statement.expires_at, statement)
 
     def verify(self, envelope: Envelope) -> EnvelopeDecision | None:
         statement = _statement(envelope)
-        proof = statement.proof
-        if proof is None or proof.kind is not ProofKind.SR25519:
-            return EnvelopeDecision.UNSUPPORTED_PROOF
-        return None if verify(statement) else EnvelopeDecision.BAD_SIGNATURE
+        if verify(statement):
+            return None
+        supported = statement.proof is not None and statement.proof.kind is ProofKind.SR25519
+        return EnvelopeDecision.BAD_SIGNATURE if supported else EnvelopeDecision.UNSUPPORTED_PROOF
 
     def wants(self, _envelope: Envelope, rule: Rule, _at: int) -> Wanted:
         return rules.wanted(rule)
