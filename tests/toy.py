@@ -9,6 +9,7 @@ The fixture `toy` of `tests/conftest.py` registers it.
 """
 
 import json
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -130,6 +131,9 @@ class Toy:
         saying = _saying(envelope)
         is_own = saying.mark == mark_of(secret, saying.text)
         return Wanted.OWN_MESSAGE if is_own and not rule.takes_own else wanted
+
+    def may_want(self, _envelope: Envelope) -> Collection[Wanted]:
+        return tuple(Wanted)
 
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)

@@ -132,6 +132,9 @@ class Network(Protocol):
     def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
         """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
 
+    def may_want(self, envelope: Envelope) -> Collection[Wanted]:
+        """Each answer that `wants` may give to a rule whose condition is secret."""
+
     def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
         """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 

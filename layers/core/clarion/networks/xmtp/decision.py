@@ -45,6 +45,12 @@ def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Mes
     return _DECIDED[_reason(message, hmac_keys)]
 
 
+def has_hmac(message: TopicMessage) -> bool:
+    """Whether somebody's key may show it to be an own message."""
+    metadata = message.push_metadata
+    return metadata is not None and len(metadata.sender_hmac) == HMAC_SIZE
+
+
 def _reason(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Reason:
     metadata = message.push_metadata
     if metadata is None:

@@ -1,12 +1,14 @@
 """XMTP behind the kernel's nouns. Envelopes, decisions, rules and payloads have modules of their own."""
 
+from collections.abc import Collection
+
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import XMTP, Command, Envelope, FcmMessage, Payload, Receiver, Rule
 from clarion.networks.xmtp import payload, rules
-from clarion.networks.xmtp.decision import Reason, decide_message
+from clarion.networks.xmtp.decision import Reason, decide_message, has_hmac
 from clarion.networks.xmtp.envelope import TopicMessage, decode
 from clarion.networks.xmtp.needs import NEEDS
 
@@ -38,6 +40,13 @@ class Xmtp:
         condition = rules.read(rule.condition)
         reason = decide_message(_message(envelope), {} if rule.takes_own else condition.hmac_keys).reason
         return _REFUSED.get(reason) or (Wanted.BACKGROUND if condition.silent else Wanted.ALERT)
+
+    def may_want(self, envelope: Envelope) -> Collection[Wanted]:
+        """If it has an HMAC, only keys can say whether it is an own message."""
+        message = _message(envelope)
+        refused = _REFUSED.get(decide_message(message, {}).reason)
+        answers = {refused} if refused else {Wanted.ALERT, Wanted.BACKGROUND}
+        return answers | {Wanted.OWN_MESSAGE} if has_hmac(message) else answers
 
     def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:
         return payload.body_of(_message(envelope), channel)
