@@ -26,6 +26,8 @@ REMEMBERED = 5_000
 _QUEUED, _LIMITED, _DUPLICATE = map(
     str, (NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED, NotificationDecision.DUPLICATE)
 )
+_CLAIMED = {_QUEUED, _LIMITED}
+"""Under which a receipt may hold the claim: one that was over the limit has claimed."""
 _PAIR = ("network", "sender", "client_id")
 
 CONTRADICTIONS = StructType([
@@ -53,10 +55,10 @@ class Comparison(NamedTuple):
     """One envelope for one subscription: what the live system decided, and what there is to judge that by.
 
     `found` is its decision, if there was one; `against` says why the subscription has no claim to it, if so; `sure`
-    whether it surely had one; `of_envelope` is the decision on the whole envelope. What is not `judged` lies outside
-    the period and only leaves its traces. `judged_at` is the time that the limit judged it by, or would have, and
-    `counted` whether it was the first to be counted. `full` says whether its subscription had reached the cap, and
-    `overfull` that it was sent twice as much.
+    whether it surely had one, unless a secret decides that: then any of `refusals` may be right as well. `of_envelope`
+    is the decision on the whole envelope. What is not `judged` lies outside the period and only leaves its traces.
+    `judged_at` is the time that the limit judged it by, or would have, and `counted` whether it was the first to be
+    counted. `full` says whether its subscription had reached the cap, and `overfull` that it was sent twice as much.
     """
 
     receipt: str
@@ -77,9 +79,14 @@ class Comparison(NamedTuple):
     overfull: bool
     found: str | None
     against: str | None
+    refusals: Sequence[str]
     sure: bool
     of_envelope: str | None
     judged: bool
+
+    @property
+    def who(self) -> tuple[str, str]:
+        return self.receipt, self.subscription_id
 
     @property
     def claim(self) -> tuple[bytes, str]:
@@ -102,7 +109,7 @@ def contradictions(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
 
 def replay(comparisons: Sequence[Comparison], limits: PairLimits) -> Iterator[tuple[Comparison, Verdict]]:
     """Judge one pair's comparisons, which are sorted by time."""
-    holders = _holders(comparisons)
+    decisions = _decisions(comparisons)
     if limits.least is None or len(comparisons) <= limits.least:  # then no window can ever be full
         passes = [True] * len(comparisons)
         ordered: Sequence[Comparison] = comparisons
@@ -112,7 +119,8 @@ def replay(comparisons: Sequence[Comparison], limits: PairLimits) -> Iterator[tu
     queued: dict[tuple[bytes, str], str] = {}
     for one, passed in zip(ordered, passes, strict=True):
         first = queued.get(one.claim)
-        elsewhere = bool(holders.get(one.claim, set()) - {one.receipt})
+        others = (found for receipt, found in decisions.get(one.claim, {}).items() if receipt != one.receipt)
+        elsewhere = any(found in _CLAIMED or found in one.refusals for found in others)
         verdict = _judge(one, first, passes=passed, elsewhere=elsewhere) if one.judged else None
         if verdict:
             yield one, verdict
@@ -122,24 +130,24 @@ def replay(comparisons: Sequence[Comparison], limits: PairLimits) -> Iterator[tu
 
 def in_order(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """A pair's comparisons as they happened: by time, but by the version of the pair's window where that is known."""
-    times: dict[Comparison, int] = {}
+    times: dict[tuple[str, str], int] = {}
     latest = 0
     for one in sorted((one for one in comparisons if one.order is not None), key=_by_version):
-        latest = times[one] = max(latest, one.at)
-    return sorted(comparisons, key=lambda one: (times.get(one, one.at), one.order or 0, one.found != _QUEUED))
+        latest = times[one.who] = max(latest, one.at)
+    return sorted(comparisons, key=lambda one: (times.get(one.who, one.at), one.order or 0, one.found != _QUEUED))
 
 
 def _by_version(one: Comparison) -> tuple[int, int]:
     return one.order or 0, one.at
 
 
-def _holders(comparisons: Iterable[Comparison]) -> dict[tuple[bytes, str], set[str]]:
-    """By claim, the receipts that may hold it: one that was over the limit has claimed."""
-    holders: dict[tuple[bytes, str], set[str]] = {}
+def _decisions(comparisons: Iterable[Comparison]) -> dict[tuple[bytes, str], dict[str, str]]:
+    """By claim, what was decided under each receipt."""
+    decisions: dict[tuple[bytes, str], dict[str, str]] = {}
     for one in comparisons:
-        if one.found in {_QUEUED, _LIMITED}:
-            holders.setdefault(one.claim, set()).add(one.receipt)
-    return holders
+        if one.found:
+            decisions.setdefault(one.claim, {})[one.receipt] = one.found
+    return decisions
 
 
 def _follow(comparisons: Sequence[Comparison], limits: PairLimits) -> list[bool]:
@@ -233,16 +241,18 @@ def _counted_without_event(comparisons: Sequence[Comparison], limits: PairLimits
 def _judge(one: Comparison, first: str | None, *, passes: bool, elsewhere: bool) -> Verdict | None:
     """`first` is the receipt that was, or should have been, queued before this one.
 
-    `elsewhere` says that another receipt has or had the claim.
+    `elsewhere` says that another receipt has or had the claim, or may rightly have been refused.
     """
     if one.found == _QUEUED:
         return _judge_queued(one, first, passes=passes)
     if one.against or not one.sure or elsewhere or first or not passes or one.full:
         return None
+    if one.found in one.refusals:
+        return None
     if one.found is None and one.of_envelope in {None, EnvelopeDecision.MATCHED}:
         undecided = "never decided" if one.of_envelope is None else "matched, but no notification decided"
         return Difference.MISSING, undecided
-    return Difference.WRONGLY_DROPPED, f"{one.found or one.of_envelope}, but it should have been queued"
+    return Difference.WRONGLY_DROPPED, f"{one.found or one.of_envelope}, which nothing bears out"
 
 
 def _judge_queued(one: Comparison, first: str | None, *, passes: bool) -> Verdict | None:

@@ -17,7 +17,7 @@ COLOURS = dict(zip(map(str, CHANNELS), cycle(("c1", "c2", "c3", "c6", "c4", "c5"
 """Of the channels."""
 _PERCENTILES = {"p50": "c1", "p90": "c2", "p99": "c4"}
 _STAGES = {"envelope": "c5", "notification": "c2", "push": "c4"}
-_SHORT_KEY = 12
+_SHORT_KEY, _SHORT_TEXT = 12, 24
 
 type Row = Mapping[str, Any]
 type Tables = Mapping[str, Sequence[Row]]
@@ -34,7 +34,7 @@ def page(tables: Tables, period: Period, title: str = "Clarion") -> str:
             "Milliseconds; of each hour the slowest channel, so that no average hides it.",
         ),
         _section("Why the rest went no further", _drops(tables), "Unmatched is how it should be: nobody had asked."),
-        _section("Heaviest senders", _senders(tables), "By their keys; in red what the limit held back."),
+        _section("Heaviest senders", _senders(tables), "By their keys or topics; in red what the limit held back."),
         _section("Rules in force", _rules(tables), "At each full hour."),
         _section("Dead tokens", _dead(tables, period), "Subscriptions whose provider declared the token dead."),
         _section(
@@ -149,9 +149,16 @@ def _drops(tables: Tables) -> str:
 
 
 def _senders(tables: Tables) -> str:
-    rows = [(f"{row['sender'][:_SHORT_KEY]}…", row) for row in tables["senders"]]
+    rows = [(_sender_name(row["sender"]), row) for row in tables["senders"]]
     limited = {name: row["rate_limited"] for name, row in rows}
     return charts.rows([(name, row["notifications"], "c1") for name, row in rows], limited)
+
+
+def _sender_name(sender: str) -> str:
+    """The first digits of a key, or the beginning of a text, as all topics of XMTP begin alike."""
+    text = bytes.fromhex(sender).decode("ascii", errors="ignore")
+    is_text = 2 * len(text) == len(sender) and text.isprintable()
+    return f"{text[:_SHORT_TEXT] if is_text else sender[:_SHORT_KEY]}…"
 
 
 def _rules(tables: Tables) -> str:

@@ -23,7 +23,7 @@ from pipeline.admit import contradictions
 from pipeline.findings import Difference
 from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.rules import asked, expected, in_force, named, rule_changes, with_wanted
+from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
 from pipeline.schemas import EventKind
 from pipeline.verify import GONE, verified
 
@@ -50,7 +50,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`: see `rules.expected`."""
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`.
+
+    Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
+    """
 
     differences: DataFrame
     unjudged: DataFrame
@@ -63,14 +66,14 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
     matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, now), grace_ms=terms.grace).persist()
-    wanted = expected(with_wanted(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
+    wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
     before = lake.read(EventKind.NOTIFICATION, Period(period.start - terms.lookback, now))
     decided = decisions(before, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
     compared = comparisons(wanted, with_caps(decided, limits), envelopes, terms).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(EventKind.PUSH, since))
     astray = contradictions(compared, limits).select(*DIFFERENCES)
     lost = undelivered(compared, pushes, terms).unionByName(unknowable(envelopes))
-    unjudged = compared.where(F.col("judged") & F.col("unjudged")).select(*_WHO)
+    unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
     return Findings(without_repaired(astray.unionByName(lost), pushes, replays(lake)), unjudged)
 
 
@@ -145,7 +148,7 @@ def with_caps(decided: DataFrame, limits: LimitHistory) -> DataFrame:
 
 
 def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, terms: Terms) -> DataFrame:
-    """What was wanted and what was decided, side by side: the columns of `admit.Comparison`, and `unjudged`."""
+    """What was wanted and what was decided, side by side: the columns of `admit.Comparison`."""
     both = _nested(wanted, "wanted").join(_nested(decided, "decided"), on=list(_WHO), how="full")
     about = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
     known = both.join(about, on="receipt", how="left")
@@ -166,10 +169,10 @@ def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, ter
         _flag("decided.overfull").alias("overfull"),
         F.col("decided.decision").alias("found"),
         _against().alias("against"),
+        F.coalesce("wanted.refusals", F.array().cast("array<string>")).alias("refusals"),
         _flag(F.col("wanted.certain") & unexpired).alias("sure"),
         F.col("decision").alias("of_envelope"),
         F.coalesce(F.col("decided.judged"), F.col("wanted").isNotNull()).alias("judged"),
-        _flag("wanted.unjudged").alias("unjudged"),
     )
 
 

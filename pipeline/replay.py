@@ -1,8 +1,8 @@
 """`replay`: send to the live system again what it has lost, each thing with its own receipt.
 
     differences ──▶ plan, written to the lake ─┬─▶ envelopes queue    nothing of the envelope was queued: decide anew
-                    (without what earlier      └─▶ push queues        some was: only what is missing is pushed
-                     plans have)
+                    (without what earlier      │                      some was, and a secret decides: for one alone
+                     plans have)               └─▶ push queues        some was: only what is missing is pushed
 
 What a plan names is never planned again, so running twice sends nothing twice. A run that was stopped is finished by
 the next one, from its last checkpoint on: at most one batch of ten goes out again, under the same receipts, which the
@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from clarion import sqs
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, Wanted
-from clarion.messages import EnvelopeMessage, PushMessage, Recipient
+from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
 from pipeline.findings import REPAIRABLE
@@ -116,10 +116,12 @@ def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
     )
     if not row["begun"]:
         return who | {"route": ENVELOPES, "message": message.to_json() if row["first"] else None}
+    if row["wanted"] is None:
+        # Only match can read a secret condition: whether it is wanted, and how.
+        alone = RemainderMessage(**message.observation, subscription_ids=(row["subscription_id"],))
+        return who | {"route": ENVELOPES, "message": alone.to_json()}
     recipient = Recipient(UUID(row["subscription_id"]), row["client_id"], Channel(row["channel"]))
-    # Where a secret condition says how it was wanted, an alert is what every channel can show.
-    wanted = Wanted(row["wanted"] or Wanted.ALERT)
-    push = PushMessage.of(message, envelope, row["key"], wanted, recipient)
+    push = PushMessage.of(message, envelope, row["key"], Wanted(row["wanted"]), recipient)
     return who | {"route": str(push.channel), "message": push.to_json()}
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
-from pipeline.rules import in_force, rule_changes
+from pipeline.rules import REFUSALS, in_force, rule_changes
 from pipeline.schemas import EventKind
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -120,10 +120,11 @@ def once(rows: DataFrame, *key: str) -> DataFrame:
 def funnel(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFrame:
     """`hour, channel, stage, count`: envelopes decided, and by channel what was wanted, queued and delivered."""
     delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
+    wanted = notified.where(~F.col("decision").isin(*REFUSALS))
     queued = notified.where(F.col("decision") == NotificationDecision.QUEUED)
     parts = (
         _staged(envelopes, "envelopes", F.lit("all")),
-        _staged(notified, "wanted", F.col("channel")),
+        _staged(wanted, "wanted", F.col("channel")),
         _staged(queued, "queued", F.col("channel")),
         _staged(delivered, "delivered", F.col("channel")),
     )

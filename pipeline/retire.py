@@ -27,6 +27,13 @@ SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it records."""
 
 
+class RetireStopped(Exception):  # noqa: N818 - it says what has happened
+    """These are removed, but events that say so are lost: to the lake, they are in force."""
+
+    def __init__(self, removed: Iterable[str]) -> None:
+        super().__init__(f"events are lost of the removal of {', '.join(removed)}")
+
+
 @dataclass(frozen=True)
 class RetireAfter:
     """Days that a subscription may be dead, or idle."""
@@ -57,7 +64,8 @@ def retire(
 ) -> int:
     """Remove them, client by client; what has changed since the lake knew of it stays.
 
-    Returns how many were removed; `report` is called with that as it grows.
+    Returns how many were removed; `report` is called with that as it grows. Raises `RetireStopped` before more events
+    are lost than those of one batch.
     """
     removed = 0
     rows = retired.select("client_id", "subscription_id", "status", "since").orderBy("client_id").toLocalIterator()
@@ -67,9 +75,11 @@ def retire(
             removed += len(gone)
             for row in gone:
                 events.add(SubscriptionChanged.of_removed(row, now, "retired"))
-            events.flush()
+            lost = events.flush()
             for row in gone:
                 erase(connection, row.subscription_id)
+            if lost:
+                raise RetireStopped([row.subscription_id for row in gone])
         report(removed)
     return removed
 

@@ -1,7 +1,7 @@
 """When each rule was in force, and how the rules of its time wanted an envelope.
 
     rules, subscriptions ──▶ in_force ──┐
-    envelopes, by each of their keys ───┴──▶ asked ──▶ with_wanted ──▶ expected
+    envelopes, by each of their keys ───┴──▶ asked ──▶ with_answers ──▶ expected
 
 A rule counts while it is in the generation that its subscription has, and the subscription is active.
 """
@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, StringType, StructField, StructType
 
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.networks import Rule, network
@@ -27,17 +27,26 @@ BROADCAST_KEYS = 200_000
 """Keys of 65 bytes: some 20 MB in each executor."""
 CONDITION = ("condition", "condition_digest")
 
+REFUSALS = tuple(str(wanted) for wanted in Wanted if not wanted.pushes)
+"""The answers that are decisions, too."""
+
 _WHO = ("receipt", "subscription_id")
+_QUESTION = ("receipt", "key", "condition", "secret")
 _SAME = ("network", "envelope_id", "sender", "client_id", "channel")
 _ANSWERS = StructType([
     StructField("receipt", StringType()),
     StructField("key", BinaryType()),
     StructField("condition", BinaryType()),
-    StructField("wanted", StringType()),
+    StructField("secret", BooleanType()),
+    StructField("answers", ArrayType(StringType())),
 ])  # fmt: skip
-_ARROW = pa.schema(
-    [("receipt", pa.string()), ("key", pa.binary()), ("condition", pa.binary()), ("wanted", pa.string())]
-)
+_ARROW = pa.schema([
+    ("receipt", pa.string()),
+    ("key", pa.binary()),
+    ("condition", pa.binary()),
+    ("secret", pa.bool_()),
+    ("answers", pa.list_(pa.string())),
+])  # fmt: skip
 
 
 def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
@@ -107,8 +116,8 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
     `envelopes` have `receipt, network, envelope_id, sender, keys, first_at, last_at`: between these two times the
     live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
     that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
-    index lags behind its table and clocks differ. `place` is the key's among the envelope's. The `condition` is null
-    if only its digest is known.
+    index lags behind its table and clocks differ. `place` is the key's among the envelope's. Of a condition that is
+    `secret` only the digest is known.
     """
     exploded = envelopes.select(
         "receipt",
@@ -122,10 +131,16 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
     left, right = salted(exploded, rules, hot_rules)
     overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
-    condition = F.when(F.col("condition_digest").isNull(), F.coalesce("condition", F.lit(b"")))
     matched = left.join(right, on=["key", "salt"], how="inner").where(overlap)
     return matched.select(
-        *_WHO, *_SAME, "first_at", "place", "key", condition.alias("condition"), throughout.alias("certain")
+        *_WHO,
+        *_SAME,
+        "first_at",
+        "place",
+        "key",
+        F.coalesce("condition", F.lit(b"")).alias("condition"),
+        F.col("condition_digest").isNotNull().alias("secret"),
+        throughout.alias("certain"),
     )
 
 
@@ -142,43 +157,43 @@ def salted(envelopes: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[Data
     return left, right
 
 
-def with_wanted(matched: DataFrame, observed: DataFrame, oversize: str | None) -> DataFrame:
-    """What was `asked`, with `wanted`: the network's answer, null if the condition is not known.
+def with_answers(matched: DataFrame, observed: DataFrame, oversize: str | None) -> DataFrame:
+    """What was `asked`, with `answers`: the network's one, or each that it may give if the condition is secret.
 
     `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that some rule names.
     """
-    rule = F.struct("key", "condition")
-    questions = matched.where(F.col("condition").isNotNull()).groupBy("receipt")
-    asking = questions.agg(F.min("first_at").alias("decided_at"), F.collect_set(rule).alias("rules")).persist()
+    rules = F.collect_set(F.struct("key", "condition", "secret")).alias("rules")
+    asking = matched.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
     rows = observed.select("receipt", "network", "raw", "location").join(_broadcast_if_few(asking), on="receipt")
     answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
-    once = answers.dropDuplicates(["receipt", "key", "condition"])
-    return matched.join(once, on=["receipt", "key", "condition"], how="left")
+    once = answers.dropDuplicates(list(_QUESTION))
+    return matched.join(once, on=list(_QUESTION), how="left")
 
 
 def expected(answered: DataFrame) -> DataFrame:
-    """One row for each receipt and subscription, of what `with_wanted` gives: how the envelope was wanted.
+    """One row for each receipt and subscription, of what `with_answers` gives: how the envelope was wanted.
 
     Of several rules, `wanted` is of the least rank, and `key` the first of those that push; what was certainly in
-    force comes before what may have been. If no rule pushes, `refusal` says why not. `unjudged` are those for which
-    nobody can say, because of a rule whose condition is not known.
+    force comes before what may have been. `certain` says that a rule was surely in force that pushes or, its condition
+    being secret, may push. If none may push, `refusal` says why not. `refusals` are there if it depends on a secret
+    alone: then any of these decisions may be right as well.
     """
-    pushes = F.col("wanted").isin(*(str(wanted) for wanted in Wanted if wanted.pushes))
-    unknown = F.col("wanted").isNull()
+    pushing = F.array(*(F.lit(str(wanted)) for wanted in Wanted if wanted.pushes))
+    may_push, pushes = F.arrays_overlap("answers", pushing), F.size(F.array_except("answers", pushing)) == 0
+    wanted = F.when(F.size("answers") == 1, F.col("answers")[0])
     by_rank = F.create_map(*(F.lit(part) for wanted in Wanted for part in (str(wanted), wanted.rank)))
-    rank = F.struct(by_rank[F.col("wanted")], "place")
-    usefulness = F.when(pushes, 0).when(unknown, 1).otherwise(2)
-    certain, doubtful = F.max(F.coalesce(pushes, F.lit(False)) & F.col("certain")), F.max(unknown)
-    decided = answered.groupBy(*_WHO).agg(
+    usefulness = F.when(pushes, 0).when(may_push, 1).otherwise(2)
+    given = (F.when(F.max(F.array_contains("answers", word)), word) for word in REFUSALS)
+    refusals = F.array_compact(F.array(*given))
+    secret_decides = F.max(may_push & ~pushes) & ~F.max(pushes & F.col("certain"))
+    return answered.groupBy(*_WHO).agg(
         *(F.any_value(name).alias(name) for name in _SAME),
         F.min_by("key", F.struct(usefulness, ~F.col("certain"), "place")).alias("key"),
-        F.min_by(F.when(pushes, F.col("wanted")), F.when(pushes, rank)).alias("wanted"),
-        F.min_by("wanted", F.when(~unknown, rank)).alias("first_refusal"),
-        certain.alias("certain"),
-        (doubtful & ~certain).alias("unjudged"),
+        F.min_by(wanted, F.when(pushes, F.struct(by_rank[wanted], "place"))).alias("wanted"),
+        F.max(may_push & F.col("certain")).alias("certain"),
+        F.when(~F.max(may_push), F.concat_ws(" or ", refusals)).alias("refusal"),
+        F.when(secret_decides, refusals).alias("refusals"),
     )
-    refused = F.col("wanted").isNull() & ~F.col("unjudged")
-    return decided.withColumn("refusal", F.when(refused, F.col("first_refusal"))).drop("first_refusal")
 
 
 def answer_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
@@ -193,12 +208,14 @@ def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
     """How each of the rules that name an envelope wants it."""
     match row:
         case {"network": str(name), "decided_at": int(at), "rules": list(rules)}:
-            envelope = network(name).decode(raw)
+            shown_by = network(name)
         case _:
             raise TypeError(f"no observation: {row['receipt']}")
+    envelope = shown_by.decode(raw)
     for rule in rules:
-        wanted = network(name).wants(envelope, Rule(rule["key"], rule["condition"]), at)
-        yield {"receipt": row["receipt"], **rule, "wanted": str(wanted)}
+        known = Rule(rule["key"], rule["condition"])
+        answers = shown_by.may_want(envelope) if rule["secret"] else [shown_by.wants(envelope, known, at)]
+        yield {"receipt": row["receipt"], **rule, "answers": [str(wanted) for wanted in answers]}
 
 
 def _broadcast_if_few(rows: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ The fixture `toy` of `tests/conftest.py` registers it.
 """
 
 import json
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -133,6 +134,9 @@ class Toy:
 
     def bytes_per_rule(self, envelope: Envelope) -> int:
         return len(_saying(envelope).text)
+
+    def may_want(self, _envelope: Envelope) -> Collection[Wanted]:
+        return tuple(Wanted)
 
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> ToyBody:
         return ToyBody(room=_room(key), text=_saying(envelope).text)

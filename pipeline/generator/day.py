@@ -80,7 +80,8 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
         EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
         EventKind.LIMITS: live.limits(spark, plan.limits, plan.start - DAY_MS),
     }
-    return Made(NETWORK, kinds, faults.answers(befallen, intruding, faults.missed(wanted, befallen)))
+    brought = befallen.where(F.col("decision") == _QUEUED)
+    return Made(NETWORK, kinds, faults.answers(befallen, intruding, faults.missed(wanted, brought)))
 
 
 def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:

@@ -57,12 +57,11 @@ def answers(befallen: DataFrame, intruding: DataFrame, missed: DataFrame) -> Dat
     return found.unionByName(missed.select(*_SAME, F.lit(str(Difference.MISSING)).alias("difference")))
 
 
-def missed(wanted: DataFrame, notified: DataFrame) -> DataFrame:
-    """What the outage swallowed and no second showing brought."""
+def missed(wanted: DataFrame, answered: DataFrame) -> DataFrame:
+    """What the outage swallowed, unless another showing is among the notifications `answered`."""
     swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & steady())
     first = swallowed.groupBy("m", "sub").agg(F.min_by(F.struct(*_SAME), "copy").alias("who"))
-    brought = notified.where(F.col("decision") == NotificationDecision.QUEUED).select("m", "sub")
-    return first.join(brought, on=["m", "sub"], how="leftanti").select("who.*")
+    return first.join(answered, on=["m", "sub"], how="leftanti").select("who.*")
 
 
 def of(*names: str) -> Column:

@@ -32,9 +32,10 @@ class Faults:
     """Shares are of 10,000. The outage is a span of the day, as fractions: what was observed in it was never decided.
 
     `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
-    `misjudged`: dropped, by a limit that wasn't reached or as badly signed though they weren't; `late`: delivered
-    minutes later. Pushed though they should not have been were `forged` statements, statements for rules that were
-    `outlived`, `repeated` duplicates, `unwanted` reactions of XMTP, and, if `overrun`, one notification of each flood.
+    `misjudged`: dropped, by a limit that wasn't reached or as badly signed (of XMTP: as not wanted) though they weren't;
+    `late`: delivered minutes later. Pushed though they should not have been were `forged` statements, statements for
+    rules that were `outlived`, `repeated` duplicates, `unwanted` reactions of XMTP, and, if `overrun`, one notification
+    of each flood.
     """
 
     outage: tuple[float, float] = (0, 0)

@@ -1,7 +1,7 @@
 """XMTP's part of the day: messages in groups, their senders' own among them, and what needs no push.
 
 Each group has three inboxes. The first has two installations, the second one; they gave their keys, of which the lake has
-digests, so that nobody can judge what became of their messages. The third inbox's installation gave none: it wants its
+digests, so that nobody can judge whether a message was their own. The third inbox's installation gave none: it wants its
 own messages, too. Some senders' clocks are in another period than the node's. A second showing, by another task, is of the
 same message.
 """
@@ -33,6 +33,7 @@ MEMBERS, INBOXES = 4, 3
 """Installations and inboxes of a group."""
 _AGAIN_MS = 2_000
 _REACTIONS, _ODD_CLOCKS, _SHOWN_TWICE = DICE // 5, DICE // 10, DICE // 50
+_ANSWERED = (NotificationDecision.QUEUED, NotificationDecision.OWN_MESSAGE)
 _GROUP_ID_BYTES = 16
 _MADE = pa.schema([("m", pa.int64()), ("raw", pa.binary()), ("envelope_id", pa.binary()), ("topic", pa.binary())])
 _RULES = pa.schema([("sub", pa.int64()), ("key", pa.binary()), ("condition_digest", pa.binary())])
@@ -59,7 +60,8 @@ def make(spark: SparkSession, plan: Plan, keep: Keep) -> Made:
         EventKind.LIMITS: live.limits(spark, default_span(XMTP), plan.start - DAY_MS),
     }
     nothing = notified.where(F.lit(False))
-    swallowed = faults.missed(wanted.where(~F.col("keyed") & ~F.col("reaction")), notified)
+    answered = notified.where(F.col("decision").isin(*_ANSWERED))
+    swallowed = faults.missed(wanted.where(~F.col("reaction")), answered)
     return Made(XMTP, kinds, faults.answers(notified, nothing, swallowed))
 
 
@@ -122,7 +124,7 @@ def observations(made: DataFrame, plan: Plan) -> DataFrame:
 
 
 def wants(shown: DataFrame, crowd: DataFrame, plan: Plan) -> DataFrame:
-    """Each showing with each installation of its group; `own` if the keys that it gave tell so."""
+    """Each showing with each installation of its group; `own` if a key that it gave matches the HMAC."""
     sent_in = F.floor(F.col("observed_at") / (1000 * PERIOD_S)) + F.col("clock")
     has_key = F.col("keyed") & (F.abs(sent_in - period_at(plan.start // 1000)) <= 1)
     own = has_key & (F.col("author") == F.col("inbox"))
@@ -149,22 +151,21 @@ def notifications(wanted: DataFrame) -> DataFrame:
 def with_faults(notified: DataFrame, plan: Plan) -> DataFrame:
     """The notifications with the `fault` that befalls each, if any, and the `decision` as it was recorded.
 
-    A wrong decision can be told from a right one only of installations without keys.
+    Where keys may show an own message, either decision may be right, but none at all is a fault.
     """
-    queued, unpushable = (
-        F.col("decision") == word for word in (NotificationDecision.QUEUED, NotificationDecision.NOT_PUSHABLE)
+    queued, own = (
+        F.col("decision") == word for word in (NotificationDecision.QUEUED, NotificationDecision.OWN_MESSAGE)
     )
-    plain, once, throw = ~F.col("keyed"), ~F.col("shown_twice"), plan.dice("message fault", "m", "sub")
-    fault = F.when(plain & once & unpushable & (throw < plan.faults.unwanted), F.lit("unwanted"))
-    top = 0
-    for name, whom in (("lost", F.lit(True)), ("late", F.lit(True)), ("undecided", plain), ("misjudged", plain)):
+    once, throw = ~F.col("shown_twice"), plan.dice("message fault", "m", "sub")
+    fault = F.when(once & F.col("reaction") & (throw < plan.faults.unwanted), F.lit("unwanted"))
+    decidable, top = queued | (own & ~F.col("reaction")), 0
+    for name, whom in (("lost", queued), ("late", queued), ("undecided", decidable), ("misjudged", queued)):
         share = getattr(plan.faults, name)
-        fault = fault.when(queued & once & whom & throw.between(top, top + share - 1), F.lit(name))
+        fault = fault.when(once & whom & throw.between(top, top + share - 1), F.lit(name))
         top += share
     found = notified.withColumn("fault", fault)
-    recorded = F.when(faults.of("misjudged"), NotificationDecision.OWN_MESSAGE).when(
-        faults.of("unwanted"), NotificationDecision.QUEUED
-    )
+    refused = F.when(F.col("keyed"), NotificationDecision.NOT_PUSHABLE).otherwise(NotificationDecision.OWN_MESSAGE)
+    recorded = F.when(faults.of("misjudged"), refused).when(faults.of("unwanted"), NotificationDecision.QUEUED)
     return found.withColumn("decision", F.coalesce(recorded, "decision"))
 
 

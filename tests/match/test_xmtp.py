@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from clarion.decisions import NotificationDecision, OwnMessages, Wanted
-from clarion.messages import EnvelopeMessage
+from clarion.messages import EnvelopeMessage, RemainderMessage
 from clarion.metrics import decided
 from clarion.networks import XMTP, Rule
 from clarion.networks.xmtp.payload import TopicBody
@@ -177,6 +177,19 @@ def test_a_reaction_wakes_nobody_and_costs_no_write(
         scene.take(show(scene, bo, should_push=False))
     assert (woken(scene), bill.writes) == ({}, 0)
     assert f'"{decided(NotificationDecision.NOT_PUSHABLE)}":[2.0]' in capsys.readouterr().out
+
+
+def test_what_was_lost_is_decided_anew_by_the_keys_and_for_those_alone_who_are_named(
+    scene: Scene, alix: Inbox, bo: Inbox, lake: None
+) -> None:
+    own, friend, _ = install(scene, alix), install(scene, bo, silent=True), install(scene, bo)
+    names = (own.subscription_id, friend.subscription_id)
+    lost = RemainderMessage(**show(scene, alix).observation, subscription_ids=names)
+    for _ in range(2):
+        scene.take(lost)
+        assert woken(scene) == {friend.subscription_id: Wanted.BACKGROUND}
+        events = {event["subscription_id"]: event["decision"] for event in lines() if event["event"] == "notification"}
+        assert events == dict(zip(names, ("own_message", "queued"), strict=True))
 
 
 @pytest.mark.parametrize("taken_at", [ROLLOVER - 1, ROLLOVER])

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.schemas import EventKind
 from pipeline.session import session
 
 DAY = 24 * HOUR_MS
@@ -71,6 +73,13 @@ def day(spark: SparkSession, plan: Plan, tmp_path_factory: pytest.TempPathFactor
     generate(lake, plan)
     compact(lake, Period(START - 3 * DAY, NOW))
     return lake
+
+
+@pytest.fixture(scope="session")
+def secret(day: EventLake) -> DataFrame:
+    """`subscription_id` of those whose conditions the lake has a digest of."""
+    rules = day.read(EventKind.RULES).select("subscription_id", F.inline("rules"))
+    return rules.where(F.col("condition_digest").isNotNull()).select("subscription_id").distinct()
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ def compared(
     order: int | None = None,
     receipt: str = "",
     against: str | None = None,
+    refusals: Sequence[str] = (),
     counted: bool | None = None,
     full: bool = False,
     overfull: bool = False,
@@ -36,7 +37,7 @@ def compared(
         client_id=b"c", network="statements", key=b"t", channel="apns", wanted=None, at=at, order=order, found=found,
         observed_at=at if observed_at is None else observed_at, judged_at=at if observed_at is None else observed_at,
         counted=counted, full=full, overfull=overfull,
-        against=against, sure=against is None, of_envelope=None if found is None else "matched", judged=True,
+        against=against, refusals=refusals, sure=against is None, of_envelope=None if found is None else "matched", judged=True,
     )  # fmt: skip
 
 
@@ -249,3 +250,29 @@ def test_what_was_refused_as_its_own_is_wrongly_dropped_where_it_was_wanted() ->
     assert contradicted([compared(1, 0, "own_message")]) == [("r1", Difference.WRONGLY_DROPPED)]
     assert contradicted([compared(1, 0, "own_message", against="own_message")]) == []
     assert contradicted([compared(1, 0, "queued", against="own_message")]) == [("r1", Difference.UNEXPECTED)]
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        (None, Difference.MISSING),
+        ("queued", None),
+        ("own_message", None),
+        ("not_pushable", Difference.WRONGLY_DROPPED),
+        ("rate_limited", Difference.WRONGLY_DROPPED),
+        ("capped", Difference.WRONGLY_DROPPED),
+        ("duplicate", Difference.WRONGLY_DROPPED),
+    ],
+)
+def test_where_a_secret_decides_whatever_it_may_have_said_is_right(found: str | None, difference: str | None) -> None:
+    one = compared(1, 0, found, refusals=["own_message"])
+    assert contradicted([one]) == ([("r1", difference)] if difference else [])
+    assert contradicted([one._replace(sure=False)]) == []
+
+
+def test_an_own_message_by_two_receipts_is_refused_once() -> None:
+    lost = compared(1, 0, None, refusals=["own_message"])
+    again = lost._replace(receipt="again", at=9, found="own_message", of_envelope="matched")
+    assert contradicted([lost, again]) == []
+    assert contradicted([lost._replace(refusals=[]), again]) == [("r1", Difference.MISSING)]
+    assert contradicted([lost, again._replace(found=None)]) == [("r1", Difference.MISSING)]

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
-from clarion.messages import EnvelopeMessage, PushMessage
+from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
 from clarion.networks import NETWORKS
 from pipeline import replay
 from pipeline.generator.plan import Plan
@@ -47,7 +47,7 @@ def send(lake: EventLake, queues: Queues) -> int:
 
 @pytest.mark.usefixtures("adaptive")
 def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
-    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
+    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]], secret: DataFrame
 ) -> None:
     now = plan.start + 24 * 3_600_000
     dry = replay.plan(day, differences, plan.period, now, dry_run=True)
@@ -66,17 +66,21 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     again = replay.plan(day, differences, plan.period, now + 1_000, dry_run=False)
     assert (again.notifications, again.known) == (0, len(lost))
     assert send(day, Queues()) == 0
-    envelopes = {str(EnvelopeMessage.model_validate_json(body).receipt) for url, body in sent if url == "envelopes"}
-    assert {EnvelopeMessage.model_validate_json(body).network for url, body in sent if url == "envelopes"} == {
-        *NETWORKS
-    }
+    to_match = [read_match_message(body) for url, body in sent if url == "envelopes"]
+    whole = [one for one in to_match if isinstance(one, EnvelopeMessage)]
+    envelopes = {str(one.receipt) for one in whole}
+    assert {one.network for one in whole} == {*NETWORKS}
     pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
-    assert {(str(push.receipt), str(push.subscription_id)) for _, push in pushes} == {
-        who for who in lost if who[0] not in envelopes
-    }
     assert all(url == push.channel for url, push in pushes)
     assert {push.network for _, push in pushes} == {*NETWORKS}
+    pushed = {(str(push.receipt), str(push.subscription_id)) for _, push in pushes}
+    asked = {(str(one.receipt), *one.subscription_ids) for one in to_match if isinstance(one, RemainderMessage)}
+    assert not pushed & asked
+    assert pushed | asked == {who for who in lost if who[0] not in envelopes}
     assert envelopes <= {receipt for receipt, _ in lost}
+    known = {row[0] for row in secret.collect()}
+    assert {subscription in known for _, subscription in asked} == {True}
+    assert {subscription in known for _, subscription in pushed} == {False}
 
 
 def test_what_has_expired_is_left(

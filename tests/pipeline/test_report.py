@@ -5,6 +5,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
+from clarion.networks.xmtp.topics import group_topic
 from pipeline.charts import ChartSeries, bars, number
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS, EventLake
@@ -36,6 +37,15 @@ def test_floods_show_among_the_senders_and_rules_at_each_hour(
     assert sum(row["rate_limited"] > 0 for row in tables["senders"]) >= plan.floods
     assert [row["hour"] for row in tables["rules"]] == list(range(plan.start, plan.period.end, HOUR_MS))
     assert all(row["rules"] > 0 for row in tables["rules"])
+
+
+def test_the_page_names_each_of_the_senders(plan: Plan, tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Of XMTP they are topics, which all begin alike."""
+    keys = [bytes([number]) * 32 for number in range(2)]
+    topics = [group_topic(key[:16]).encode() for key in keys]
+    senders = [{**tables["senders"][0], "sender": sender.hex(), "rate_limited": 0} for sender in [*keys, *topics]]
+    labels = re.findall(r'class="name"[^>]*>([^<]+…)<', page({**tables, "senders": senders}, plan.period))
+    assert labels == ["000000000000…", "010101010101…", "/xmtp/mls/1/g-0000000000…", "/xmtp/mls/1/g-0101010101…"]
 
 
 def test_the_page_stands_alone(plan: Plan, tables: dict[str, list[dict[str, Any]]]) -> None:

@@ -14,9 +14,9 @@ from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.lake import DAY_MS, EventLake, hour_columns
-from pipeline.retire import RetireAfter, listed, retire
+from pipeline.retire import RetireAfter, RetireStopped, listed, retire
 from pipeline.schemas import SCHEMAS, EventKind
-from tests.events import SETTINGS
+from tests.events import SETTINGS, event_log
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)
@@ -85,3 +85,17 @@ def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, co
     assert {(UUID(line["subscription_id"]), line["status"]) for line in stream.lines} == {
         (UUID(one), "removed") for one in ids[1:]
     }
+
+
+def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLake, connection: Connection) -> None:
+    rows = [
+        register(connection, Registration(STATEMENTS, bytes([number]) * 32, Channel.FCM, f"token-{number}"), now=1)
+        for number in range(2)
+    ]
+    made = [row for row in rows if isinstance(row, Subscription)]
+    write(lake, EventKind.SUBSCRIPTION, [
+        (1, STATEMENTS, row.subscription_id, row.client_id, "fcm", "active", None, 1, 1) for row in made
+    ])  # fmt: skip
+    with pytest.raises(RetireStopped, match=made[0].subscription_id):
+        retire(listed(lake, NOW, AFTER), connection, event_log(), NOW, lambda _: None)
+    assert [row.subscription_id for row in Subscription.scan()] == [made[1].subscription_id]

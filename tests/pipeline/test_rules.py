@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 import sr25519
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from clarion.decisions import Wanted
 from clarion.networks import STATEMENTS
@@ -17,7 +16,7 @@ from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
 from pipeline.lake import FOREVER
-from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_wanted
+from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_answers
 from pipeline.schemas import SCHEMAS, EventKind
 from tests import toy
 
@@ -32,10 +31,19 @@ ENVELOPES = (
 )
 ANSWERED = (
     "receipt string, subscription_id string, network string, envelope_id binary, sender binary, client_id binary, "
-    "channel string, place int, key binary, certain boolean, wanted string"
+    "channel string, place int, key binary, certain boolean, answers array<string>"
 )
+SECRET = "own_message alert background"
 type Rules = list[tuple[int, str, str, int, int, list[bytes]]]
 type Subscriptions = list[tuple[int, str, str, int, int]]
+
+
+class Decided(NamedTuple):
+    key: bytes
+    wanted: str | None
+    certain: bool
+    refusal: str | None
+    refusals: list[str] | None
 
 
 def changed(spark: SparkSession, rules: Rules) -> DataFrame:
@@ -113,14 +121,14 @@ def test_a_hot_key_is_matched_as_any_other(spark: SparkSession) -> None:
     assert matched(spark, hot_rules=2) == matched(spark, hot_rules=100)
 
 
-def decided(spark: SparkSession, *rules: tuple[bytes, str | None, bool]) -> dict[str, Any]:
-    """What is expected where the rules have answered: each with its key, its answer, and whether it was surely there."""
+def decided(spark: SparkSession, *rules: tuple[bytes, str, bool]) -> Decided:
+    """What is expected where the rules have answered: each with its key, its answers, and whether it was surely there."""
     rows = [
-        ("r", "s", STATEMENTS, b"h", SENDER, CLIENT, "fcm", place, key, certain, wanted)
-        for place, (key, wanted, certain) in enumerate(rules)
+        ("r", "s", STATEMENTS, b"h", SENDER, CLIENT, "fcm", place, key, certain, answers.split())
+        for place, (key, answers, certain) in enumerate(rules)
     ]
     [row] = expected(spark.createDataFrame(rows, ANSWERED)).collect()
-    return {name: row[name] for name in ("key", "wanted", "certain", "unjudged", "refusal")}
+    return Decided(*(row[name] for name in Decided._fields))
 
 
 @pytest.mark.parametrize(
@@ -130,29 +138,41 @@ def decided(spark: SparkSession, *rules: tuple[bytes, str | None, bool]) -> dict
         ([(FIRST, "background", True), (SECOND, "alert", True)], FIRST, "alert"),
         ([(FIRST, "own_message", True), (SECOND, "alert", True)], SECOND, "alert"),
         ([(FIRST, "alert", False), (SECOND, "alert", True)], SECOND, "alert"),
-        ([(FIRST, None, True), (SECOND, "alert", True)], SECOND, "alert"),
+        ([(FIRST, SECRET, True), (SECOND, "alert", True)], SECOND, "alert"),
+        ([(FIRST, "alert background", True)], FIRST, None),
     ],
 )
 def test_of_several_rules_the_most_urgent_counts_under_the_first_key_that_pushes(
-    spark: SparkSession, rules: list[tuple[bytes, str | None, bool]], key: bytes, wanted: str
+    spark: SparkSession, rules: list[tuple[bytes, str, bool]], key: bytes, wanted: str | None
 ) -> None:
-    assert decided(spark, *rules) == {
-        "key": key, "wanted": wanted, "certain": True, "unjudged": False, "refusal": None,
-    }  # fmt: skip
+    assert decided(spark, *rules) == Decided(key, wanted, certain=True, refusal=None, refusals=None)
 
 
-def test_if_no_rule_pushes_the_first_word_says_why(spark: SparkSession) -> None:
-    both = decided(spark, (FIRST, "not_pushable", True), (SECOND, "own_message", True))
-    assert (both["wanted"], both["certain"], both["unjudged"], both["refusal"]) == (None, False, False, "own_message")
+@pytest.mark.parametrize(
+    "rules",
+    [[(FIRST, "not_pushable own_message", True)], [(FIRST, "not_pushable", True), (SECOND, "own_message", True)]],
+)
+def test_if_no_rule_may_push_its_answers_say_why(spark: SparkSession, rules: list[tuple[bytes, str, bool]]) -> None:
+    assert decided(spark, *rules) == Decided(FIRST, None, False, "own_message or not_pushable", None)
 
 
-def test_what_only_a_rule_of_an_unknown_condition_may_want_is_unjudged(spark: SparkSession) -> None:
-    for rules in ([(FIRST, None, True)], [(FIRST, None, True), (SECOND, "own_message", True)]):
-        found = decided(spark, *rules)
-        assert (found["certain"], found["unjudged"], found["refusal"]) == (False, True, None)
+@pytest.mark.parametrize(
+    ("rules", "certain", "refusals"),
+    [
+        ([(FIRST, SECRET, True)], True, ["own_message"]),
+        ([(FIRST, SECRET, False)], False, ["own_message"]),
+        ([(FIRST, SECRET, True), (SECOND, "not_pushable", True)], True, ["own_message", "not_pushable"]),
+        ([(FIRST, "alert", False), (SECOND, "own_message", True)], False, None),
+    ],
+)
+def test_where_a_secret_decides_all_that_it_may_refuse_by_is_known(
+    spark: SparkSession, rules: list[tuple[bytes, str, bool]], refusals: list[str] | None, *, certain: bool
+) -> None:
+    found = decided(spark, *rules)
+    assert (found.certain, found.refusal, found.refusals) == (certain, None, refusals)
 
 
-def test_a_condition_is_read_by_its_network_and_a_digest_by_nobody(spark: SparkSession) -> None:
+def test_a_network_gives_its_answer_to_a_condition_and_all_it_may_give_to_a_digest(spark: SparkSession) -> None:
     keys = sr25519.pair_from_seed(sha256(b"alice").digest())
     statement = sign(Statement(0xFFFFFFFF << 32, (b"t" * 32, b"u" * 32), b"hello"), keys)
     named, other = (key_of(keys[0], topic) for topic in statement.topics)
@@ -170,11 +190,10 @@ def test_a_condition_is_read_by_its_network_and_a_digest_by_nobody(spark: SparkS
     observed = spark.createDataFrame(
         [(1_000, STATEMENTS, "r", 1_000, statement.encoded, None)] * 2, SCHEMAS[EventKind.OBSERVED]
     )
-    answered = with_wanted(asked(envelopes, rules, grace_ms=10), observed, None)
-    found = {row["subscription_id"]: row["wanted"] for row in answered.collect()}
-    assert found == {"call": Wanted.CALL, "alert": Wanted.ALERT, "secret": None}
+    answered = with_answers(asked(envelopes, rules, grace_ms=10), observed, None)
+    found = {row["subscription_id"]: row["answers"] for row in answered.collect()}
+    assert found == {"call": [Wanted.CALL], "alert": [Wanted.ALERT], "secret": [Wanted.CALL, Wanted.ALERT]}
     assert answered.count() == 3
-    assert expected(answered).where(F.col("unjudged")).select("subscription_id").collect() == [("secret",)]
 
 
 @pytest.fixture
@@ -187,11 +206,13 @@ def large(tmp_path: Path) -> Path:
 def test_a_network_is_asked_with_each_condition_and_the_envelope(large: Path) -> None:
     """In this process, since Spark's have no toy network."""
     conditions = [toy.condition_of(wanted, secret) for wanted, secret in ((Wanted.CALL, b"x"), (Wanted.ALERT, b"mine"))]
-    rules = [{"key": toy.key_of("hall"), "condition": condition} for condition in conditions]
+    key = toy.key_of("hall")
+    known = [{"key": key, "condition": condition, "secret": False} for condition in conditions]
+    rules = [*known, {"key": key, "condition": b"", "secret": True}]
     row = {"receipt": "r", "network": toy.TOY, "raw": None, "location": "large", "decided_at": 1, "rules": rules}
     answers = _table(answer_batches([pa.RecordBatch.from_pylist([row])], str(large)))
-    assert [answer["wanted"] for answer in answers] == [Wanted.CALL, Wanted.OWN_MESSAGE]
-    assert [answer["condition"] for answer in answers] == conditions
+    assert [answer["answers"] for answer in answers] == [[Wanted.CALL], [Wanted.OWN_MESSAGE], [*Wanted]]
+    assert [answer["condition"] for answer in answers] == [*conditions, b""]
 
 
 def _table(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

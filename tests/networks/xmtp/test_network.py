@@ -104,6 +104,22 @@ def test_what_cannot_be_read_within_an_envelope_is_wanted(topic: str, message: b
     assert NETWORK.wants(envelope, Rule(envelope.keys[0], condition), 0) is Wanted.BACKGROUND
 
 
+@pytest.mark.parametrize(
+    ("raw", "answers"),
+    [
+        (BO.message(AT), {Wanted.OWN_MESSAGE, Wanted.ALERT, Wanted.BACKGROUND}),
+        (BO.message(AT, should_push=False), {Wanted.OWN_MESSAGE, Wanted.NOT_PUSHABLE}),
+        (xmtp.envelope(WELCOMES, b"a welcome", AT), {Wanted.ALERT, Wanted.BACKGROUND}),
+        (xmtp.envelope(TOPIC, b"\xff", AT), {Wanted.ALERT, Wanted.BACKGROUND}),
+    ],
+)
+def test_without_a_condition_it_is_known_which_answers_there_may_be(raw: bytes, answers: set[Wanted]) -> None:
+    envelope = envelope_of(raw)
+    conditions = [b"", *(inbox.rule(AT, silent=silent).condition for inbox in (ALIX, BO) for silent in (False, True))]
+    rules = [Rule(envelope.keys[0], condition, takes_own) for condition in conditions for takes_own in (False, True)]
+    assert set(NETWORK.may_want(envelope)) == {NETWORK.wants(envelope, rule, 0) for rule in rules} == answers
+
+
 @given(st.binary(max_size=40))
 def test_a_condition_that_cannot_be_read_counts_as_an_empty_one(condition: bytes) -> None:
     wanted = NETWORK.wants(envelope_of(BO.message(AT)), Rule(key_of(TOPIC), condition), 0)

@@ -135,6 +135,9 @@ class Network(Protocol):
     def bytes_per_rule(self, envelope: Envelope) -> int:
         """How much `wants` hashes for one rule at most: an envelope of which it is much has smaller pages in match."""
 
+    def may_want(self, envelope: Envelope) -> Collection[Wanted]:
+        """Each answer that `wants` may give to a rule whose condition is secret."""
+
     def push_body(self, envelope: Envelope, key: bytes, channel: Channel) -> "BaseModel":
         """What travels to dispatch for an envelope wanted under `key`: what doesn't fit the channel is left behind here."""
 

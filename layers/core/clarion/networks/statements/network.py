@@ -1,5 +1,7 @@
 """The statement store behind the kernel's nouns. The wire format, signatures, rules and payloads have modules of their own."""
 
+from collections.abc import Collection
+
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
@@ -46,6 +48,9 @@ class Statements:
 
     def bytes_per_rule(self, _envelope: Envelope) -> int:
         return 0
+
+    def may_want(self, _envelope: Envelope) -> Collection[Wanted]:
+        return Wanted.CALL, Wanted.ALERT
 
     def push_body(self, envelope: Envelope, key: bytes, _channel: Channel) -> payload.StatementBody:
         return payload.body_of(_statement(envelope), *rules.split_key(key))

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from clarion.networks.xmtp.envelope import PushMetadata, TopicMessage, decode
-from clarion.networks.xmtp.sender_hmac import HMAC_SIZE, verify
+from clarion.networks.xmtp.sender_hmac import verify
 
 
 class Reason(StrEnum):
@@ -48,7 +48,7 @@ def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Mes
 def bytes_hashed(message: TopicMessage) -> int:
     """By `decide_message` for one subscriber, at most: each period's key is tried on all that the HMAC covers."""
     metadata = message.push_metadata
-    if metadata is None or len(metadata.sender_hmac) != HMAC_SIZE:
+    if metadata is None or not metadata.may_be_own:
         return 0
     return len(_periods(message.period)) * len(metadata.covered)
 
@@ -70,7 +70,7 @@ def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int)
     A key of another scheme's size is passed over. HMAC pads its key with zeros, so one could stand for the other.
     A test costs a hash of the whole message for each subscriber, so none is made for what can be no HMAC.
     """
-    if len(metadata.sender_hmac) != HMAC_SIZE:
+    if not metadata.may_be_own:
         return False
     for near in _periods(period):
         key = hmac_keys.get(near, b"")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from clarion.networks import Malformed
-from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V2, KEY_SIZE_V3, period_at
+from clarion.networks.xmtp.sender_hmac import HMAC_SIZE, KEY_SIZE_V2, KEY_SIZE_V3, period_at
 from clarion.networks.xmtp.topics import MessageKind, kind_of
 
 LIFETIME_S = 24 * 3600
@@ -37,6 +37,11 @@ class PushMetadata:
     """Bytes of a key of this scheme."""
     should_push: bool | None
     """None if the client didn't say."""
+
+    @property
+    def may_be_own(self) -> bool:
+        """Whether there is what some key may verify."""
+        return len(self.sender_hmac) == HMAC_SIZE
 
 
 @dataclass(frozen=True)

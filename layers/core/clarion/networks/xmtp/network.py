@@ -1,5 +1,7 @@
 """XMTP behind the kernel's nouns. Envelopes, decisions, rules and payloads have modules of their own."""
 
+from collections.abc import Collection
+
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
@@ -43,6 +45,14 @@ class Xmtp:
 
     def bytes_per_rule(self, envelope: Envelope) -> int:
         return bytes_hashed(_message(envelope))
+
+    def may_want(self, envelope: Envelope) -> Collection[Wanted]:
+        """If it has an HMAC, only keys can say whether it is an own message."""
+        message = _message(envelope)
+        refused = _REFUSED.get(decide_message(message, {}).reason)
+        answers = {refused} if refused else {Wanted.ALERT, Wanted.BACKGROUND}
+        metadata = message.push_metadata
+        return answers | {Wanted.OWN_MESSAGE} if metadata and metadata.may_be_own else answers
 
     def push_body(self, envelope: Envelope, _key: bytes, channel: Channel) -> payload.TopicBody:
         return payload.body_of(_message(envelope), channel)
