@@ -1,10 +1,20 @@
 """What a synthesised template holds, by the names that are deployed."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aws_cdk.assertions import Template
 
 PREFIX = "clarion-prod-"
+
+type Deployment = Mapping[str, Mapping[str, Any]]
+"""Templates by stack."""
+
+
+def deployed(deployment: Deployment, kind: str) -> Iterator[dict[str, Any]]:
+    """The properties of all of a kind, in every stack."""
+    for template in deployment.values():
+        yield from (each["Properties"] for each in template["Resources"].values() if each["Type"] == kind)
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:
