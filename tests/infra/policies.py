@@ -73,12 +73,11 @@ def _arn(value: Any, stack: str, deployment: Deployment) -> str:
             return "".join(_arn(part, stack, deployment) for part in parts)
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{.+?\}", "name", text)
-        case {"Ref": "AWS::AccountId"}:
-            return "name"
         case {"Fn::GetAtt": [str(logical), str(attribute)]}:
             return _attribute(f"{deployment[stack]['Resources'][logical]['Type']}.{attribute}")
         case {"Ref": str(logical)}:
-            return _attribute(f"{deployment[stack]['Resources'][logical]['Type']}.Ref")
+            resource = deployment[stack]["Resources"].get(logical)
+            return _attribute(f"{resource['Type']}.Ref") if resource else "name"
         case {"Fn::GetStackOutput": {"StackName": str(other), "OutputName": str(output)}}:
             return _arn(deployment[other]["Outputs"][output]["Value"], other, deployment)
     raise AssertionError(value)
