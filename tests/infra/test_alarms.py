@@ -273,8 +273,8 @@ def widgets(template: Template) -> list[dict[str, Any]]:
 def test_the_dashboard_shows_every_alarm_and_the_funnel_from_envelopes_to_delivered_pushes(
     prod: Template, alarms: Mapping[str, Alarm]
 ) -> None:
-    status, funnel, *_ = widgets(prod)
-    assert len(status["alarms"]) == len(alarms)
+    funnel, *_ = (widget for widget in widgets(prod) if "alarms" not in widget)
+    assert sum(len(widget.get("alarms", [])) for widget in widgets(prod)) == len(alarms)
     assert [(row[3], row[1]) for row in measured(funnel)] == [
         ("ingest", "envelopes_received"),
         ("ingest", "envelopes_forwarded"),
