@@ -26,13 +26,14 @@ def documented() -> Iterator[str]:
 
 
 def expanded(command: str) -> list[str]:
-    """What make would run, in words."""
+    """What make would run of CDK, in words."""
     dry = command.replace("make ", "make --dry-run ", 1)
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     printed = subprocess.run(
         ["/bin/bash", "-c", dry], cwd=ROOT, env=variables, capture_output=True, text=True, check=True
     )
-    return shlex.split(printed.stdout.splitlines()[-1])
+    words = shlex.split(printed.stdout.splitlines()[-1])
+    return words[words.index("cdk") :]
 
 
 def context_of(words: list[str]) -> Mapping[str, str]:
