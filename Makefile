@@ -104,6 +104,28 @@ pipeline-environment: setup .venv-pipeline/.ready ## Try what is packaged for EM
 bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
 	@$(SPARK) -m bench.pipeline
 
+# ---- deploy -------------------------------------------------------------------------------------------------
+
+# With what of the environment is another in each account, as `name=value` separated by blanks.
+cdk = cdk $(1) --all --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%') $(OPTIONS)
+
+# Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
+.PHONY: bootstrap
+bootstrap: setup ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
+	@cd tools/cdk && cdk bootstrap aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
+
+.PHONY: diff
+diff: setup ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+	@$(call cdk,diff)
+
+.PHONY: deploy
+deploy: setup ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+	@$(call cdk,deploy)
+
+.PHONY: destroy
+destroy: setup ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
+	@$(call cdk,destroy)
+
 # ---- check --------------------------------------------------------------------------------------------------
 
 .PHONY: test

@@ -16,6 +16,8 @@ from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
 
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
+MOST_APPS = 10
+"""As many as fit into the variables of a function, which Lambda takes 4 KB of."""
 
 
 class Platform(StrEnum):
@@ -159,7 +161,7 @@ class EnvironmentConfig(Config):
 
     networks: tuple[str, ...] = (STATEMENTS,)
     channels: Annotated[tuple[Channel, ...], Field(min_length=1)] = (Channel.APNS, Channel.VOIP, Channel.FCM)
-    apps: Annotated[tuple[AppConfig, ...], Field(min_length=1)]
+    apps: Annotated[tuple[AppConfig, ...], Field(min_length=1, max_length=MOST_APPS)]
 
     match: Consumer
     pages: Consumer

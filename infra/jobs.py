@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import ArnFormat, AssetHashType, Aws, Stack
+from aws_cdk import AssetHashType, Aws, Stack
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -81,17 +81,12 @@ class JobRole(iam.Role):
         self.job = name
         self._foundation = base.foundation
         base.code.allow(self)
-        self._allow_logging(scope, base.log)
+        self._allow_logging(base.log)
 
-    def _allow_logging(self, stack: Stack, log: logs.ILogGroup) -> None:
+    def _allow_logging(self, log: logs.ILogGroup) -> None:
         allow(self, "logs: CreateLogStream DescribeLogStreams PutLogEvents", log.log_group_arn)
-        groups = stack.format_arn(
-            service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
-        )
-        allow(self, "logs: DescribeLogGroups", groups)
-        account = self._foundation.environment.account or "<AWS::AccountId>"  # as cdk-nag names one not known yet
-        groups_of_account = f"arn:aws:logs:{stack.region}:{account}:log-group:*"
-        accept(self, f"IAM5[Resource::{groups_of_account}]", "EMR looks for the group by its name")
+        allow(self, "logs: DescribeLogGroups", "*")
+        accept(self, "IAM5[Resource::*]", "EMR looks for the group by its name, which takes a listing of all")
 
     def allow_lake(self, written: tuple[str, ...]) -> None:
         bucket = self._foundation.lake.bucket

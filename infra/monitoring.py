@@ -1,6 +1,8 @@
 """The alarms with the topic that they go to, and the dashboard: the funnel from envelopes to delivered pushes."""
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import batched
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -19,6 +21,8 @@ from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_functi
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
+ALARMS_OF_A_WIDGET = 100
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
 
 
 class Alarms(Construct):
@@ -88,7 +92,7 @@ class Dashboard(Construct):
             dashboard_name=f"{environment.prefix}overview",
             default_interval=Duration.hours(3),
             widgets=[
-                [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms.alarms), width=WHOLE)],
+                *_status(alarms),
                 [_funnel(environment)],
                 [_envelopes(environment), _ingest(environment)],
                 [
@@ -101,6 +105,11 @@ class Dashboard(Construct):
                 [_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
             ],
         )
+
+
+def _status(alarms: Alarms) -> Iterator[list[cloudwatch.IWidget]]:
+    for some in batched(alarms.alarms, ALARMS_OF_A_WIDGET, strict=False):
+        yield [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(some), width=WHOLE)]
 
 
 def _funnel(environment: EnvironmentConfig) -> cloudwatch.IWidget:

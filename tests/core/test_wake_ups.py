@@ -17,7 +17,7 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
-from clarion.subscriptions import Registration, move, remove
+from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, Registration, move, remove
 from clarion.tables import Subscription, Token, WakeUp
 from clarion.tokens import token_hash
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES, PERIODS, due_slots, expiry_slots, slot_of
@@ -153,7 +153,7 @@ def test_a_removed_subscription_leaves_nothing(
 def test_as_many_as_a_client_may_have_are_removed_at_once(
     connection: Connection, subscribe: Callable[..., Subscription]
 ) -> None:
-    rows = [subscribe(wake_every_minutes=20) for _ in range(33)]
+    rows = [subscribe(wake_every_minutes=20) for _ in range(TRANSACTION_SUBSCRIPTIONS)]
     assert remove(connection, [row.subscription_id for row in rows], moved_to(rows[0], rows[0].token).owner)
     assert not entries()
 

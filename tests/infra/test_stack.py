@@ -151,15 +151,6 @@ def test_every_queue_but_the_dead_letter_ones_has_one(prod: Template) -> None:
             assert names[dead] == f"{names[logical].removesuffix('-held')}-dead"
 
 
-@pytest.mark.parametrize("queue", QUEUES)
-def test_a_message_is_invisible_for_six_times_the_timeout_of_its_function(prod: Template, queue: str) -> None:
-    name = "match" if queue == "envelopes" else queue.removesuffix("-held")
-    queues = {each["QueueName"]: each for each in properties(prod, "AWS::SQS::Queue")}
-    assert (
-        queues[f"clarion-prod-{queue}"]["VisibilityTimeout"] >= 6 * functions(prod)[f"clarion-prod-{name}"]["Timeout"]
-    )
-
-
 def test_each_channel_has_a_queue_and_those_whose_pushes_can_wait_one_of_held_messages(prod: Template) -> None:
     names = {queue["QueueName"].removeprefix("clarion-prod-") for queue in properties(prod, "AWS::SQS::Queue")}
     assert names == {*QUEUES, *(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))}

@@ -1,0 +1,67 @@
+"""The commands that README and operations.md give an operator run as they are written."""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from aws_cdk import App
+
+from infra.environments import chosen
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/operations.md")
+TARGETS = ("bootstrap", "diff", "deploy", "destroy")
+
+
+def documented() -> Iterator[str]:
+    """In a line of their own, or within one; those that name nothing are spoken of, not given."""
+    command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|[^`\n])*"
+    for page in PAGES:
+        yield from re.findall(rf"(?:^|\$ |`)({command})(?=[`\n])", (ROOT / page).read_text(), re.MULTILINE)
+
+
+def expanded(command: str) -> list[str]:
+    """What make would run of CDK, in words."""
+    dry = command.replace("make ", "make --dry-run ", 1)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    printed = subprocess.run(
+        ["/bin/bash", "-c", dry], cwd=ROOT, env=variables, capture_output=True, text=True, check=True
+    )
+    words = shlex.split(printed.stdout.splitlines()[-1])
+    return words[words.index("cdk") :]
+
+
+def context_of(words: list[str]) -> Mapping[str, str]:
+    given = (word for option, word in pairwise(words) if option == "--context")
+    return dict(word.split("=", 1) for word in given)
+
+
+def test_the_pages_have_each_command() -> None:
+    assert {command.split()[1] for command in documented()} >= {"bootstrap", "diff", "deploy"}
+
+
+@pytest.mark.parametrize("command", [*documented()])
+def test_a_command_is_one_of_cdk_s_for_an_environment_that_is_complete(command: str) -> None:
+    cdk, verb, *options = expanded(command)
+    assert (cdk, verb) == ("cdk", command.split()[1])
+    if verb == "bootstrap":
+        assert options == ["aws://111111111111/us-east-1"]
+    else:
+        assert options[0] == "--all"
+        assert chosen(App(context=context_of(options)).node).stage == context_of(options)["environment"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_an_account_or_environment_nothing_is_run(target: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        expanded(f"make {target}")
+    assert "is named" in refusal.value.stderr
+
+
+def test_further_options_are_cdk_s() -> None:
+    assert expanded("make deploy STAGE=dev OPTIONS=--no-rollback")[-1] == "--no-rollback"
