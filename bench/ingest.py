@@ -190,7 +190,12 @@ def measure_intake(candidates: CandidateFilter, effort: Effort) -> list[Figure]:
         Figure.beside("take statements in, beside Python's JSON parser", alone, per_second(json.loads, frames), unit),
         Figure.beside(SHARED, of_two, alone, unit),
         Figure.alone("take statements in until they are forgotten", whole, unit),
-        Figure.beside("the same, two processes that share them, beside one", whole_of_two, whole, unit),
+        Figure.beside(
+            "take statements in until they are forgotten, two processes that share them, beside one",
+            whole_of_two,
+            whole,
+            unit,
+        ),
         Figure.alone("take statements in with their socket", with_socket, unit),
     ]
 
