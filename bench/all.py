@@ -68,7 +68,10 @@ def write(machine: list[str], figures: Sequence[Figure]) -> None:
 
 def main() -> None:
     before, parts = machine(), sys.argv[1:]
-    figures = [figure for part in parts or PARTS for figure in measured(part)]
+    figures = []
+    for part in parts or PARTS:
+        print(f"» {part}", flush=True)
+        figures += measured(part)
     report(figures)
     if not parts:
         write(before, figures)

@@ -2,9 +2,9 @@
 
 Clarion starts from the queue's message and the device's token: payload, headers, sending, outcome. Bare libcurl is
 the floor that it stands on: requests that were made beforehand, and nothing done with the answers. The others are
-used as their documentation says. All send to one stand-in at a time, which shares the machine with them: to ours, which
-is far faster than any of them, and to one of Node's http2. Each sender runs alone in a process of its own, by turns, and
-the best turn of each counts.
+used as their documentation says. All send to one stand-in at a time, which shares the machine with them: to ours, and
+to one that is Node's own http2. Each sender runs alone in a process of its own, by turns, and the best turn of each
+counts.
 """
 
 import json

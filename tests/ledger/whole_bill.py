@@ -166,8 +166,8 @@ def measure_all() -> dict[str, Amounts]:
 def naive(of: Amounts, alone: Amounts) -> Amounts:
     """The naive design's at the pace of `of`: docs/cost.md, "Beside the naive design".
 
-    A push shares nothing with others but a minute's file and a month's metrics. Its match emits three events, each in a
-    record of its own; all that isn't said of it is as with ours.
+    Three records for match's events, not one; what the page doesn't say is as with ours. Pushes share nothing but the
+    file of a minute and the metrics of a month.
     """
     firehose = alone.firehose + 2 * FIREHOSE_RECORD_BYTES
     return alone._replace(reads=4.5, writes=5, firehose=firehose, files=of.files, metrics=of.metrics)
