@@ -4,7 +4,17 @@ import asyncio
 from collections.abc import Mapping
 
 from bench.figures import Figure
-from bench.latency import RATE, SECONDS, Latency, Senders, emulated_senders, measure, percentiles, received_by
+from bench.latency import (
+    RATE,
+    SECONDS,
+    WARM_UP_S,
+    Latency,
+    Senders,
+    emulated_senders,
+    measure,
+    percentiles,
+    received_by,
+)
 
 PACES = tuple(range(25, 201, 25))
 """Statements a second."""
@@ -34,6 +44,8 @@ async def highest_pace(senders: Senders) -> float:
     """The last of `PACES` before the first that is not held; 0 if that is the first."""
     highest = 0
     for pace in PACES:
+        # Functions that start, and rules that were written lately, don't count.
+        await senders.submit(pace, WARM_UP_S, arrival_s=LATE_S)
         submitted = await senders.submit(pace, STEP_S, arrival_s=LATE_S)
         if not holds(submitted, received_by(senders.system)):
             break
