@@ -172,7 +172,7 @@ def claiming(turns: int) -> Figure:
 def racing(count: int) -> Figure:
     """How many races of workers for a pair went wrong; `make crash` runs two thousand."""
     flawed = sum(bool(race.flaws) for race in races.run(range(count)))
-    return Figure.alone("races for a pair that went wrong", flawed, f"of {count}")
+    return Figure.beside("races for a pair that went wrong, beside all", flawed, count, "races")
 
 
 def cold_start(turns: int) -> Figure:
