@@ -65,6 +65,11 @@ local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
 	@cd local/connect && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
+bench/node/node_modules/.ready: .venv/.ready bench/node/package-lock.json
+	@echo "» node-apn, which the benches compare with"
+	@cd bench/node && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@touch $@
+
 clients/typescript/node_modules/.ready: .venv/.ready clients/typescript/package-lock.json
 	@echo "» what builds the TypeScript client"
 	@cd clients/typescript && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
@@ -209,7 +214,7 @@ bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
-	@$(PY) bench/codec.py
+	@$(PY) -m bench.codec
 
 .PHONY: openapi
 openapi: .venv/.ready ## Write docs/openapi.json anew from the code
@@ -228,9 +233,13 @@ proto: .venv/.ready ## Generate the protobuf modules anew from their .proto file
 	@$(PY) tools/proto.py
 
 .PHONY: bench-dispatch
-bench-dispatch: .venv/.ready .venv-bench/.ready ## Measure pushes a second beside aioapns, httpx and bare libcurl
-	@$(PY) bench/dispatch.py
+bench-dispatch: .venv/.ready .venv-bench/.ready bench/node/node_modules/.ready ## Measure pushes a second beside aioapns, httpx, node-apn and bare libcurl
+	@$(PY) -m bench.dispatch
+
+.PHONY: bench
+bench: setup .venv-bench/.ready bench/node/node_modules/.ready ## Measure all figures beside their anchors, for docs/bench.md and .build/bench.json
+	@$(PY) -m bench.all
 
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules clients/typescript/node_modules clients/typescript/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules bench/node/node_modules clients/typescript/node_modules clients/typescript/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

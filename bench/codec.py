@@ -1,17 +1,12 @@
-"""What taking a statement in costs beyond its signature: decode, hash and verify against a bare `sr25519.verify`.
+"""What taking a statement in costs beyond its signature: decode, hash and verify against a bare `sr25519.verify`."""
 
-All are timed in short turns. The ratio is the median of the turns' ratios, so that whatever else the machine does
-hits both sides alike; the times are the best ones.
-"""
-
-import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
 
 import sr25519
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from bench.figures import Figure, best_microseconds, compare, report
 from clarion.channels import CHANNELS, Channel
 from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS, Receiver
@@ -23,35 +18,28 @@ from clarion.sealing import seal
 from clarion.settings import TITLE
 
 TURNS = 400
-CALLS = 40
-TARGET = 1.15
 DEVICE_KEY = X25519PrivateKey.generate().public_key().public_bytes_raw()
 
 
-def main() -> None:
-    print(f"decode, verify and hash against a bare sr25519.verify (aim: at most {TARGET})")
-    for name, statement in EXAMPLES.items():
-        compare(name, sign(statement, sr25519.pair_from_seed(b"a made-up sender".ljust(32))))
+def figures(turns: int = TURNS) -> list[Figure]:
+    signer = sr25519.pair_from_seed(b"a made-up sender".ljust(32))
     push = PushMessage.model_validate(EXAMPLE_PUSH)
     builders: dict[str, Callable[[PushMessage], object]] = {
-        "apns": partial(payload.apns, receiver=receiver(Channel.APNS)),
-        "voip": partial(payload.voip, receiver=receiver(Channel.VOIP)),
-        "fcm": partial(payload.fcm, receiver=receiver(Channel.FCM)),
-        "sealed apns": sealed,
+        "APNs": partial(payload.apns, receiver=receiver(Channel.APNS)),
+        "VoIP": partial(payload.voip, receiver=receiver(Channel.VOIP)),
+        "FCM": partial(payload.fcm, receiver=receiver(Channel.FCM)),
+        "APNs, sealed": sealed,
     }
-    taken = microseconds(*(partial(build, push) for build in builders.values()))
-    print("payloads: " + ", ".join(f"{name} {min(times):.2f} µs" for name, times in zip(builders, taken, strict=True)))
+    return [
+        *(figure for name, statement in EXAMPLES.items() for figure in taking_in(name, sign(statement, signer), turns)),
+        *(
+            Figure.alone(f"build a payload for {name}", best_microseconds(partial(build, push), turns), "µs")
+            for name, build in builders.items()
+        ),
+    ]
 
 
-def receiver(channel: Channel) -> Receiver:
-    return Receiver(TITLE, CHANNELS[channel].payload_bytes)
-
-
-def sealed(push: PushMessage) -> object:
-    return seal(payload.apns(push, receiver(Channel.APNS)), DEVICE_KEY, push.subscription_id)
-
-
-def compare(name: str, signed: Statement) -> None:
+def taking_in(name: str, signed: Statement, turns: int) -> Iterator[Figure]:
     raw, signing_payload = encode(signed), signed.signing_payload
     signature, signer = signed.proof.signature if signed.proof else b"", signed.signer
 
@@ -60,12 +48,19 @@ def compare(name: str, signed: Statement) -> None:
         verify(statement)
         return statement.hash
 
-    bare, whole, decoding = microseconds(
-        lambda: sr25519.verify(signature, signing_payload, signer), take_in, lambda: decode(raw)
-    )
-    ratio = median(ours / theirs for ours, theirs in zip(whole, bare, strict=True))
-    print(f"  {name}, {len(raw)} bytes: {ratio:.3f}, of the best times {min(whole) / min(bare):.3f}")
-    print(f"    {min(whole):.2f} against {min(bare):.2f} µs; decode alone {min(decoding):.2f} µs")
+    def verify_bare() -> None:
+        sr25519.verify(signature, signing_payload, signer)
+
+    yield compare(f"take in {name}, beside sr25519.verify", take_in, verify_bare, turns)
+    yield Figure.alone(f"decode {name}", best_microseconds(lambda: decode(raw), turns), "µs")
+
+
+def receiver(channel: Channel) -> Receiver:
+    return Receiver(TITLE, CHANNELS[channel].payload_bytes)
+
+
+def sealed(push: PushMessage) -> object:
+    return seal(payload.apns(push, receiver(Channel.APNS)), DEVICE_KEY, push.subscription_id)
 
 
 EXAMPLES = {
@@ -88,14 +83,5 @@ EXAMPLE_PUSH = {
 }
 
 
-def microseconds(*calls: Callable[[], object]) -> list[list[float]]:
-    """How long each call took in each turn."""
-    taken: list[list[float]] = [[] for _ in calls]
-    for _ in range(TURNS):
-        for times, call in zip(taken, calls, strict=True):
-            times.append(timeit.timeit(call, number=CALLS) / CALLS * 1e6)
-    return taken
-
-
 if __name__ == "__main__":
-    main()
+    report(figures())

@@ -1,42 +1,43 @@
-"""How fast pushes go out: Clarion's dispatch path beside aioapns, httpx and bare libcurl, all in one run.
+"""How fast pushes go out: Clarion's dispatch path beside aioapns, httpx, node-apn and bare libcurl, all in one run.
 
 Clarion starts from the queue's message and the device's token: payload, headers, sending, outcome. Bare libcurl is
 the floor that it stands on: requests that were made beforehand, and nothing done with the answers. The others are
-used as their documentation says. All send to one stand-in, which is far faster than any of them and shares the
-machine with them; each runs alone in a process of its own, by turns, and the best turn of each counts.
+used as their documentation says. All send to one stand-in at a time, which shares the machine with them: to ours, and
+to one that is Node's own http2. Each sender runs alone in a process of its own, by turns, and the best turn of each
+counts.
 """
 
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.figures import Figure, report
 from local import keys
+from local.emulator import NODE
 
 ROOT = Path(__file__).parent.parent
-OURS = sys.executable
-THEIRS = str(ROOT / ".venv-bench" / "bin" / "python")
 TURNS = 3
+STATUSES = {"200", "410"}
 
 
 class Sender(NamedTuple):
+    """`command` is what sends, but for the provider's port, the folder of keys, and how many `pushes`."""
+
     name: str
-    module: str
-    python: str
+    command: tuple[str, ...]
     pushes: int
 
 
 class Scene(NamedTuple):
-    delay_ms: int
-    fail_every: int
+    """`provider` is the command that serves it, but for the folder of keys."""
 
-    def __str__(self) -> str:
-        answers = f"every {self.fail_every}th refused" if self.fail_every else "all accepted"
-        return f"{self.delay_ms} ms of provider delay, {answers}"
+    name: str
+    provider: tuple[str, ...]
 
 
 class Speed(NamedTuple):
@@ -44,41 +45,61 @@ class Speed(NamedTuple):
     cpu_us: float
 
 
-CLARION = Sender("Clarion", "clarion_dispatch", OURS, 10_000)
-LIBCURL = Sender("bare libcurl", "bare_libcurl", OURS, 10_000)
-AIOAPNS = Sender("aioapns", "with_aioapns", THEIRS, 3_000)
-HTTPX = Sender("httpx", "with_httpx", OURS, 600)
-SENDERS = (CLARION, LIBCURL, AIOAPNS, HTTPX)
-SCENES = tuple(Scene(delay_ms, fail_every) for delay_ms in (0, 50) for fail_every in (0, 10))
+def in_python(name: str, module: str, pushes: int, python: str = sys.executable) -> Sender:
+    return Sender(name, (python, "-m", f"bench.senders.{module}"), pushes)
 
 
-def main() -> None:
+def stand_in(delay_ms: int, fail_every: int) -> Scene:
+    answers = f"every {fail_every}th refused" if fail_every else "all accepted"
+    options = ("--delay-ms", str(delay_ms), "--fail-every", str(fail_every))
+    return Scene(f"{delay_ms} ms of delay, {answers}", (sys.executable, "bench/provider.py", *options))
+
+
+CLARION = in_python("Clarion", "clarion_dispatch", 10_000)
+LIBCURL = in_python("bare libcurl", "bare_libcurl", 10_000)
+AIOAPNS = in_python("aioapns", "with_aioapns", 3_000, str(ROOT / ".venv-bench" / "bin" / "python"))
+HTTPX = in_python("httpx", "with_httpx", 600)
+NODE_APN = Sender("node-apn", (str(NODE / "node"), "bench/node/with_node_apn.js"), 10_000)
+OTHERS = (LIBCURL, AIOAPNS, HTTPX, NODE_APN)
+CALM = stand_in(0, 0)
+NODE_HTTP2 = Scene("Node's http2", (str(NODE / "node"), "bench/node/provider.js"))
+SCENES = (CALM, stand_in(0, 10), stand_in(50, 0), stand_in(50, 10), NODE_HTTP2)
+
+
+def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys.generate(folder)
-        results = {scene: play(scene, folder) for scene in SCENES}
-    print()
-    print(verdict(results))
+        return compared({scene: play(scene, folder) for scene in SCENES})
+
+
+def compared(results: Mapping[Scene, Mapping[Sender, Speed]]) -> list[Figure]:
+    """No scene is left out, so that none is hidden."""
+    return [figure for scene, speeds in results.items() for figure in _compared(scene, speeds)]
+
+
+def _compared(scene: Scene, speeds: Mapping[Sender, Speed]) -> Iterator[Figure]:
+    ours = speeds[CLARION]
+    for other in OTHERS:
+        name = f"push ({scene.name}), beside {other.name}"
+        yield Figure.beside(name, ours.pushes_per_second, speeds[other].pushes_per_second, "pushes/s")
+    name = f"processor time of a push ({scene.name}), beside {LIBCURL.name}"
+    yield Figure.beside(name, ours.cpu_us, speeds[LIBCURL].cpu_us, "µs")
 
 
 def play(scene: Scene, folder: Path) -> dict[Sender, Speed]:
-    print(f"\n{scene}\n{'':16}{'pushes/s':>10}{'CPU/push':>12}")
     with provider(scene, folder) as port:
-        turns = [{sender: measure(sender, port, folder) for sender in SENDERS} for _ in range(TURNS)]
-    best = {
+        turns = [{sender: measure(sender, port, folder) for sender in (CLARION, *OTHERS)} for _ in range(TURNS)]
+    return {
         sender: Speed(max(one[sender].pushes_per_second for one in turns), min(one[sender].cpu_us for one in turns))
-        for sender in SENDERS
+        for sender in turns[0]
     }
-    for sender, speed in best.items():
-        print(f"  {sender.name:14}{speed.pushes_per_second:>10,.0f}{speed.cpu_us:>9.1f} µs", flush=True)
-    return best
 
 
 @contextmanager
 def provider(scene: Scene, folder: Path) -> Iterator[str]:
-    options = ["--delay-ms", str(scene.delay_ms), "--fail-every", str(scene.fail_every)]
-    command = [OURS, str(ROOT / "bench" / "provider.py"), str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    """Yields its port."""
+    with subprocess.Popen([*scene.provider, str(folder)], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             yield process.stdout.readline().strip() if process.stdout else ""
         finally:
@@ -86,23 +107,14 @@ def provider(scene: Scene, folder: Path) -> Iterator[str]:
 
 
 def measure(sender: Sender, port: str, folder: Path) -> Speed:
-    command = [sender.python, "-m", f"bench.senders.{sender.module}", port, str(folder), str(sender.pushes)]
+    command = [*sender.command, port, str(folder), str(sender.pushes)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    told = json.loads(done.stdout)
-    return Speed(told["pushes_per_second"], told["cpu_us"])
-
-
-def verdict(results: dict[Scene, dict[Sender, Speed]]) -> str:
-    """Of the first scene, no delay and all accepted, and beside each figure that of the scene where it is worst."""
-    speeds = [{sender: speed.pushes_per_second for sender, speed in results[scene].items()} for scene in SCENES]
-    ours = [speed[CLARION] for speed in speeds]
-    ratios = {other: [speed[CLARION] / speed[other] for speed in speeds] for other in (AIOAPNS, HTTPX, LIBCURL)}
-    compared = [f"{each[0]:.2f} ({min(each):.2f}) times {other.name}" for other, each in ratios.items()]
-    return (
-        f"Clarion, with no delay and no errors (in the worst of {len(SCENES)} scenes): "
-        f"{ours[0]:,.0f} ({min(ours):,.0f}) pushes a second in one process, {', '.join(compared)}"
-    )
+    measured = json.loads(done.stdout)
+    statuses = measured["statuses"]
+    if not statuses.keys() <= STATUSES or sum(statuses.values()) != sender.pushes:
+        raise SystemExit(f"{sender.name}: {statuses} of {sender.pushes} pushes")
+    return Speed(measured["pushes_per_second"], measured["cpu_us"])
 
 
 if __name__ == "__main__":
-    main()
+    report(figures())

@@ -3,7 +3,7 @@
     python -m bench.latency --rate 50 --seconds 60
 
 APNs is the stand-in, and all share one machine. What was measured of each statement goes to `.build/latency-<rate>.json`,
-to which `make simulate` fits its model; the last line has the percentiles.
+to which `make simulate` fits its model.
 """
 
 import argparse
@@ -11,12 +11,14 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import quantiles
 from typing import Self
 
+from bench.figures import Figure, report
 from clarion.networks.statements import codec
 from local.device import Device, topic_of
 from local.lake import LakeEvent
@@ -32,6 +34,7 @@ IDLE_S = 5
 """What is spent on nothing is measured for so long."""
 ARRIVAL_S = 60
 LAKE_S = 30
+RATE, SECONDS = 50.0, 60.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -64,12 +67,15 @@ class Latency:
     def write(self) -> None:
         path_of(self.rate).write_text(json.dumps(asdict(self)))
 
-    def __str__(self) -> str:
+    def figures(self) -> list[Figure]:
         p50, p99 = percentiles([trace.received - trace.submitted for trace in self.traces])
-        return (
-            f"latency at {self.rate:g}/s: p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms; "
-            f"{len(self.traces)} of {self.submitted} received, {self.cpu_s * 1000:.1f} ms of a processor each"
-        )
+        at = f"emulated, {self.rate:g} statements/s"
+        return [
+            Figure.alone(f"{at}: from submission to push, median", p50 * 1000, "ms"),
+            Figure.alone(f"{at}: from submission to push, 99th percentile", p99 * 1000, "ms"),
+            Figure.beside(f"{at}: pushes received, beside submitted", len(self.traces), self.submitted, "statements"),
+            Figure.alone(f"{at}: processor time of a statement", self.cpu_s * 1000, "ms"),
+        ]
 
 
 def path_of(rate: float) -> Path:
@@ -82,39 +88,63 @@ def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
     return cuts[49], cuts[98]
 
 
-async def measure(rate: float, seconds: float) -> Latency:
+@asynccontextmanager
+async def emulated_senders() -> AsyncIterator["Senders"]:
     async with running("bench-latency", lambda _: None) as system:
-        senders = [Device(f"sender {number}") for number in range(max(1, round(rate / EACH_PER_SECOND)))]
-        for number, sender in enumerate(senders):
-            await system.register(Device(f"receiver {number}"), "apns", f"{number:064x}", (sender.public_key, TOPIC))
-        await _submit(system, senders, rate, WARM_UP_S)
-        idle = Busy.begin()
-        await asyncio.sleep(IDLE_S)
-        idle_rate, busy = idle.cpu_s / idle.seconds, Busy.begin()
-        submitted = await _submit(system, senders, rate, seconds)
-        spent = busy.cpu_s - idle_rate * busy.seconds
-        received = _received(system)
-        traces = list(_traces(submitted, received, await _decided(system, set(received))))
+        yield Senders(system)
+
+
+async def measured(rate: float, seconds: float) -> Latency:
+    async with emulated_senders() as senders:
+        return await measure(senders, rate, seconds)
+
+
+async def measure(senders: "Senders", rate: float, seconds: float) -> Latency:
+    await senders.submit(rate, WARM_UP_S)
+    idle = Busy.begin()
+    await asyncio.sleep(IDLE_S)
+    idle_rate, busy = idle.cpu_s / idle.seconds, Busy.begin()
+    submitted = await senders.submit(rate, seconds)
+    spent = busy.cpu_s - idle_rate * busy.seconds
+    received = received_by(senders.system)
+    traces = list(_traces(submitted, received, await _decided(senders.system, set(received))))
     return Latency(rate, len(submitted), spent / len(submitted), os.cpu_count() or 1, traces)
 
 
-async def _submit(system: System, senders: Sequence[Device], rate: float, seconds: float) -> dict[str, float]:
-    """When each statement was submitted, by its hash, at an even pace; returns once their pushes are there."""
-    submitted: dict[str, float] = {}
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    for number in range(round(rate * seconds)):
-        raw = senders[number % len(senders)].statement(TOPIC, data=b"sealed")
-        await asyncio.sleep(started + number / rate - loop.time())
-        submitted[codec.digest(raw).hex()] = time.time()
-        await system.store.submit(raw)
-    deadline = loop.time() + ARRIVAL_S
-    while not submitted.keys() <= _received(system).keys() and loop.time() < deadline:  # noqa: ASYNC110 - by polling
-        await asyncio.sleep(1)
-    return submitted
+@dataclass
+class Senders:
+    """Each with a phone of its own that wants its statements. There are as many as were needed so far."""
+
+    system: System
+    devices: list[Device] = field(default_factory=list)
+
+    async def submit(self, rate: float, seconds: float, arrival_s: float = ARRIVAL_S) -> dict[str, float]:
+        """When each statement was due, by its hash, at an even pace; returns once their pushes are there, or are late.
+
+        One that is submitted late is late like any other.
+        """
+        await self._register(max(1, round(rate / EACH_PER_SECOND)))
+        submitted: dict[str, float] = {}
+        loop = asyncio.get_running_loop()
+        started, begun = loop.time(), time.time()
+        for number in range(round(rate * seconds)):
+            raw = self.devices[number % len(self.devices)].statement(TOPIC, data=b"sealed")
+            await asyncio.sleep(started + number / rate - loop.time())
+            submitted[codec.digest(raw).hex()] = begun + number / rate
+            await self.system.store.submit(raw)
+        deadline = loop.time() + arrival_s
+        while not submitted.keys() <= received_by(self.system).keys() and loop.time() < deadline:  # noqa: ASYNC110 - by polling
+            await asyncio.sleep(1)
+        return submitted
+
+    async def _register(self, count: int) -> None:
+        for number in range(len(self.devices), count):
+            sender, receiver = Device(f"sender {number}"), Device(f"receiver {number}")
+            await self.system.register(receiver, "apns", f"{number:064x}", (sender.public_key, TOPIC))
+            self.devices.append(sender)
 
 
-def _received(system: System) -> dict[str, float]:
+def received_by(system: System) -> dict[str, float]:
     """When APNs accepted the first push of each statement."""
     pushes = [push for push in system.apns.received if push.accepted]
     return {push.headers["apns-collapse-id"]: push.at for push in reversed(pushes)}
@@ -188,12 +218,12 @@ def _processes() -> Iterator[tuple[int, tuple[int, int]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rate", type=float, default=50, help="statements a second")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--rate", type=float, default=RATE, help="statements a second")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     options = parser.parse_args()
-    measured = asyncio.run(measure(options.rate, options.seconds))
-    measured.write()
-    print(measured)
+    latency = asyncio.run(measured(options.rate, options.seconds))
+    latency.write()
+    report(latency.figures())
 
 
 if __name__ == "__main__":

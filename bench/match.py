@@ -1,8 +1,6 @@
 """Match against its anchors, each a ratio within one run: `make bench-match`.
 
-All are timed in short turns, and a ratio is the median of the turns' ratios, so that whatever else the machine does
-hits both sides alike; the times are the best ones. The last line has all the figures. Ends with 1 if it takes too long to
-see whether a message of XMTP is a subscriber's own.
+Ends with 1 if it takes too long to see whether a message of XMTP is a subscriber's own.
 """
 
 import gc
@@ -10,8 +8,6 @@ import hmac
 import os
 import subprocess
 import sys
-import timeit
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cache
@@ -26,6 +22,7 @@ import botocore.handlers
 import sr25519
 from moto import mock_aws
 
+from bench.figures import Figure, compare, report
 from bench.own_messages import MESSAGE_BYTES, MOST_MICROSECONDS, check
 from bench.tape import Tape
 from clarion.messages import EnvelopeMessage
@@ -44,16 +41,25 @@ from tests.match.scene import PREFIX, InTurn, Scene, credentials, deploy, receiv
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_800_000_000_000
-TURNS = 200
-CALLS = 40
-NOTIFICATIONS = 100
-REPLAYS = 10
-RACES = 40
+OWN_MESSAGE = "see whether a message of XMTP is one's own, beside three bare HMACs"
 SDK = "import botocore.session; botocore.session.get_session().create_client('dynamodb')"
 WORKER = (
     "import match.handler; from match.worker import MatchClients; MatchClients.make('x-');"
     "from clarion.networks import network; network('statements')"
 )
+
+
+class Effort(NamedTuple):
+    """How often each is measured: `turns` are those of the ratios, `starts` and `replays` those of the best times."""
+
+    turns: int = 200
+    notifications: int = 100
+    replays: int = 10
+    races: int = 40
+    starts: int = 7
+
+
+THOROUGH = Effort()
 
 
 class Work(NamedTuple):
@@ -72,25 +78,23 @@ class Work(NamedTuple):
             raise SystemExit(f"{len(unfinished)} messages unfinished")
 
 
-def main() -> int:
+def figures(effort: Effort = THOROUGH) -> list[Figure]:
     os.environ |= credentials() | {"POWERTOOLS_LOG_LEVEL": "CRITICAL"}
-    judged = judging()
-    recognised = recognising()
+    judged = judging(effort.turns)
+    recognised = recognising(effort.turns)
     with mock_aws():
-        work = record(deploy())
-    own, whole = own_time(work)
-    claimed = claiming()
-    raced, flawed = racing()
-    started = cold_start()
-    print(
-        f"match: judge {judged:.3f} of verify, own message {recognised:.1f} µs, own {own:.0f} µs a notification and "
-        f"{whole:.0f} µs with the SDK, claim {claimed:.3f} of save, "
-        f"cold start {started:.3f} of the SDK, {raced} races of which {flawed} flawed"
-    )
-    return int(recognised > MOST_MICROSECONDS)
+        work = record(deploy(), effort.notifications)
+    own = own_time(work, effort.replays)
+    return [judged, recognised, *own, claiming(effort.turns), racing(effort.races), cold_start(effort.starts)]
 
 
-def judging() -> float:
+def main() -> int:
+    found = figures()
+    report(found)
+    return int(any(figure.name == OWN_MESSAGE and figure.ours > MOST_MICROSECONDS for figure in found))
+
+
+def judging(turns: int) -> Figure:
     """Decode, hash and verify; the aim is at most 1.15 of the bare verification."""
     pair = sr25519.pair_from_seed(b"a made-up sender".ljust(32))
     statement = sign(Statement(0xFFFF_FFFF << 32, (bytes(32), bytes([1] * 32)), bytes(600)), pair)
@@ -99,27 +103,25 @@ def judging() -> float:
         statement.signing_payload,
         statement.proof or Proof(ProofKind.SR25519, b"", b""),
     )
-    ratio, ours, bare = compare(
-        lambda: verify_envelope(STATEMENTS, raw, NOW), lambda: sr25519.verify(proof.signature, payload, proof.signer)
+    return compare(
+        "judge a statement, beside sr25519.verify",
+        lambda: verify_envelope(STATEMENTS, raw, NOW),
+        lambda: sr25519.verify(proof.signature, payload, proof.signer),
+        turns,
     )
-    print(f"judging a statement      {ours:7.1f} µs   {ratio:.3f} of sr25519.verify alone ({bare:.1f} µs; aim: 1.15)")
-    return ratio
 
 
-def recognising() -> float:
-    """Whether a message of XMTP is the subscriber's own; more than the aim is a failure."""
+def recognising(turns: int) -> Figure:
+    """More than `MOST_MICROSECONDS` is a failure."""
     key, covered = bytes(KEY_SIZE_V3), bytes(MESSAGE_BYTES)
-    ratio, ours, bare = compare(check(), lambda: [hmac.digest(key, covered, "sha256") for _ in range(MAX_KEYS)])
-    aim = f"aim: {MOST_MICROSECONDS:.0f} µs"
-    print(f"XMTP: is it one's own    {ours:7.1f} µs   {ratio:.3f} of three bare HMACs ({bare:.1f} µs; {aim})")
-    return ours
+    return compare(OWN_MESSAGE, check(), lambda: [hmac.digest(key, covered, "sha256") for _ in range(MAX_KEYS)], turns)
 
 
-def record(deployed: dict[str, str]) -> Work:
+def record(deployed: dict[str, str], notifications: int) -> Work:
     """A batch of statements that are each delivered to one, and AWS's answers to match."""
     clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
-    bodies = [_deliverable(Scene(settings, clients)).to_json() for _ in range(NOTIFICATIONS)]
+    bodies = [_deliverable(Scene(settings, clients)).to_json() for _ in range(notifications)]
     tape = Tape(clients.dynamodb, clients.sqs, clients.firehose)
     work = Work(settings, clients, [received(str(number), body) for number, body in enumerate(bodies)], tape)
     work.run()
@@ -131,18 +133,18 @@ def _deliverable(scene: Scene) -> EnvelopeMessage:
     return scene.observe(scene.sender.states())
 
 
-def own_time(work: Work) -> tuple[float, float]:
+def own_time(work: Work, replays: int) -> list[Figure]:
     """What match takes of the processor for a delivered notification: its own code, and with the SDK's without transport.
 
     The signature is included.
     """
     gc.freeze()  # else what the emulation has left would be looked through again and again
-    best = [
-        min(times) * 1e6 / NOTIFICATIONS for times in zip(*(_own_seconds(work) for _ in range(REPLAYS)), strict=True)
+    taken = zip(*(_own_seconds(work) for _ in range(replays)), strict=True)
+    own, whole = (min(times) * 1e6 / len(work.records) for times in taken)
+    return [
+        Figure.alone("deliver a notification, outside the SDK", own, "µs"),
+        Figure.alone("deliver a notification, with the SDK", whole, "µs"),
     ]
-    own, whole = best
-    print(f"own time outside the SDK {own:7.1f} µs   a delivered notification; with the SDK {whole:.1f} µs")
-    return own, whole
 
 
 def _own_seconds(work: Work) -> tuple[float, float]:
@@ -154,7 +156,7 @@ def _own_seconds(work: Work) -> tuple[float, float]:
     return whole - calls.spent, whole
 
 
-def claiming() -> float:
+def claiming(turns: int) -> Figure:
     """One conditional put without the network: as it is done here, and as pynamodb's `save` does it."""
     clients = MatchClients.make(PREFIX)
     claims = Claims(clients.dynamodb)
@@ -162,38 +164,23 @@ def claiming() -> float:
     asked = ClaimRequest("s" * 36, bytes(32), receipt="r" * 36, claimed_at=1, ttl=1)
     record = PushRecord(**asked._asdict())
     free = PushRecord.receipt.does_not_exist() | (PushRecord.ttl <= 1) | (PushRecord.receipt == record.receipt)
-    ratio, ours, theirs = compare(lambda: claims.take(asked), lambda: record.save(free))
-    print(f"a claim, without the wait{ours:7.1f} µs   {ratio:.3f} of the same by pynamodb's save ({theirs:.1f} µs)")
-    return ratio
+    return compare(
+        "claim a notification, beside pynamodb's save", lambda: claims.take(asked), lambda: record.save(free), turns
+    )
 
 
-def racing() -> tuple[int, int]:
-    """Workers that race for a pair, and how many of the races went wrong; `make crash` runs two thousand."""
-    started = process_time()
-    flawed = sum(bool(race.flaws) for race in races.run(range(RACES)))
-    print(f"a race for a pair        {(process_time() - started) * 1000 / RACES:7.1f} ms   {flawed} of {RACES} flawed")
-    return RACES, flawed
+def racing(count: int) -> Figure:
+    """How many races of workers for a pair went wrong; `make crash` runs two thousand."""
+    flawed = sum(bool(race.flaws) for race in races.run(range(count)))
+    return Figure.beside("races for a pair that went wrong, beside all", flawed, count, "races")
 
 
-def cold_start() -> float:
+def cold_start(turns: int) -> Figure:
     """Importing the handler and a network, and making the clients, against the SDK's session and one client."""
-    turns = [(_child_seconds(WORKER), _child_seconds(SDK)) for _ in range(7)]
-    ours, bare = (min(times) * 1000 for times in zip(*turns, strict=True))
-    ratio = median(one / other for one, other in turns)
-    print(f"cold start               {ours:7.0f} ms   {ratio:.3f} of botocore and one client ({bare:.0f} ms)")
-    return ratio
-
-
-def compare(one: Callable[[], object], other: Callable[[], object]) -> tuple[float, float, float]:
-    """The median ratio, and the best times in microseconds."""
-    turns = [(_seconds(one), _seconds(other)) for _ in range(TURNS)]
-    best = (min(times) / CALLS * 1e6 for times in zip(*turns, strict=True))
-    return (median(a / b for a, b in turns), *best)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Of the processor's time: on a busy machine the clock on the wall would time the others as well."""
-    return timeit.timeit(work, number=CALLS, timer=process_time)
+    taken = [(_child_seconds(WORKER), _child_seconds(SDK)) for _ in range(turns)]
+    ours, bare = (min(times) * 1000 for times in zip(*taken, strict=True))
+    ratio = median(one / other for one, other in taken)
+    return Figure("start cold, beside botocore and one client", ours, bare, ratio, "ms")
 
 
 def _child_seconds(code: str) -> float:

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
-from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from aws_cdk.assertions import Template
 
+from bench.markdown import inserted, table_row
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, NotificationDecided, PushTried
@@ -228,33 +228,31 @@ def crowd_s(receivers: int, workers: int, page_s: float) -> float:
 
 def load_table(rows: list[Component]) -> list[str]:
     heads = ["component", "limit", "there is", "full at, statements a second", *(f"needed at {n:,}" for n in LOADS)]
-    lines = [_line([*heads, "raise"]), _line(["---", "---", *["--:"] * (2 + len(LOADS)), "---"])]
+    lines = [table_row([*heads, "raise"]), table_row(["---", "---", *["--:"] * (2 + len(LOADS)), "---"])]
     for row in rows:
         needed = (_figure(row.needed(load)) for load in LOADS)
-        lines.append(_line([row.name, row.limit, _figure(row.capacity), f"{row.at:,.0f}", *needed, row.remedy]))
+        lines.append(table_row([row.name, row.limit, _figure(row.capacity), f"{row.at:,.0f}", *needed, row.remedy]))
     return lines
 
 
 def dollar_table(dollars: float) -> list[str]:
-    lines = [_line(["statements a second", "dollars a day", "dollars in 30 days"]), _line(["--:"] * 3)]
+    lines = [table_row(["statements a second", "dollars a day", "dollars in 30 days"]), table_row(["--:"] * 3)]
     for load in LOADS:
         a_day = dollars * load * SECONDS_OF_A_DAY / 1_000_000
-        lines.append(_line([f"{load:,}", f"{a_day:,.0f}", f"{30 * a_day:,.0f}"]))
+        lines.append(table_row([f"{load:,}", f"{a_day:,.0f}", f"{30 * a_day:,.0f}"]))
     return lines
 
 
 def crowd_table(deployed: Deployed, measured: Measured, writes: float) -> list[str]:
     """`writes` are the units for one receiver in each of the two tables."""
     workers, page_s = deployed.pages.concurrency, measured.page_s()
-    lines = [_line(["receivers", "pages", "seconds", "write units a second in each table"]), _line(["--:"] * 4)]
+    lines = [table_row(["receivers", "pages", "seconds", "write units a second in each table"]), table_row(["--:"] * 4)]
     for crowd in CROWDS:
         seconds = crowd_s(crowd, workers, page_s)
-        lines.append(_line([f"{crowd:,}", f"{crowd // PAGE:,}", f"{seconds:.0f}", f"{crowd * writes / seconds:,.0f}"]))
+        lines.append(
+            table_row([f"{crowd:,}", f"{crowd // PAGE:,}", f"{seconds:.0f}", f"{crowd * writes / seconds:,.0f}"])
+        )
     return lines
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _figure(value: float) -> str:
@@ -274,16 +272,6 @@ def tables(template: Template) -> list[list[str]]:
 
 def production() -> Template:
     return Template.from_stack(define_alone("prod", builtin_cloud_formation_validation=False))
-
-
-def inserted(page: str, table: list[str]) -> str:
-    """The page with this table in place of the one with its first line."""
-    before, head, rest = page.partition(f"{table[0]}\n")
-    if not head:
-        raise ValueError(f"no table begins with {table[0]}")
-    lines = rest.splitlines(keepends=True)
-    after = dropwhile(lambda line: line.startswith("|"), lines)
-    return "".join([before, *(f"{line}\n" for line in table), *after])
 
 
 def main() -> None:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import boto3
 
+from bench.figures import Figure, report
 from bench.stand_ins import Answer, serving
 from clarion import tables
 from clarion.channels import Channel
@@ -34,32 +36,35 @@ PAGE = 8_000
 TURNS = 3
 
 
-def main() -> None:
+def figures(due: int = DUE, turns: int = TURNS) -> list[Figure]:
     os.environ |= credentials()
-    with stand_in() as url:
+    with stand_in(due) as url:
         os.environ["AWS_ENDPOINT_URL"] = url
         tables.bind("")
         with ThreadPoolExecutor(THREADS) as executor:
             queues = {Channel.APNS: f"{url}/apns", Channel.FCM: f"{url}/fcm"}
             sender = WakeUps(sqs=boto3.client("sqs", config=CONFIG), held_queues=queues, executor=executor)
-            cpu, passed = min(turn(sender) for _ in range(TURNS))
-    print(f"{DUE:,} wake-ups: {cpu:.1f} s of processor time, {cpu / DUE * 1e6:.0f} µs each; {passed:.1f} s in all")
+            cpu, passed = min(turn(sender, due) for _ in range(turns))
+    return [
+        Figure.alone("processor time of a wake-up", cpu / due * 1e6, "µs"),
+        Figure.beside("send the wake-ups of a minute, beside the minute", passed, 60, "s"),
+    ]
 
 
-def turn(sender: WakeUps) -> tuple[float, float]:
+def turn(sender: WakeUps, due: int) -> tuple[float, float]:
     """Seconds of processor time, and of the clock."""
     minute = now_ms() // 60_000
     cpu, begun = time.process_time(), time.monotonic()
     report = sender.run(due_slots(periods_in_use(), minute - 1, minute), until=begun + 600)
-    if report != WakeUpReport(sent=DUE):
+    if report != WakeUpReport(sent=due):
         raise SystemExit(f"not all were sent: {report}")
     return time.process_time() - cpu, time.monotonic() - begun
 
 
 @contextmanager
-def stand_in() -> Iterator[str]:
+def stand_in(due: int) -> Iterator[str]:
     """Yields its address."""
-    command = [sys.executable, "-m", "bench.schedule", "serve"]
+    command = [sys.executable, "-m", "bench.schedule", "serve", str(due)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield "".join(islice(process.stdout or (), 1)).strip()
@@ -67,14 +72,14 @@ def stand_in() -> Iterator[str]:
             process.kill()
 
 
-async def serve() -> None:
+async def serve(due: int) -> None:
     """Until it is killed."""
-    async with serving(answer) as url:
+    async with serving(partial(answer, due)) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 
 
-def answer(request: dict[str, Any]) -> Answer:
+def answer(due: int, request: dict[str, Any]) -> Answer:
     if "Entries" in request:
         taken = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0" * 32} for entry in request["Entries"]]
         return "200 OK", {"Successful": taken}
@@ -86,8 +91,8 @@ def answer(request: dict[str, Any]) -> Answer:
             "ScannedCount": 1,
         }
     begin = int(UUID(request.get("ExclusiveStartKey", NOTHING)["subscription_id"]["S"])) + 1
-    items = [item(slot, number) for number in range(begin, min(begin + PAGE, DUE + 1))]
-    more = {"LastEvaluatedKey": items[-1]} if begin + PAGE <= DUE else {}
+    items = [item(slot, number) for number in range(begin, min(begin + PAGE, due + 1))]
+    more = {"LastEvaluatedKey": items[-1]} if begin + PAGE <= due else {}
     return "200 OK", {"Items": items, "Count": len(items), "ScannedCount": len(items), **more}
 
 
@@ -106,4 +111,4 @@ def item(slot: str, number: int) -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve()) if sys.argv[1:] == ["serve"] else main()
+    asyncio.run(serve(int(sys.argv[2]))) if sys.argv[1:2] == ["serve"] else report(figures())

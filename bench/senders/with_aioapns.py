@@ -20,6 +20,7 @@ def client_of(task: Task) -> APNs:
     APNsProductionClientProtocol.APNS_SERVER = "127.0.0.1"
     APNsProductionClientProtocol.APNS_PORT = task.port
     context = ssl.create_default_context(cafile=task.ca_file)
+    context.set_alpn_protocols(["h2"])
     key = {"key": task.key, "key_id": "LOCALKEY00", "team_id": "LOCALTEAM0", "topic": TOPIC}
     return APNs(**key, ssl_context=context, max_connections=4)
 

@@ -1,6 +1,5 @@
 """docs/scale.md against what is deployed and measured."""
 
-import pytest
 from aws_cdk.assertions import Template
 
 from bench.scale import (
@@ -9,7 +8,6 @@ from bench.scale import (
     Deployed,
     Measured,
     crowd_s,
-    inserted,
     tables,
 )
 from infra.environments import PROD
@@ -46,10 +44,3 @@ def test_the_page_states_how_long_dispatch_takes_for_a_million(prod: Template) -
     apns = Deployed.of(prod).apns
     seconds = MILLION / apns.concurrency / apns.batch * Measured.read().dispatch_batch_s
     assert f"`concurrency` of {apns.concurrency}, a million iPhones take {seconds / 60:.0f} minutes" in DOCS
-
-
-def test_a_table_is_replaced_where_it_stands() -> None:
-    page = "before\n| a |\n| - |\n| 1 |\n\n| a | b |\nafter\n"
-    assert inserted(page, ["| a |", "| - |", "| 2 |"]) == "before\n| a |\n| - |\n| 2 |\n\n| a | b |\nafter\n"
-    with pytest.raises(ValueError, match="no table begins with"):
-        inserted(page, ["| c |"])

@@ -1,14 +1,15 @@
 """`make ledger` prints the tables of docs/cost.md, measured on the real code."""
 
-from tests.ledger.end_to_end import deployed_stages
-from tests.ledger.whole_bill import PACES, measure, report
+from bench.figures import report as report_figures
+from tests.ledger.whole_bill import beside_naive, measure_all, report
 from tests.match import ledger
 
 
 def main() -> None:
     ledger.main()
-    with deployed_stages() as stages:
-        measured = {pace.name: measure(stages, pace) for pace in PACES}
+    measured = measure_all()
+    print()
+    report_figures(beside_naive(measured))
     print("\n" + report(measured))
 
 

@@ -17,8 +17,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from bench.dispatch import Scene as ProviderScene
-from bench.dispatch import provider
+from bench.dispatch import CALM, provider
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.event_log import EventWriter
@@ -115,7 +114,7 @@ def deployed_stages() -> Iterator[EndToEnd]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         keys.generate(folder)
-        relay = stack.enter_context(relay_to(int(stack.enter_context(provider(ProviderScene(0, 0), folder)))))
+        relay = stack.enter_context(relay_to(int(stack.enter_context(provider(CALM, folder)))))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         _set(patch, credentials())
         stack.enter_context(mock_aws())

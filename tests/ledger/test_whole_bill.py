@@ -1,5 +1,6 @@
 """No pace may cost more than docs/cost.md says."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.ledger.whole_bill import (
     last_line,
     measure,
     memory_table,
+    naive,
     read_amounts,
 )
 
@@ -63,6 +65,14 @@ def test_the_page_says_what_time_costs(documented: dict[str, Amounts]) -> None:
 def test_the_page_says_what_no_pace_can_do_without(documented: dict[str, Amounts]) -> None:
     alone, tens, one_pair = (floor(pace, documented[pace.name]) for pace in PACES)
     assert f"${alone:.2f} alone, ${tens:.2f} in tens and ${one_pair:.2f} for ten of one pair" in " ".join(PAGE.split())
+
+
+def test_the_naive_design_is_billed_by_the_units_that_the_page_states(documented: dict[str, Amounts]) -> None:
+    alone = documented[PACES[0].name]
+    billed = naive(alone, alone)
+    for label, units in (("read units, with dispatch's", billed.reads), ("write units", billed.writes)):
+        [row] = [line for line in PAGE.splitlines() if re.match(rf"\| {label} \|( [\d.]+ \|){{3}}$", line)]
+        assert row.endswith(f"| {units:.2f} |")
 
 
 def test_a_table_is_read_as_it_was_written(documented: dict[str, Amounts]) -> None:
