@@ -43,9 +43,9 @@ type Platform = Literal["ios", "android"]
 
 
 class DirectMessage(RequestBody):
-    """A direct push, in the words of the API that the apps know."""
+    """A direct push, in the words of the API that the apps know; what else they send with it is passed over, as there."""
 
-    model_config = ConfigDict(title="Notification")
+    model_config = ConfigDict(title="Notification", extra="ignore")
 
     device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
     push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
