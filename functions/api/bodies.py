@@ -1,4 +1,4 @@
-"""What the bodies of all requests have in common.
+"""What the bodies of all requests have in common, and those of some answers.
 
 The apps in the field spell some fields differently: every spelling is accepted. Bytes are hex, with or without `0x`.
 """
@@ -81,6 +81,20 @@ class RequestBody(BaseModel):
         names = set(chain(*known))
         others = (name for name in given if name not in names)
         return {name: given[name] for name in (*used, *islice(others, 1))}
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    for member in schema["properties"].values():
+        if "anyOf" in member:
+            member["anyOf"] = [kind for kind in member["anyOf"] if kind != {"type": "null"}]
+            if len(member["anyOf"]) == 1:
+                member.update(member.pop("anyOf")[0])
+
+
+class SparseAnswer(BaseModel):
+    """To be written without the members that are None: so they may be absent, but are never null."""
+
+    model_config = ConfigDict(json_schema_extra=_without_null)
 
 
 @cache

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+from pydantic import ConfigDict, Field, StrictBool, model_validator
 
-from api.bodies import RequestBody
+from api.bodies import RequestBody, SparseAnswer
 from api.settings import DirectPushSettings
 from clarion.decisions import Environment
 from clarion.networks import FcmMessage
@@ -70,7 +70,7 @@ class DirectMessage(RequestBody):
         return self
 
 
-class DirectError(BaseModel):
+class DirectError(SparseAnswer):
     """`status` and `response` are the provider's."""
 
     device: str
@@ -79,7 +79,7 @@ class DirectError(BaseModel):
     response: Any = None
 
 
-class DirectResult(BaseModel):
+class DirectResult(SparseAnswer):
     model_config = ConfigDict(title="NotificationResult")
 
     success: bool

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from api.bodies import Key, RequestBody, at_most
+from api.bodies import Key, RequestBody, SparseAnswer, at_most
 from api.settings import MOST_RULES
 from api.shapes import AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
 from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
@@ -190,7 +190,7 @@ class Removed(BaseModel):
     total_rules: int
 
 
-class RuleShape(BaseModel):
+class RuleShape(SparseAnswer):
     sender_pubkey: Key
     topic: Key
     notify_type: NotifyType | None = None
