@@ -219,6 +219,6 @@ def examples(*endings: str) -> Sequence[Path]:
     return [file for file in sorted((DOCS / "examples").iterdir()) if file.suffix in endings]
 
 
-@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py"), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py", ".js"), ids=lambda file: file.name)
 def test_each_example_is_referred_to(file: Path) -> None:
     assert f"examples/{file.name}" in "".join(page.read_text() for page in DOCS.glob("*.md"))

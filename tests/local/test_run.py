@@ -1,0 +1,26 @@
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from local.provider import ReceivedPush
+from local.run import headline
+
+TOKEN = "ab" * 32
+
+
+def push(**changes: Any) -> ReceivedPush:
+    whole = {"number": 0, "at": 0.0, "token": TOKEN, "headers": {}, "payload": {}, "status": 200, "push_id": None}
+    return ReceivedPush(**whole | {"reason": None} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins"),
+    [
+        ({}, "accepted: push to "),
+        ({"headers": {"apns-push-type": "voip"}}, "accepted: voip to "),
+        ({"status": 410, "reason": "Unregistered"}, "refused as Unregistered: push to "),
+    ],
+)
+def test_a_push_is_shown_with_its_kind_and_the_digest_of_its_token(changes: dict[str, Any], begins: str) -> None:
+    assert headline(push(**changes)) == begins + sha256(TOKEN.encode()).hexdigest()[:8]
