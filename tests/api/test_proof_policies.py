@@ -1,4 +1,4 @@
-"""When a token has to be proven, and who is told whose it is."""
+"""When a token has to be proven, and who learns whose it is."""
 
 from typing import Any
 

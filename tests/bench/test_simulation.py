@@ -1,4 +1,4 @@
-"""The simulation against what can be told without it, and the fit against a truth that is known."""
+"""The simulation against what is known without it, and the fit against a truth that is known."""
 
 import random
 from collections.abc import Sequence
