@@ -97,8 +97,8 @@ def test_a_channel_that_is_chosen_is_there(template_with: Callable[..., Template
     )
     functions = named(template, "AWS::Lambda::Function", "FunctionName")
     assert functions["webhook"]["Environment"]["Variables"]["CLARION_WEBHOOK_URL"] == chosen["webhook_url"]
-    knowing = {name for name, each in functions.items() if "CLARION_WEBHOOK_URL" in each["Environment"]["Variables"]}
-    assert knowing == {"webhook"}
+    configured = {name for name, each in functions.items() if "CLARION_WEBHOOK_URL" in each["Environment"]["Variables"]}
+    assert configured == {"webhook"}
     assert json.loads(functions["api"]["Environment"]["Variables"]["CLARION_APPS"]).keys() == {*chosen["channels"]}
     assert "webpush" not in json.dumps(template.to_json()).lower()
 
