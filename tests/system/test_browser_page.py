@@ -47,5 +47,6 @@ async def test_a_browser_that_registers_on_the_page_shows_a_sealed_push(app: Web
 
     content = {"data": b"hello, browser".hex(), "topic": topic.hex(), "sender_pubkey": sender.public_key.hex()}
     assert shown == {"title": "Polkadot App", "body": "hello, browser", "data": content}
-    [payload] = [push.payload for push in system.webpush.received if push.payload]
+    endpoint = json.loads(await app.page.evaluate("document.querySelector('#subscription').textContent"))["endpoint"]
+    [payload] = [push.payload for push in system.webpush.received if push.token == endpoint]
     assert payload.keys() == {"title", "clarion"}
