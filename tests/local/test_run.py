@@ -1,3 +1,4 @@
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -7,11 +8,9 @@ from local.provider import ReceivedPush
 from local.run import headline
 
 TOKEN = "ab" * 32
-
-
-def push(**changes: Any) -> ReceivedPush:
-    whole = {"number": 0, "at": 0.0, "token": TOKEN, "headers": {}, "payload": {}, "status": 200, "push_id": None}
-    return ReceivedPush(**whole | {"reason": None} | changes)
+PUSH = ReceivedPush(
+    number=0, at=0, token=TOKEN, headers={}, payload={"aps": {}}, status=200, reason=None, push_id="an-id"
+)
 
 
 @pytest.mark.parametrize(
@@ -23,4 +22,4 @@ def push(**changes: Any) -> ReceivedPush:
     ],
 )
 def test_a_push_is_shown_with_its_kind_and_the_digest_of_its_token(changes: dict[str, Any], begins: str) -> None:
-    assert headline(push(**changes)) == begins + sha256(TOKEN.encode()).hexdigest()[:8]
+    assert headline(replace(PUSH, **changes)) == begins + sha256(TOKEN.encode()).hexdigest()[:8]
