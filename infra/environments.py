@@ -1,8 +1,8 @@
 """The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
 
 What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain`, `certificate_arn` and `login_domain`; `networks`, `channels`, `push_services` and each network's nodes, by the
-option that it calls them by, each separated by commas; `webhook_url` and `alarm_email`.
+`domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`, `push_services` and each network's
+nodes, by the option that it calls them by, each separated by commas; `webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -136,6 +136,8 @@ def chosen(node: "Node") -> EnvironmentConfig:
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
     api = {**dict(environment.api), **_given(node, "domain", "certificate_arn", "login_domain")}
+    if origins := _listed(node, "origins"):
+        api["origins"] = origins
     changes = {
         "providers": stubs,
         "api": api,

@@ -194,7 +194,7 @@ def synthesise(
     context = {"environment": "emulator", **stand_ins}
     named = [word for key, value in context.items() for word in ("--context", f"{key}={value}")]
     _cdk(emulator, "synth", "--quiet", "--no-validation", "--output", str(assembly), *named, checkout=checkout)
-    edit(assembly, _grant_what_the_emulator_asks_for)
+    edit(assembly, lambda template: _spell_cors_as_the_emulator(_grant_what_the_emulator_asks_for(template)))
     return assembly
 
 
@@ -254,6 +254,12 @@ def _grant_what_the_emulator_asks_for(template: str) -> str:
     """
     batches = re.sub(r'"(sqs:(?:SendMessage|DeleteMessage|ChangeMessageVisibility))"', r'"\1*"', template)
     return re.sub(r'"Resource": \{\s*"Fn::GetAtt": \[\s*"\w+",\s*"StreamArn"\s*\]\s*\}', '"Resource": "*"', batches)
+
+
+def _spell_cors_as_the_emulator(template: str) -> str:
+    """Its API Gateway reads what CloudFormation gives it by the names of the API, which begin in lower case."""
+    names = r'"(Allow(?:Headers|Methods|Origins)|ExposeHeaders|MaxAge)":'
+    return re.sub(names, lambda found: f'"{found[1][0].lower()}{found[1][1:]}":', template)
 
 
 def _emulator_variables(emulator: Emulator, scratch: Path) -> dict[str, str]:

@@ -148,12 +148,17 @@ class StandIn(Http2Server, ABC):
     def after(self, trouble: InjectedFault, outcome: Response | Misbehaviour) -> ServedAnswer:
         return ServedAnswer(outcome, trouble.delay + self._delay)
 
-    def _answer(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
+    def control(self, request: ServedRequest) -> Response | None:
+        """The answer to a request about the stand-in itself; None for one to the provider that it stands for."""
         url = urlsplit(request.path)
-        if url.path == _RECEIVED:
-            since = parse_qs(url.query).get("since", ["0"])[0]
-            return ServedAnswer(self._page(int(since) if since.isdecimal() else 0))
-        return self.respond(request, connection)
+        if url.path != _RECEIVED:
+            return None
+        since = parse_qs(url.query).get("since", ["0"])[0]
+        return self._page(int(since) if since.isdecimal() else 0)
+
+    def _answer(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
+        answer = self.control(request)
+        return ServedAnswer(answer) if answer else self.respond(request, connection)
 
     def _page(self, since: int) -> Response:
         pushes = self.received.since(since)

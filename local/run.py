@@ -3,7 +3,9 @@
 import asyncio
 import json
 import sys
+from hashlib import sha256
 from textwrap import dedent
+from urllib.parse import urlencode
 
 from rich.console import Console
 
@@ -20,7 +22,12 @@ APNS_TOKEN = "ab" * 32
 
 def guide(system: System) -> str:
     bob, alice = Device("Bob"), Device("Alice")
-    parts = _statements_guide(system, bob, alice), _clients_guide(system, alice), _xmtp_guide(system)
+    parts = (
+        _statements_guide(system, bob, alice),
+        _browser_guide(system),
+        _clients_guide(system, alice),
+        _xmtp_guide(system),
+    )
     return "\n".join(parts)
 
 
@@ -49,6 +56,22 @@ def _statements_guide(system: System, bob: Device, alice: Device) -> str:
         Publish as Alice, from another terminal in this folder; the push shows up below:
 
           .venv/bin/python -m local.publish {system.store.url} Alice {"00" * 32} "hello"
+        """)
+
+
+def _browser_guide(system: System) -> str:
+    """The page with a browser's part; `standIn` has it use the push service's stand-in, `seal` has its pushes sealed."""
+    key, api = system.application_server_key, system.deployment.api_address
+    parameters = urlencode({"applicationServerKey": key, "api": api, "standIn": "", "seal": ""})
+    return dedent(f"""\
+        A browser gets pushes by this page: paste the token, press Subscribe, whitelist as above for the id it shows:
+
+          {system.page_origin}/?{parameters}
+
+        For a page of your own: its origin has to be {system.page_origin}, the only one that may call the API, and the
+        application server key, by which a browser subscribes, is
+
+          {key}
         """)
 
 
@@ -108,13 +131,17 @@ async def _show(console: Console, provider: str, journal: Journal) -> None:
     shown = 0
     while True:
         for push in (await journal.until(shown + 1))[shown - journal.count :]:
-            console.print(f"[bold]{provider}[/bold] {_verdict(push)}")
+            console.print(f"[bold]{provider}[/bold] {headline(push)}")
             console.print_json(data=push.payload)
         shown = journal.count
 
 
-def _verdict(push: ReceivedPush) -> str:
-    return "accepted a push" if push.accepted else f"refused a push: {push.reason}"
+def headline(push: ReceivedPush) -> str:
+    """What became of it, and which device it was for: docs/receiving.md says how to know."""
+    verdict = "accepted" if push.accepted else f"refused as {push.reason}"
+    kind = push.headers.get("apns-push-type", "push")
+    device = sha256(push.token.encode()).hexdigest()[:8]
+    return f"{verdict}: {kind} to {device}"
 
 
 async def main() -> None:

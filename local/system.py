@@ -20,7 +20,7 @@ from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
-from local import keys, tls
+from local import keys, page, tls
 from local.apns import Apns
 from local.device import Device
 from local.emulator import (
@@ -72,6 +72,8 @@ class System:
     webhook: Webhook
     application_server_key: str
     """What browsers subscribe with."""
+    page_origin: str
+    """Of the page by which a browser gets pushes; it may call the API."""
     stand_ins: Mapping[str, str]
     """As the context of CDK names them."""
     followed: Mapping[str, str]
@@ -216,12 +218,14 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))
         webhook = await stack.enter_async_context(Webhook(context))
+        page_origin = stack.enter_context(page.serving(webpush.control))
         progress("the AWS emulator, and `cdk deploy` into it")
         stand_ins = {
             "apns_url": apns.url,
             "apns_sandbox_url": apns.url,
             "fcm_url": fcm.url,
             "push_services": webpush.url.removeprefix("https://"),
+            "origins": page_origin,
             "webhook_stand_in_url": webhook.push_url,
             "ca_file": str(credentials.localhost.ca_file),
         }
@@ -242,7 +246,9 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
         key = credentials.vapid.application_server_key
         lake = LocalLake(s3, deployment.outputs.lake_bucket)
-        yield System(store, xmtp, apns, fcm, webpush, webhook, key, stand_ins, followed, deployment, lake, ingest)
+        yield System(
+            store, xmtp, apns, fcm, webpush, webhook, key, page_origin, stand_ins, followed, deployment, lake, ingest
+        )
 
 
 @dataclass(frozen=True)

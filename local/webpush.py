@@ -101,10 +101,14 @@ class PushService(StandIn):
         return subscription
 
     @override
+    def control(self, request: ServedRequest) -> Response | None:
+        if (request.method, urlsplit(request.path).path) == ("POST", _SUBSCRIPTIONS):
+            return self._subscribe_by_http(request)
+        return super().control(request)
+
+    @override
     def respond(self, request: ServedRequest, connection: Connection) -> ServedAnswer:
         path = urlsplit(request.path).path
-        if (request.method, path) == ("POST", _SUBSCRIPTIONS):
-            return ServedAnswer(self._subscribe_by_http(request))
         trouble = self._troubles.get(path, NO_TROUBLE)
         failure = self._flaw(request, path) or self.meet(path, trouble)
         return self.after(trouble, self._outcome(request, path, trouble, failure))

@@ -1,15 +1,9 @@
 """The web app of `local/web` in Chromium, with its service worker."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, override
+from typing import Any
 from urllib.parse import urlencode
 
-from local.emulator import ROOT
 from tests.local.chromium import DevTools, Target
 
 NOTIFICATIONS = """
@@ -38,8 +32,9 @@ class WebApp:
         """Return once the service worker is active."""
         await self._devtools.call("Browser.grantPermissions", origin=self._origin, permissions=["notifications"])
         await self.page.call("ServiceWorker.enable")
-        await self.page.call("BackgroundService.setRecording", service="pushMessaging", shouldRecord=True)
-        await self.page.call("BackgroundService.startObserving", service="pushMessaging")
+        for service in ("pushMessaging", "notifications"):
+            await self.page.call("BackgroundService.setRecording", service=service, shouldRecord=True)
+            await self.page.call("BackgroundService.startObserving", service=service)
         await self.page.call("Page.navigate", url=self._address)
         await self.until_status("Ready.")
         await self.page.event("ServiceWorker.workerVersionUpdated", self._is_activated)
@@ -51,9 +46,16 @@ class WebApp:
                 return True
         return False
 
-    def _is_completed_push(self, recorded: dict[str, Any]) -> bool:
-        event = recorded["backgroundServiceEvent"]
-        return (event["origin"], event["eventName"]) == (f"{self._origin}/", "Push event completed")
+    async def _recorded(self, name: str) -> dict[str, Any]:
+        """The first event of this name in what Chromium records of this origin's worker."""
+
+        def is_it(recorded: dict[str, Any]) -> bool:
+            event = recorded["backgroundServiceEvent"]
+            return (event["origin"], event["eventName"]) == (f"{self._origin}/", name)
+
+        recorded = await self.page.event("BackgroundService.backgroundServiceEventReceived", is_it)
+        event: dict[str, Any] = recorded["backgroundServiceEvent"]
+        return event
 
     async def until_status(self, text: str) -> None:
         await self.page.until(f"document.querySelector('#status')?.textContent === {json.dumps(text)}")
@@ -63,9 +65,17 @@ class WebApp:
         await self.page.call(
             "ServiceWorker.deliverPushMessage", origin=self._origin, registrationId=self._registration, data=payload
         )
-        # Not by polling for the notification: Chromium forgets one that is asked for while it is about to be shown.
-        completed = await self.page.event("BackgroundService.backgroundServiceEventReceived", self._is_completed_push)
-        assert completed["backgroundServiceEvent"]["eventMetadata"] == [{"key": "Status", "value": "Success"}]
+        completed = await self._recorded("Push event completed")
+        assert completed["eventMetadata"] == [{"key": "Status", "value": "Success"}]
+        return await self._shown()
+
+    async def notification(self) -> dict[str, Any]:
+        """The first one, once it is displayed."""
+        # Not by polling for it: Chromium forgets one that is asked for while it is about to be shown.
+        await self._recorded("Notification displayed")
+        return await self._shown()
+
+    async def _shown(self) -> dict[str, Any]:
         notifications: list[dict[str, Any]] = await self.page.evaluate(NOTIFICATIONS)
         [shown] = notifications
         return shown
@@ -83,21 +93,3 @@ def subscribing(subscription: dict[str, Any]) -> str:
             return {json.dumps(subscription)};
         }};
     """
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    """The origin at which the web app is."""
-    handler = partial(_Files, directory=str(ROOT / "local" / "web"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://localhost:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-class _Files(SimpleHTTPRequestHandler):
-    @override
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""

@@ -1,6 +1,5 @@
-// The app's own part: its token at each start, and pushes that show nothing. Of the statement store alone: an app that
-// uses XMTP, too, adds a branch for payloads with a `messageKind`. Capabilities: Push Notifications, and of the
-// background modes Remote notifications and Voice over IP.
+// The app's own part: its token at each start, and pushes that show nothing. What is XMTP's goes if the app doesn't use
+// it. Capabilities: Push Notifications, and of the background modes Remote notifications and Voice over IP.
 
 import UIKit
 
@@ -10,6 +9,9 @@ protocol Clarion {
     /// names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
     /// `wake_every_minutes`), then PUT of all rules.
     func register(channel: String, token: String, environment: String) async throws
+    /// XMTP: RegisterInstallation with the token registered last, then SubscribeWithMetadata to all topics, with fresh
+    /// keys of the SDK. See docs/xmtp.md.
+    func registerInstallation() async throws
     /// PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request.
     func sendDeviceKey() async throws
     /// POST /v1/subscriptions/{id}/proof
@@ -33,10 +35,14 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
 
     /// At each start, and whenever the token has changed.
     func application(_: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken token: Data) {
-        Task { try await clarion.register(channel: "apns", token: token.hex, environment: environment) }
+        Task {
+            try await clarion.register(channel: "apns", token: token.hex, environment: environment)
+            try await clarion.registerInstallation()
+        }
     }
 
-    /// A push with `content-available`: Clarion's own, or an alert whose statement is to be fetched.
+    /// A push with `content-available`: Clarion's own, an alert whose statement is to be fetched, or XMTP's that show
+    /// nothing.
     func application(
         _: UIApplication,
         didReceiveRemoteNotification payload: [AnyHashable: Any],
@@ -44,16 +50,22 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
     ) {
         Task {
             do {
-                let content = opened(payload, subscriptionIds: messages.subscriptionIds)
-                if content == nil { try await clarion.sendDeviceKey() }
-                if !(try await handBack(content ?? [:], to: clarion)) {
-                    try await messages.synchronise()
-                }
+                try await handle(opened(payload, subscriptionIds: messages.subscriptionIds))
                 completion(.newData)
             } catch {
                 completion(.failed)
             }
         }
+    }
+
+    /// `content` is nil if it couldn't be opened.
+    private func handle(_ content: [AnyHashable: Any]?) async throws {
+        guard let content else {
+            try await clarion.sendDeviceKey()
+            return try await messages.synchronise()
+        }
+        if case .refreshKeys? = ReceivedPush(content) { return try await clarion.registerInstallation() }
+        if !(try await handBack(content, to: clarion)) { try await messages.synchronise() }
     }
 }
 

@@ -33,8 +33,8 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         for _: PKPushType,
         completion: @escaping () -> Void
     ) {
-        let content = opened(payload.dictionaryPayload, subscriptionIds: messages.subscriptionIds) ?? [:]
-        guard let statement = ReceivedStatement(content) else { return endAtOnce(content, completion) }
+        let content = opened(payload.dictionaryPayload, subscriptionIds: messages.subscriptionIds)
+        guard let statement = content.flatMap({ ReceivedStatement($0) }) else { return endAtOnce(content, completion) }
         let call = UUID(statement.id)
         let isNew = messages.isNew(statement.id)
         let update = CXCallUpdate()
@@ -48,12 +48,15 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         if isNew { Task { await connect(statement, as: call) } }
     }
 
-    /// A verification, or what this version of the app can't read: it rings for a moment.
-    private func endAtOnce(_ content: [AnyHashable: Any], _ completion: @escaping () -> Void) {
+    /// A verification, or what can't be read, which rings for a moment; `content` is nil if it couldn't be opened.
+    private func endAtOnce(_ content: [AnyHashable: Any]?, _ completion: @escaping () -> Void) {
         let call = UUID()
         provider.reportNewIncomingCall(with: call, update: CXCallUpdate()) { _ in completion() }
         provider.reportCall(with: call, endedAt: nil, reason: .failed)
-        Task { try await handBack(content, to: clarion) }
+        Task {
+            guard let content else { return try await clarion.sendDeviceKey() }
+            _ = try await handBack(content, to: clarion)
+        }
     }
 
     /// Ends the call if its offer can't be read, or the caller has gone: your own offer says until when it is good.

@@ -16,10 +16,10 @@ final class NotificationService: UNNotificationServiceExtension {
         content = request.content.mutableCopy() as? UNMutableNotificationContent ?? content
         content.body = "You have a new message."
         guard let payload = opened(request.content.userInfo, subscriptionIds: messages.subscriptionIds),
-              let statement = ReceivedStatement(payload)
+              let push = ReceivedPush(payload)
         else { return finish() }
         work = Task { @MainActor in
-            if let message = try? await read(statement) {
+            if let message = try? await read(push) {
                 content.title = message.name
                 content.body = message.text
             }
@@ -31,6 +31,14 @@ final class NotificationService: UNNotificationServiceExtension {
     override func serviceExtensionTimeWillExpire() {
         work?.cancel()
         finish()
+    }
+
+    private func read(_ push: ReceivedPush) async throws -> (name: String, text: String)? {
+        switch push {
+        case .statement(let statement): return try await read(statement)
+        case .message(let message): return try await messages.read(message)
+        case .refreshKeys: return nil
+        }
     }
 
     private func read(_ statement: ReceivedStatement) async throws -> (name: String, text: String)? {

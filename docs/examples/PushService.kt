@@ -1,7 +1,7 @@
-// Receives Clarion's pushes on Android: of the statement store alone, so what comes of XMTP, with a `messageType`, only
-// has the app read the store; an app with both adds a branch to onMessageReceived. In the manifest: this service with the action
-// com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and USE_FULL_SCREEN_INTENT. The app makes
-// the notification channels "messages" and "calls", and its one DeviceKey (DeviceKey.kt).
+// Receives Clarion's pushes on Android. What is XMTP's goes if the app doesn't use it. In the manifest: this service
+// with the action com.google.firebase.MESSAGING_EVENT, and the permissions POST_NOTIFICATIONS and
+// USE_FULL_SCREEN_INTENT. The app makes the notification channels "messages" and "calls", and its one DeviceKey
+// (DeviceKey.kt).
 
 package com.example.push
 
@@ -41,11 +41,11 @@ class PushService : FirebaseMessagingService() {
 
     override fun onMessageReceived(message: RemoteMessage) {
         val data = app.deviceKey.open(message.data, app.messages.subscriptionIds) ?: return onUnopened()
-        val own = data["clarion"]
-        when {
-            own != null -> onClarion(JSONObject(own))
-            "statement_topic" in data -> onStatement(message, ReceivedStatement(data))
-            else -> runOnce(this, "synchronise")
+        when (val push = ReceivedPush.of(data)) {
+            is ReceivedStatement -> onStatement(message, push)
+            is ReceivedMessage -> onMessage(message, push)
+            RefreshKeys -> runOnce(this, "install")
+            null -> onClarion(JSONObject(data["clarion"] ?: "{}"))
         }
     }
 
@@ -59,6 +59,17 @@ class PushService : FirebaseMessagingService() {
         "verification" ->
             runOnce(this, "prove", "id" to own.getString("subscription_id"), "code" to own.getString("code"))
         else -> runOnce(this, "synchronise")
+    }
+
+    /** XMTP's SDK decrypts it, or syncs its topic. A silent one shows nothing. */
+    private fun onMessage(message: RemoteMessage, received: ReceivedMessage) {
+        if (message.originalPriority == RemoteMessage.PRIORITY_NORMAL) return runOnce(this, "synchronise")
+        if (received.id?.let(app.messages::isNew) == false) return
+        showText(this, getString(R.string.app_name), "You have a new message.", received.number)
+        runOnce(
+            this, "read", "topic" to received.topic, "encrypted" to received.encrypted,
+            "number" to received.number.toString(),
+        )
     }
 
     private fun onStatement(message: RemoteMessage, statement: ReceivedStatement) {
@@ -111,8 +122,36 @@ class PushService : FirebaseMessagingService() {
     }
 }
 
+/** What a push is about, once it is opened, by the members that its network gives it. */
+sealed interface ReceivedPush {
+    companion object {
+        /** Null for Clarion's own, and for what a later version sends. */
+        fun of(content: Map<String, String>): ReceivedPush? = when {
+            "statement_topic" in content -> ReceivedStatement(content)
+            content["messageType"] == "refresh-keys" -> RefreshKeys
+            "messageType" in content -> ReceivedMessage(content)
+            else -> null
+        }
+    }
+}
+
+/** XMTP asks for fresh keys. Nothing is shown. */
+data object RefreshKeys : ReceivedPush
+
+/** What a push says of a message of XMTP. `encrypted` is base64 for the SDK, null if it didn't fit: sync the topic. */
+class ReceivedMessage(content: Map<String, String>) : ReceivedPush {
+    val topic = content.getValue("topic")
+    val encrypted = content["encryptedMessage"]
+
+    /** The same whenever this push is repeated; null if it can't be known from others of its topic. */
+    val id = encrypted?.let { MessageDigest.getInstance("SHA-256").digest((topic + it).toByteArray()) }
+
+    /** Of its notification. */
+    val number = id?.contentHashCode() ?: topic.hashCode()
+}
+
 /** What a push says of a statement. `data` is null if it didn't fit, and `hash` says then which statement to fetch. */
-class ReceivedStatement(content: Map<String, String>) {
+class ReceivedStatement(content: Map<String, String>) : ReceivedPush {
     val topic = content.getValue("statement_topic")
     val sender = content.getValue("sender_pubkey")
     val data = content["statement_data"]
@@ -142,7 +181,10 @@ interface Messages {
     /** Whether it has not been handled yet, and from now on it has. */
     fun isNew(id: ByteArray): Boolean
 
-    /** Reads from the store all that came since it was last read. */
+    /** Who wrote a message of XMTP, and what it says, by the SDK; null if it can't be decrypted. */
+    suspend fun read(topic: String, encrypted: String?): Pair<String, String>?
+
+    /** Reads from each network all that came since it was last read. */
     suspend fun synchronise()
 }
 
@@ -154,6 +196,12 @@ interface Clarion {
      * `wake_every_minutes`), then PUT of all rules. At each start, too.
      */
     suspend fun register(token: String)
+
+    /**
+     * XMTP: RegisterInstallation with the token registered last, then SubscribeWithMetadata to all topics, with fresh
+     * keys of the SDK. At each start, too: see docs/xmtp.md.
+     */
+    suspend fun registerInstallation()
 
     /** PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request. */
     suspend fun sendDeviceKey()
@@ -168,9 +216,11 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
 
     override suspend fun doWork(): Result = try {
         when (text("task")) {
-            "register" -> app.clarion.register(text("token"))
+            "register" -> register()
+            "install" -> app.clarion.registerInstallation()
             "prove" -> app.clarion.prove(text("id"), text("code"))
             "fetch" -> showFetched()
+            "read" -> showRead()
             "recover" -> recover()
             else -> app.messages.synchronise()
         }
@@ -183,6 +233,11 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
     override suspend fun getForegroundInfo() =
         ForegroundInfo(WORKING, notification(applicationContext, "Looking for messages", ""))
 
+    private suspend fun register() {
+        app.clarion.register(text("token"))
+        app.clarion.registerInstallation()
+    }
+
     private suspend fun recover() {
         app.clarion.sendDeviceKey()
         app.messages.synchronise()
@@ -191,6 +246,11 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
     private suspend fun showFetched() {
         val data = app.messages.fetch(text("hash"), text("topic"))
         showMessage(applicationContext, app.messages, text("sender"), text("topic"), data, text("number").toInt())
+    }
+
+    private suspend fun showRead() {
+        val (name, said) = app.messages.read(text("topic"), inputData.getString("encrypted")) ?: return
+        showText(applicationContext, name, said, text("number").toInt())
     }
 
     private fun text(name: String) = inputData.getString(name).orEmpty()

@@ -11,7 +11,7 @@ struct ReceivedStatement {
     /// BLAKE2b-256 of the whole statement, if `data` is nil.
     let hash: String?
 
-    /// Nil for a push that is about no statement. A sealed one is `opened` first: see DeviceKey.swift.
+    /// Nil for a push that is about no statement.
     init?(_ payload: [AnyHashable: Any]) {
         guard let statement = payload["statement"] as? [String: Any],
               let topic = statement["topic"] as? String,
@@ -49,11 +49,13 @@ protocol Messages {
     var subscriptionIds: [String] { get }
     /// Who the sender is, and what the data says; nil if the sender is no contact, or the data can't be decrypted.
     func read(_ data: Data, from sender: String, topic: String) -> (name: String, text: String)?
+    /// The same of a message of XMTP, by its SDK, which syncs the topic if `encrypted` is nil.
+    func read(_ message: ReceivedMessage) async throws -> (name: String, text: String)?
     /// The data of the statement with this hash, from a node: see fetch_statement.py.
     func fetch(hash: String, topic: String) async throws -> Data
     func name(of sender: String) -> String?
     /// Whether it has not been handled yet, and from now on it has.
     func isNew(_ id: Data) -> Bool
-    /// Reads from the store all that came since it was last read.
+    /// Reads from each network all that came since it was last read.
     func synchronise() async throws
 }

@@ -29,6 +29,8 @@ JSON = "application/json"
 WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 MOST_ERRORS = 20
 """In one answer."""
+LONGEST_NAME = 32
+"""Characters of a member that is named in an answer: one that is no field may be anything, even a push token."""
 UUID_TEXT = re.compile(r"/[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TOO_DEEP = "too deep, or a number of too many digits"
 
@@ -137,9 +139,15 @@ def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemK
 
 def _path(location: tuple[str | int, ...]) -> str:
     """`("body", "rules", 3, "topic")` becomes `rules[3].topic`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location[1:])
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_name(step)}" for step in location[1:])
     return "".join(steps).removeprefix(".") or str(location[0])
 
 
+def _name(member: str) -> str:
+    return member if len(member) <= LONGEST_NAME else "…"
+
+
 def _rule(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "is no member of this request"
     return str(error["msg"]).removeprefix("Value error, ")

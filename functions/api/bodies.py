@@ -1,13 +1,23 @@
-"""What the bodies of all requests have in common.
+"""What the bodies of all requests have in common, and those of some answers.
 
 The apps in the field spell some fields differently: every spelling is accepted. Bytes are hex, with or without `0x`.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import chain, islice
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 
 def _hex(size: int) -> Callable[[object], bytes]:
@@ -56,16 +66,53 @@ def _meaning(value: object) -> object:
 
 
 class RequestBody(BaseModel):
-    """Fields that a later version may know are passed over; two spellings of one field must not differ."""
+    """A member that is no field is refused, since it may be a misspelt one; two spellings of one field must not differ."""
 
-    model_config = ConfigDict(frozen=True)
-    spellings: ClassVar[Sequence[Sequence[str]]] = ()
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _agree(cls, given: Any) -> Any:
-        for names in cls.spellings if isinstance(given, Mapping) else ():
-            values = [_meaning(given[name]) for name in names if name in given]
-            if any(value != values[0] for value in values):
-                raise ValueError(f"{' and '.join(names)} mean the same but differ")
-        return given
+    def _by_one_spelling(cls, given: Any) -> Any:
+        """Each field by one of its spellings, and at most one member that is no field: each that is refused takes memory."""
+        if not isinstance(given, Mapping):
+            return given
+        known = _spellings(cls)
+        used = [present[0] for each in known if (present := _agreeing(each, given))]
+        names = set(chain(*known))
+        others = (name for name in given if name not in names)
+        return {name: given[name] for name in (*used, *islice(others, 1))}
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    for member in schema["properties"].values():
+        if "anyOf" in member:
+            member["anyOf"] = [kind for kind in member["anyOf"] if kind != {"type": "null"}]
+            if len(member["anyOf"]) == 1:
+                member.update(member.pop("anyOf")[0])
+
+
+class SparseAnswer(BaseModel):
+    """To be written without the members that are None: so they may be absent, but are never null."""
+
+    model_config = ConfigDict(json_schema_extra=_without_null)
+
+
+@cache
+def _spellings(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
+    """Of each field how its name may be spelt."""
+    fields = model.model_fields.items()
+    return tuple(tuple(_names(name, field.validation_alias)) for name, field in fields)
+
+
+def _names(name: str, alias: object) -> Iterator[str]:
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias or name]
+    yield from (choice for choice in choices if isinstance(choice, str))
+
+
+def _agreeing(names: tuple[str, ...], given: Mapping[str, Any]) -> list[str]:
+    """Those that are given; raises `ValueError` if they differ."""
+    present = [name for name in names if name in given]
+    values = [_meaning(given[name]) for name in present] if len(present) > 1 else []
+    if any(value != values[0] for value in values):
+        raise ValueError(f"{' and '.join(present)} mean the same but differ")
+    return present

@@ -47,8 +47,8 @@ class DeliveryShape(BaseModel):
     at: AwareDatetime
     network: str
     decision: NotificationDecision | PushDecision
-    latency_ms: int | None = None
-    attempt: int | None = None
+    latency_ms: int | None
+    attempt: int | None
 
 
 class DeliveryList(BaseModel):

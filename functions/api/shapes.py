@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from api.bodies import RequestBody
+from api.bodies import RequestBody, SparseAnswer
 from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus
@@ -81,7 +81,7 @@ class SubscriptionChange(RequestBody):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
-class ProofState(BaseModel):
+class ProofState(SparseAnswer):
     """`push` is what became of the code's push, as soon as it was tried; the code is good until `expires_at`."""
 
     push: PushDecision | None = None
@@ -93,7 +93,7 @@ class ProofState(BaseModel):
         return cls(push=push, expires_at=datetime.fromtimestamp(int(row.proof_until) // 1000, UTC))
 
 
-class SubscriptionState(BaseModel):
+class SubscriptionState(SparseAnswer):
     """`statusReason` says why it is invalid: the provider's word for a dead token, or `replaced`."""
 
     subscription_id: UUID

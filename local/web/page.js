@@ -2,10 +2,12 @@
 import { ClarionClient, handBack, register, subscribe } from "./clarion-client/index.js";
 import { newDeviceKey, publicKeyOf } from "./clarion-client/sealed.js";
 import { keepDeviceKey, keptDeviceKey } from "./device-key.js";
+import { replacePushService } from "./stand-in.js";
 
 const parameters = new URLSearchParams(location.search);
 const applicationServerKey = parameters.get("applicationServerKey");
 const api = parameters.get("api");
+const standIn = parameters.has("standIn");
 const clarion = api && new ClarionClient(api, async () => document.querySelector("#bearer").value);
 const status = document.querySelector("#status");
 const button = document.querySelector("#subscribe");
@@ -14,7 +16,10 @@ async function start() {
   if (!("serviceWorker" in navigator && "PushManager" in window)) {
     throw new Error("this browser has no push messages");
   }
-  await navigator.serviceWorker.register("service-worker.js", { type: "module" });
+  if (standIn) {
+    replacePushService();
+  }
+  await navigator.serviceWorker.register(standIn ? "stand-in-worker.js" : "service-worker.js", { type: "module" });
   navigator.serviceWorker.addEventListener("message", ({ data }) => report(() => receive(data)));
   const { pushManager } = await navigator.serviceWorker.ready;
   showJson("#subscription", await pushManager.getSubscription());

@@ -50,7 +50,7 @@ def before_call(_: Any, case: Any, _arguments: Any) -> None:
 
 
 def _write_as_browsers_do(body: dict[str, Any]) -> None:
-    """With further members than the description has, a body may come without regard to the token's format."""
+    """What is generated may disregard the format of the token."""
     if isinstance(body.get("token"), str):
         body["token"] = _push_subscription(len(body["token"]))
 

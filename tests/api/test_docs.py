@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
+import jsonschema_rs
 import pytest
 import sr25519
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 DOCS = Path(__file__).parents[2] / "docs"
+API_PAGE = (DOCS / "api.md").read_text()
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
 ALL = tuple(NETWORKS)
 UNIX_SECONDS = 1_000_000_000
@@ -71,23 +73,30 @@ def test_every_problem_is_explained() -> None:
 
 
 def test_the_documented_limits_are_the_defaults() -> None:
-    rows = re.findall(r"^\| `CLARION_(\w+)` \| (\d+) \|", (DOCS / "api.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `CLARION_(\w+)` \| (\d+) \|", API_PAGE, re.MULTILINE)
     fields = ApiSettings.model_fields
     assert len(rows) == 8
     assert {name: int(value) for name, value in rows} == {name: fields[name.lower()].default for name, _ in rows}
 
 
 def test_the_documented_limits_of_proofs_are_those_of_the_code() -> None:
-    [table] = re.findall(r"^\| limit of \|.*?\n\n", (DOCS / "api.md").read_text(), re.MULTILINE | re.DOTALL)
+    [table] = re.findall(r"^\| limit of \|.*?\n\n", API_PAGE, re.MULTILINE | re.DOTALL)
     documented = [int(value) for value in re.findall(r"^\| .+? \| (\d+) \|", table, re.MULTILINE)]
     rates = [PER_CLIENT, TO_TOKEN.per_client, TO_RINGING_TOKEN.per_client, TO_TOKEN.in_all, TO_RINGING_TOKEN.in_all]
     assert documented == [*(rate.limit for rate in rates), CODE_SECONDS / 3600, ATTEMPTS, PENDING_MS / 3_600_000]
     assert {rate.seconds for rate in rates} == {3600}
 
 
+def test_the_pending_subscription_that_is_shown_is_one_as_described() -> None:
+    [shown] = [each for each in re.findall(r"```json\n(.*?)```", API_PAGE, re.DOTALL) if '"proof"' in each]
+    schemas = {"components": json.loads((DOCS / "openapi.json").read_text())["components"]}
+    described = {"$ref": "#/components/schemas/SubscriptionState", **schemas}
+    jsonschema_rs.validator_for(described, validate_formats=True).validate(json.loads(shown))
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
 def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable[..., str]) -> None:
-    examples = EXAMPLE.findall((DOCS / "api.md").read_text())
+    examples = EXAMPLE.findall(API_PAGE)
     assert len(examples) == 13
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
     seed = uuid4().bytes * 2

@@ -108,9 +108,14 @@ def test_a_request_has_only_so_many_rules(client: Any, register: Any, worker: Ap
     assert (answer.status, answer.json["errors"]) == (422, [{"field": "rules", "rule": "must be at most 3"}])
 
 
-@pytest.mark.parametrize(("path", "field", "most"), [(RULES, "rules", 10_000), (SUBSCRIPTIONS, "subscription_ids", 33)])
-def test_a_list_that_is_too_long_is_refused_before_its_items(client: Any, path: str, field: str, most: int) -> None:
-    answer = client("DELETE", path, {"subscription_id": str(uuid4()), field: [{}] * (most + 1)})
+@pytest.mark.parametrize(
+    ("path", "body", "field", "most"),
+    [(RULES, {"subscription_id": str(uuid4())}, "rules", 10_000), (SUBSCRIPTIONS, {}, "subscription_ids", 33)],
+)
+def test_a_list_that_is_too_long_is_refused_before_its_items(
+    client: Any, path: str, body: dict[str, str], field: str, most: int
+) -> None:
+    answer = client("DELETE", path, body | {field: [{}] * (most + 1)})
     assert (answer.status, answer.json["errors"]) == (422, [{"field": field, "rule": f"must be at most {most}"}])
 
 

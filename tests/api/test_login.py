@@ -110,11 +110,13 @@ def test_a_login_secret_that_is_none_is_a_problem(nobody: Any, keypair: Keypair,
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
 
 
-@pytest.mark.parametrize("path", ["/v1/auth/challenges", "/v1/auth/tokens"])
+@pytest.mark.parametrize(
+    ("path", "signed"),
+    [("/v1/auth/challenges", {}), ("/v1/auth/tokens", {"challenge": "x", "signature": "00" * 64})],
+)
 def test_without_a_standalone_login_there_is_nothing_to_sign_in_to(
-    nobody: Any, keypair: Keypair, worker: ApiWorker, path: str
+    nobody: Any, keypair: Keypair, worker: ApiWorker, path: str, signed: dict[str, str]
 ) -> None:
     nobody.worker = replace(worker, login=None)
-    body = {"client_id": keypair[0].hex(), "challenge": "x", "signature": "00" * 64}
-    answer = nobody("POST", path, body)
+    answer = nobody("POST", path, {"client_id": keypair[0].hex()} | signed)
     assert (answer.status, answer.json["type"]) == (404, "urn:clarion:problem:login-off")

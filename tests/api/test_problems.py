@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 
 RULES = "/v1/subscriptions/rules"
+RULE_METHODS = ("PUT", "POST", "DELETE")
 KEY = "ab" * 32
 
 
@@ -63,11 +64,53 @@ def test_a_registration_that_breaks_a_rule_says_where(client: Any, body: dict[st
     assert [error["field"] for error in answer.json["errors"]] == [field]
 
 
+IPHONE = {"notificationType": "apns", "token": "ab" * 32}
+SUBSCRIPTION = "/v1/subscriptions/8f14e45f-ceea-467f-9f8a-0f5b6c1d2e3f"
+UNKNOWN = "is no member of this request"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("POST", "/v1/subscriptions", IPHONE | {"deviceKey": "A" * 43}, "deviceKey"),
+        ("PATCH", SUBSCRIPTION, {"wakeEveryMinutes": 30}, "wakeEveryMinutes"),
+        ("PUT", f"{SUBSCRIPTION}/token", {"token": "ab" * 32, "app": "first"}, "app"),
+        ("POST", f"{SUBSCRIPTION}/proof", {"code": "A" * 43, "token": "ab" * 32}, "token"),
+        ("DELETE", "/v1/subscriptions", {"subscription_ids": [KEY[:32]], "rules": []}, "rules"),
+        *((method, RULES, {"subscription_id": KEY[:32], "rules": [], "token": ""}, "token") for method in RULE_METHODS),
+        ("POST", "/v1/auth/challenges", {"client_id": KEY, "domain": "push.example.org"}, "domain"),
+        ("POST", "/v1/auth/tokens", {"client_id": KEY, "challenge": "c", "signature": KEY * 2, "seed": ""}, "seed"),
+    ],
+)
+def test_a_member_that_the_api_does_not_know_is_refused(
+    client: Any, method: str, path: str, body: dict[str, Any], field: str
+) -> None:
+    answer = client(method, path, body)
+    assert_problem(answer, 422, "invalid")
+    assert answer.json["errors"] == [{"field": field, "rule": UNKNOWN}]
+
+
+def test_a_rules_unknown_member_is_named_with_its_place(client: Any) -> None:
+    rules = [{"sender_pubkey": KEY, "topic": KEY}, {"sender_pubkey": KEY, "topic": KEY, "notificationType": "voip"}]
+    answer = client("PUT", RULES, {"subscription_id": str(uuid4()), "rules": rules})
+    assert answer.json["errors"] == [{"field": "rules[1].notificationType", "rule": UNKNOWN}]
+
+
+def test_of_many_unknown_members_the_first_is_named(client: Any) -> None:
+    answer = client("POST", "/v1/subscriptions", IPHONE | {f"member{number}": number for number in range(100_000)})
+    assert answer.json["errors"] == [{"field": "member0", "rule": UNKNOWN}]
+
+
+def test_a_token_that_stands_in_a_members_place_is_not_repeated(client: Any) -> None:
+    answer = client("POST", "/v1/subscriptions", IPHONE | {"0a1b" * 16: "apns"})
+    assert answer.json["errors"] == [{"field": "…", "rule": UNKNOWN}]
+
+
 def test_a_refusal_never_repeats_the_token(client: Any) -> None:
     assert "not-hex" not in client("POST", "/v1/subscriptions", {"platform": "apns", "token": "not-hex" * 10}).text
 
 
-@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("method", RULE_METHODS)
 def test_rules_of_somebody_elses_subscription_are_not_found(
     new_client: Callable[[], Any], register: Callable[..., str], method: str
 ) -> None:

@@ -114,10 +114,19 @@ def test_a_token_is_free_again_once_its_subscription_is_removed(client: Any, reg
     assert register(client, notificationType="voip", token=token) != sid
 
 
-def test_every_spelling_of_a_rules_fields_is_accepted(client: Any, register: Any) -> None:
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        {"senderPubkey": f"0x{A.upper()}", "notifyType": "voip"},
+        {"senderPubkey": A, "notify_type": "voip"},
+        {"sender_pubkey": A, "senderPubkey": f"0x{A}", "notify_type": "voip", "notifyType": "voip"},
+    ],
+    ids=["camel case", "a mixture", "both"],
+)
+def test_every_spelling_of_a_rules_fields_is_accepted(client: Any, register: Any, spelt: dict[str, str]) -> None:
     sid = register(client)
-    spelt = [{"senderPubkey": f"0x{A.upper()}", "topic": f"0X{T1}", "notifyType": "voip"}]
-    assert client("PUT", RULES, {"subscription_id": sid, "rules": spelt}).status == 204
+    body = {"subscription_id": sid, "rules": [spelt | {"topic": f"0X{T1}"}]}
+    assert client("PUT", RULES, body).status == 204
     assert client("GET", "/v1/subscriptions").json[0]["rules"] == [rule(A, T1) | {"notify_type": "voip"}]
 
 

@@ -27,10 +27,11 @@ from clarion.tables import Subscription
 from local.browser import BrowserSubscription
 from local.emulator import ROOT
 from local.gateway import Event, Gateway
+from local.page import serving
 from tests.api.conftest import Client
 from tests.local.application_server import ApplicationServer
 from tests.local.chromium import BINARY, headless
-from tests.web_app import WebApp, serving, subscribing
+from tests.web_app import WebApp, subscribing
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -142,10 +143,13 @@ def test_the_package_is_imported_where_it_is_installed(installed: Path) -> None:
     assert [each.name for each in (installed / "node_modules").glob("[!.]*")] == ["clarion-client"]
 
 
-def test_the_page_of_the_readme_agrees_with_the_packages_types(installed: Path) -> None:
-    [page] = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
-    (installed / "page.mts").write_text(page)
-    run(*TSC, "--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "page.mts", cwd=installed)
+def test_the_pages_of_the_readme_agree_with_the_packages_types(installed: Path) -> None:
+    pages = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    names = [f"page{number}.mts" for number, _ in enumerate(pages)]
+    assert names
+    for name, page in zip(names, pages, strict=True):
+        (installed / name).write_text(page)
+    run(*TSC, "--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", *names, cwd=installed)
 
 
 async def test_the_page_has_its_pushes_sealed_and_its_service_worker_opens_them(

@@ -219,6 +219,37 @@ def examples(*endings: str) -> Sequence[Path]:
     return [file for file in sorted((DOCS / "examples").iterdir()) if file.suffix in endings]
 
 
-@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py"), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", examples(".swift", ".kt", ".py", ".js"), ids=lambda file: file.name)
 def test_each_example_is_referred_to(file: Path) -> None:
     assert f"examples/{file.name}" in "".join(page.read_text() for page in DOCS.glob("*.md"))
+
+
+READ = re.compile(r'\b(?:payload|statement|own|content|data|clarion)(?:\[|\.get\w*\(|\.optString\()"(\w+)"')
+"""A member that an example takes out of a payload."""
+
+
+def members(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for one in schema:
+            yield from members(one)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        for value in schema.values():
+            yield from members(value)
+        if reference := schema.get("$ref"):
+            yield from members(OPENAPI["components"]["schemas"][reference.rpartition("/")[2]])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "channels", "own"),
+    [
+        (".swift", (Channel.APNS, Channel.VOIP), "messageKind"),
+        (".kt", (Channel.FCM,), "messageType"),
+    ],
+)
+def test_the_examples_read_what_there_is_of_each_network(suffix: str, channels: Sequence[Channel], own: str) -> None:
+    described = {
+        member for name, channel in SERVED if channel in channels for member in members(schema_of(name, channel))
+    }
+    read = set(READ.findall("".join(file.read_text() for file in examples(suffix))))
+    assert {own, "encryptedMessage", "sender_pubkey"} <= read <= described

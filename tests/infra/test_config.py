@@ -150,6 +150,13 @@ def test_further_push_services_come_from_the_environment_or_the_context() -> Non
     assert environment.push_services == ("push.example.org", "127.0.0.1:1")
 
 
+def test_the_origins_of_pages_come_from_the_environment_or_the_context() -> None:
+    given = {"environment": "dev", "node_urls": "wss://one.example"}
+    assert chosen(node(**given)).api.origins == ()
+    environment = chosen(node(**given, origins="https://app.example.org,http://localhost:8000"))
+    assert [str(origin) for origin in environment.api.origins] == ["https://app.example.org/", "http://localhost:8000/"]
+
+
 @pytest.mark.parametrize("service", ["https://push.example.org", "push.example.org/", "*", "Push.example.org"])
 def test_a_push_service_is_named_by_its_host_alone(service: str) -> None:
     with pytest.raises(ValidationError, match="push_services"):

@@ -12,10 +12,11 @@ from clarion import base64url
 from clarion.networks import Payload
 from clarion.sealing import seal
 from local import tls
+from local.page import serving
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt
 from tests.local.chromium import BINARY, DevTools, Target, headless
-from tests.web_app import NOTIFICATIONS, WebApp, serving, subscribing
+from tests.web_app import NOTIFICATIONS, WebApp, subscribing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -23,4 +23,4 @@ async def test_a_client_sees_that_its_push_was_delivered_and_how_long_it_took(sy
         while not (found := (await api.list_deliveries(subscription))["deliveries"]):
             await asyncio.sleep(BETWEEN_S)
     assert [(one["network"], one["decision"], one["attempt"]) for one in found] == [("statements", "delivered", 1)]
-    assert 0 <= found[0]["latency_ms"] < WAIT_S * 1000
+    assert found[0]["latency_ms"] in range(WAIT_S * 1000)

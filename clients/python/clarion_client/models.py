@@ -79,13 +79,13 @@ class Removed(TypedDict):
 
 
 class DeliveryShape(TypedDict):
-    """`at` is in ISO 8601. One without an `attempt` was decided before there was a push."""
+    """`at` is in ISO 8601. `latency_ms` and `attempt` are None if it was decided before there was a push."""
 
     at: str
     network: str
     decision: NotificationDecision | PushDecision
-    latency_ms: NotRequired[int]
-    attempt: NotRequired[int]
+    latency_ms: int | None
+    attempt: int | None
 
 
 class DeliveryList(TypedDict):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+from pydantic import ConfigDict, Field, StrictBool, model_validator
 
-from api.bodies import RequestBody
+from api.bodies import RequestBody, SparseAnswer
 from api.settings import DirectPushSettings
 from clarion.decisions import Environment
 from clarion.networks import FcmMessage
@@ -43,9 +43,9 @@ type Platform = Literal["ios", "android"]
 
 
 class DirectMessage(RequestBody):
-    """A direct push, in the words of the API that the apps know."""
+    """A direct push, in the words of the API that the apps know; what else they send with it is passed over, as there."""
 
-    model_config = ConfigDict(title="Notification")
+    model_config = ConfigDict(title="Notification", extra="ignore")
 
     device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
     push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
@@ -70,7 +70,7 @@ class DirectMessage(RequestBody):
         return self
 
 
-class DirectError(BaseModel):
+class DirectError(SparseAnswer):
     """`status` and `response` are the provider's."""
 
     device: str
@@ -79,7 +79,7 @@ class DirectError(BaseModel):
     response: Any = None
 
 
-class DirectResult(BaseModel):
+class DirectResult(SparseAnswer):
     model_config = ConfigDict(title="NotificationResult")
 
     success: bool

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from api.bodies import Key, RequestBody, at_most
+from api.bodies import Key, RequestBody, SparseAnswer, at_most
 from api.settings import MOST_RULES
 from api.shapes import AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
 from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
@@ -89,6 +89,7 @@ def _registration_schema(schema: dict[str, Any]) -> None:
                 **more,
             },
             "required": [name, "token"],
+            "additionalProperties": False,
         }
         for name in ("notificationType", "platform")
         for kind, token, more in kinds
@@ -99,7 +100,7 @@ def _registration_schema(schema: dict[str, Any]) -> None:
 
 
 def _rule_schema(schema: dict[str, Any]) -> None:
-    """The names are in snake case or in camel case; a mixture is accepted too."""
+    """Each name may be in snake case or in camel case."""
     fields, title = schema["properties"], schema["title"]
     sender, topic, how = (fields[name] for name in ("sender_pubkey", "topic", "notify_type"))
     shapes = [
@@ -107,8 +108,10 @@ def _rule_schema(schema: dict[str, Any]) -> None:
             "type": "object",
             "properties": {sender_name: sender, "topic": topic, how_name: how},
             "required": [sender_name, "topic"],
+            "additionalProperties": False,
         }
-        for sender_name, how_name in (("sender_pubkey", "notify_type"), ("senderPubkey", "notifyType"))
+        for sender_name in ("sender_pubkey", "senderPubkey")
+        for how_name in ("notify_type", "notifyType")
     ]
     schema.clear()
     schema.update(title=title, anyOf=shapes)
@@ -116,7 +119,6 @@ def _rule_schema(schema: dict[str, Any]) -> None:
 
 class NewSubscription(RequestBody):
     model_config = ConfigDict(json_schema_extra=_registration_schema)
-    spellings = (("notificationType", "platform"),)
 
     notify_type: StatementChannel = Field(validation_alias=AliasChoices("notificationType", "platform"))
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
@@ -138,7 +140,6 @@ class NewSubscription(RequestBody):
 
 class NewRule(RequestBody):
     model_config = ConfigDict(json_schema_extra=_rule_schema)
-    spellings = (("sender_pubkey", "senderPubkey"), ("notify_type", "notifyType"))
 
     sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
     topic: Key
@@ -189,7 +190,7 @@ class Removed(BaseModel):
     total_rules: int
 
 
-class RuleShape(BaseModel):
+class RuleShape(SparseAnswer):
     sender_pubkey: Key
     topic: Key
     notify_type: NotifyType | None = None
