@@ -180,7 +180,7 @@ def expected(answered: DataFrame) -> DataFrame:
     """
     pushing = F.array(*(F.lit(str(wanted)) for wanted in Wanted if wanted.pushes))
     may_push, pushes = F.arrays_overlap("answers", pushing), F.size(F.array_except("answers", pushing)) == 0
-    wanted = F.when(F.size("answers") == 1, F.col("answers")[0])
+    answer = F.when(F.size("answers") == 1, F.col("answers")[0])
     by_rank = F.create_map(*(F.lit(part) for wanted in Wanted for part in (str(wanted), wanted.rank)))
     usefulness = F.when(pushes, 0).when(may_push, 1).otherwise(2)
     given = (F.when(F.max(F.array_contains("answers", word)), word) for word in REFUSALS)
@@ -189,7 +189,7 @@ def expected(answered: DataFrame) -> DataFrame:
     return answered.groupBy(*_WHO).agg(
         *(F.any_value(name).alias(name) for name in _SAME),
         F.min_by("key", F.struct(usefulness, ~F.col("certain"), "place")).alias("key"),
-        F.min_by(wanted, F.when(pushes, F.struct(by_rank[wanted], "place"))).alias("wanted"),
+        F.min_by(answer, F.when(pushes, F.struct(by_rank[answer], "place"))).alias("wanted"),
         F.max(may_push & F.col("certain")).alias("certain"),
         F.when(~F.max(may_push), F.concat_ws(" or ", refusals)).alias("refusal"),
         F.when(secret_decides, refusals).alias("refusals"),
