@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import batched
 from typing import Any
 
-from boto3.dynamodb.types import TypeDeserializer
 from pynamodb.connection import Connection
 
 from clarion.faults import AWS_ERRORS
@@ -68,4 +67,6 @@ def _read(connection: Connection, table: str, subscription_ids: Collection[str])
 
 
 def _plain(row: Mapping[str, Any]) -> Row:
+    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 - imports boto3, and few networks have such rows
+
     return {name: TypeDeserializer().deserialize(value) for name, value in row.items()}

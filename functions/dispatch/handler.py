@@ -2,13 +2,12 @@
 
 from collections import Counter
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
-from pynamodb.connection import Connection
+from botocore.session import Session
 
 from clarion import tables
 from clarion.channels import CHANNELS, Provider
@@ -24,6 +23,11 @@ from clarion.providers.webpush_address import PUSH_SERVICES
 from dispatch.batch import BatchReport, Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sqs import SQSClient
 
 logger = Logger(service="dispatch")
 SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
@@ -41,16 +45,19 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str,
 @cache
 def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
-    tables.bind(settings.table_prefix)
+    connection = tables.bind(settings.table_prefix)
+    # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
+    session = connection.session
     transport = Transport(settings.ca_file)
-    sqs = boto3.client("sqs")
+    sqs = cast("SQSClient", session.create_client("sqs"))
+    firehose = cast("FirehoseClient", session.create_client("firehose", config=FIREHOSE_IN_TIME))
     dispatcher = Dispatcher(
-        apps=_apps(settings, transport),
+        apps=_apps(settings, transport, session),
         transport=transport,
-        connection=Connection(),
+        connection=connection,
         queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
+        events=EventLog(EventWriter(firehose, sqs, settings)),
         command_queues=settings.command_queues,
         table_prefix=settings.table_prefix,
         max_receives=settings.max_receives,
@@ -58,8 +65,8 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     return dispatcher, metrics_of("dispatch", settings.stage)
 
 
-def _apps(settings: DispatchSettings, transport: Transport) -> Apps[Any]:
-    secrets = boto3.client("secretsmanager", config=SECRETS_IN_TIME)
+def _apps(settings: DispatchSettings, transport: Transport, session: Session) -> Apps[Any]:
+    secrets = cast("SecretsManagerClient", session.create_client("secretsmanager", config=SECRETS_IN_TIME))
     match CHANNELS[settings.channel].provider:
         case Provider.APNS:
             urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
