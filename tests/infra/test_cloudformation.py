@@ -17,7 +17,7 @@ ACCEPTED = {
 """By rule; everything else that is found fails, however slight."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def findings(deployment: Deployment) -> Mapping[str, set[str]]:
     """What is found, by rule."""
     found: dict[str, set[str]] = {}

@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from aws_cdk import App
 
 from infra.environments import chosen
+from local.emulator import started
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/operations.md")
@@ -27,13 +29,17 @@ def documented() -> Iterator[str]:
 
 def expanded(command: str) -> list[str]:
     """What make would run of CDK, in words."""
-    dry = command.replace("make ", "make --dry-run ", 1)
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    printed = subprocess.run(
-        ["/bin/bash", "-c", dry], cwd=ROOT, env=variables, capture_output=True, text=True, check=True
-    )
-    words = shlex.split(printed.stdout.splitlines()[-1])
+    printed = run(command.replace("make ", "make --dry-run ", 1))
+    words = shlex.split(printed.splitlines()[-1])
     return words[words.index("cdk") :]
+
+
+def run(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
+    """In a shell, as if no make ran the tests."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    words = ["/bin/bash", "-c", command]
+    environment = {**ours, **variables}
+    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def context_of(words: list[str]) -> Mapping[str, str]:
@@ -54,6 +60,13 @@ def test_a_command_is_one_of_cdk_s_for_an_environment_that_is_complete(command: 
     else:
         assert options[0] == "--all"
         assert chosen(App(context=context_of(options)).node).stage == context_of(options)["environment"]
+
+
+def test_an_account_is_prepared_from_the_project_s_folder() -> None:
+    with started("test-bootstrap") as emulator:
+        run("make bootstrap ACCOUNT=000000000000 REGION=us-east-1", emulator.variables)
+        cloudformation = emulator.session.client("cloudformation", endpoint_url=emulator.endpoint)
+        assert cloudformation.describe_stacks(StackName="CDKToolkit")["Stacks"]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -4,7 +4,7 @@ IAM takes an action that doesn't exist, and one that never applies to the resour
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -34,7 +34,7 @@ def faults(statement: Statement) -> Iterator[str]:
                 yield f"{statement.place}: {name} if {key}"
 
 
-def described(name: str) -> Iterable[Action]:
+def described(name: str) -> Iterator[Action]:
     """The actions that a name with wildcards stands for."""
     service, _, pattern = name.partition(":")
     for verb in IAM.actions.get_actions_for_service(service):

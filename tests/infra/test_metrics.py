@@ -79,7 +79,7 @@ def is_recorded(metric: Watched) -> bool:
     return vocabulary in code and DECISIONS[metric.name] in code + source(ROOT / "layers" / "core" / "clarion")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watched(deployment: Deployment) -> list[Watched]:
     alarms, dashboards = (deployed(deployment, f"AWS::CloudWatch::{kind}") for kind in ("Alarm", "Dashboard"))
     return [
