@@ -162,7 +162,7 @@ async def test_two_tasks_divide_the_work_and_forward_nothing_twice(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    settings = make_settings(node)
+    settings = make_settings(node, lease_seconds=4.0)
     async with running(settings) as one, running(settings) as other:
         while not (one.sharing.shards.owned and other.sharing.shards.owned == SHARDS - one.sharing.shards.owned):
             await asyncio.sleep(0.01)
