@@ -162,9 +162,9 @@ async def test_two_tasks_divide_the_work_and_forward_nothing_twice(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    settings = make_settings(node)
+    settings = make_settings(node, lease_seconds=4.0)
     async with running(settings) as one, running(settings) as other:
-        while not (one.sharing.shards.owned and other.sharing.shards.owned == SHARDS - one.sharing.shards.owned):
+        while not 0 < one.sharing.shards.owned == SHARDS - other.sharing.shards.owned < SHARDS:
             await asyncio.sleep(0.01)
         for number in range(60):
             node.show(make_statement(number))
