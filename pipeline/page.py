@@ -155,7 +155,7 @@ def _senders(tables: Tables) -> str:
 
 
 def _sender_name(sender: str) -> str:
-    """The first digits of a key, or the beginning of a text, as all topics of XMTP begin alike."""
+    """The first digits of a key, or the beginning of a text: keys of one network may begin alike."""
     text = bytes.fromhex(sender).decode("ascii", errors="ignore")
     is_text = 2 * len(text) == len(sender) and text.isprintable()
     return f"{text[:_SHORT_TEXT] if is_text else sender[:_SHORT_KEY]}…"
