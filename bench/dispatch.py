@@ -33,7 +33,7 @@ class Sender(NamedTuple):
     pushes: int
 
 
-class Scene(NamedTuple):
+class ProviderStandIn(NamedTuple):
     """`provider` is the command that serves it, but for the folder of keys."""
 
     name: str
@@ -49,10 +49,10 @@ def in_python(name: str, module: str, pushes: int, python: str = sys.executable)
     return Sender(name, (python, "-m", f"bench.senders.{module}"), pushes)
 
 
-def stand_in(delay_ms: int, fail_every: int) -> Scene:
+def stand_in(delay_ms: int, fail_every: int) -> ProviderStandIn:
     answers = f"every {fail_every}th refused" if fail_every else "all accepted"
     options = ("--delay-ms", str(delay_ms), "--fail-every", str(fail_every))
-    return Scene(f"{delay_ms} ms of delay, {answers}", (sys.executable, "bench/provider.py", *options))
+    return ProviderStandIn(f"{delay_ms} ms of delay, {answers}", (sys.executable, "bench/provider.py", *options))
 
 
 CLARION = in_python("Clarion", "clarion_dispatch", 10_000)
@@ -62,7 +62,7 @@ HTTPX = in_python("httpx", "with_httpx", 600)
 NODE_APN = Sender("node-apn", (str(NODE / "node"), "bench/node/with_node_apn.js"), 10_000)
 OTHERS = (LIBCURL, AIOAPNS, HTTPX, NODE_APN)
 CALM = stand_in(0, 0)
-NODE_HTTP2 = Scene("Node's http2", (str(NODE / "node"), "bench/node/provider.js"))
+NODE_HTTP2 = ProviderStandIn("Node's http2", (str(NODE / "node"), "bench/node/provider.js"))
 SCENES = (CALM, stand_in(0, 10), stand_in(50, 0), stand_in(50, 10), NODE_HTTP2)
 
 
@@ -73,12 +73,12 @@ def figures() -> list[Figure]:
         return compared({scene: play(scene, folder) for scene in SCENES})
 
 
-def compared(results: Mapping[Scene, Mapping[Sender, Speed]]) -> list[Figure]:
+def compared(results: Mapping[ProviderStandIn, Mapping[Sender, Speed]]) -> list[Figure]:
     """No scene is left out, so that none is hidden."""
     return [figure for scene, speeds in results.items() for figure in _compared(scene, speeds)]
 
 
-def _compared(scene: Scene, speeds: Mapping[Sender, Speed]) -> Iterator[Figure]:
+def _compared(scene: ProviderStandIn, speeds: Mapping[Sender, Speed]) -> Iterator[Figure]:
     ours = speeds[CLARION]
     for other in OTHERS:
         name = f"push ({scene.name}), beside {other.name}"
@@ -87,7 +87,7 @@ def _compared(scene: Scene, speeds: Mapping[Sender, Speed]) -> Iterator[Figure]:
     yield Figure.beside(name, ours.cpu_us, speeds[LIBCURL].cpu_us, "µs")
 
 
-def play(scene: Scene, folder: Path) -> dict[Sender, Speed]:
+def play(scene: ProviderStandIn, folder: Path) -> dict[Sender, Speed]:
     with provider(scene, folder) as port:
         turns = [{sender: measure(sender, port, folder) for sender in (CLARION, *OTHERS)} for _ in range(TURNS)]
     return {
@@ -97,7 +97,7 @@ def play(scene: Scene, folder: Path) -> dict[Sender, Speed]:
 
 
 @contextmanager
-def provider(scene: Scene, folder: Path) -> Iterator[str]:
+def provider(scene: ProviderStandIn, folder: Path) -> Iterator[str]:
     """Yields its port."""
     with subprocess.Popen([*scene.provider, str(folder)], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:

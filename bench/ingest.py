@@ -60,7 +60,7 @@ ALLOWED = {FILTER_MEMORY: (0, 1), LOOK_UPS: (1, inf), SHARED: (1.2, inf), SEEN_M
 """The ratios that are allowed. Two processes take in more than one, though both read all."""
 
 
-class Effort(NamedTuple):
+class Sizes(NamedTuple):
     """How much there is of what is measured."""
 
     rules: int = int(os.environ.get("RULES", "10_000_000"))
@@ -70,7 +70,7 @@ class Effort(NamedTuple):
     rounds: int = 5
 
 
-THOROUGH = Effort()
+THOROUGH = Sizes()
 
 
 def resident_megabytes() -> float:
@@ -100,11 +100,11 @@ def random_rule_keys(count: int) -> Iterable[bytes]:
         yield rule_key(1, key_of(os.urandom(32), os.urandom(32)))
 
 
-def measure_filter(candidates: CandidateFilter, effort: Effort) -> list[Figure]:
+def measure_filter(candidates: CandidateFilter, sizes: Sizes) -> list[Figure]:
     before = resident_megabytes()
-    candidates.add(random_rule_keys(effort.rules))
-    each = (resident_megabytes() - before) * 1e6 / effort.rules
-    named = [(os.urandom(32), os.urandom(32)) for _ in range(effort.lookups)]
+    candidates.add(random_rule_keys(sizes.rules))
+    each = (resident_megabytes() - before) * 1e6 / sizes.rules
+    named = [(os.urandom(32), os.urandom(32)) for _ in range(sizes.lookups)]
     rate = per_second(lambda pair: candidates.match_any([of_key(key_of(*pair))]), named)
     return [
         Figure.beside(FILTER_MEMORY, each, FILTER_BYTES, "bytes a rule"),
@@ -175,16 +175,14 @@ def cpu_seconds(work: Coroutine[Any, Any, None]) -> float:
     return time.process_time() - start
 
 
-def measure_intake(candidates: CandidateFilter, effort: Effort) -> list[Figure]:
+def measure_intake(candidates: CandidateFilter, sizes: Sizes) -> list[Figure]:
     """Of several rounds the best, since what else runs on a machine shares its caches."""
-    sender, count = os.urandom(32), effort.frames
+    sender, count = os.urandom(32), sizes.frames
     frames = [frame(sender).encode() for _ in range(count)]
-    rounds = [
-        [cost_of(Reader(candidates, tasks, effort.seen), frames) for tasks in (1, 2)] for _ in range(effort.rounds)
-    ]
+    rounds = [[cost_of(Reader(candidates, tasks, sizes.seen), frames) for tasks in (1, 2)] for _ in range(sizes.rounds)]
     alone, of_two = (count / min(cost.taking for cost in costs) for costs in zip(*rounds, strict=True))
     whole, whole_of_two = (count / min(map(sum, costs)) for costs in zip(*rounds, strict=True))
-    with_socket = count / asyncio.run(seconds_with_socket(Reader(candidates, 1, effort.seen), frames))
+    with_socket = count / asyncio.run(seconds_with_socket(Reader(candidates, 1, sizes.seen), frames))
     unit = "statements/s"
     return [
         Figure.beside("take statements in, beside Python's JSON parser", alone, per_second(json.loads, frames), unit),
@@ -265,15 +263,15 @@ async def _measure_seen(count: int) -> list[Figure]:
     ]
 
 
-def measure_candidates(effort: Effort) -> list[Figure]:
+def measure_candidates(sizes: Sizes) -> list[Figure]:
     candidates = CandidateFilter()
-    return [*measure_filter(candidates, effort), *measure_intake(candidates, effort)]
+    return [*measure_filter(candidates, sizes), *measure_intake(candidates, sizes)]
 
 
-def figures(effort: Effort = THOROUGH) -> list[Figure]:
+def figures(sizes: Sizes = THOROUGH) -> list[Figure]:
     # A fresh process each, so that one's memory isn't the other's.
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
-        found = processes.submit(measure_candidates, effort), processes.submit(measure_seen, effort.seen)
+        found = processes.submit(measure_candidates, sizes), processes.submit(measure_seen, sizes.seen)
         return [figure for future in found for figure in future.result()]
 
 

@@ -39,7 +39,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Trace:
+class PushTimes:
     """UNIX seconds at which one statement was submitted, was observed, had its push queued, and had it received."""
 
     submitted: float
@@ -56,12 +56,12 @@ class Latency:
     submitted: int
     cpu_s: float
     processors: int
-    traces: Sequence[Trace]
+    traces: Sequence[PushTimes]
 
     @classmethod
     def read(cls, rate: float) -> Self:
         found = json.loads(path_of(rate).read_text())
-        traces = [Trace(**trace) for trace in found.pop("traces")]
+        traces = [PushTimes(**trace) for trace in found.pop("traces")]
         return cls(**found, traces=traces)
 
     def write(self) -> None:
@@ -165,12 +165,12 @@ async def _decided(system: System, received: set[str]) -> dict[str, dict[str, La
 
 def _traces(
     submitted: Mapping[str, float], received: Mapping[str, float], decided: Mapping[str, Mapping[str, LakeEvent]]
-) -> Iterator[Trace]:
+) -> Iterator[PushTimes]:
     for name, at in submitted.items():
         kinds = decided.get(name, {})
         if {"envelope", "notification"} <= kinds.keys():
             observed, queued = kinds["envelope"]["observed_at"] / 1000, kinds["notification"]["at"] / 1000
-            yield Trace(at, observed, queued, received[name])
+            yield PushTimes(at, observed, queued, received[name])
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Effort(NamedTuple):
 THOROUGH = Effort()
 
 
-class Work(NamedTuple):
+class RecordedWork(NamedTuple):
     """A batch for a new worker each time, at one moment, so that its requests are the same each time."""
 
     settings: MatchSettings
@@ -117,13 +117,13 @@ def recognising(turns: int) -> Figure:
     return compare(OWN_MESSAGE, check(), lambda: [hmac.digest(key, covered, "sha256") for _ in range(MAX_KEYS)], turns)
 
 
-def record(deployed: dict[str, str], notifications: int) -> Work:
+def record(deployed: dict[str, str], notifications: int) -> RecordedWork:
     """A batch of statements that are each delivered to one, and AWS's answers to match."""
     clients = replace(MatchClients.make(PREFIX), executor=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
     bodies = [_deliverable(Scene(settings, clients)).to_json() for _ in range(notifications)]
     tape = Tape(clients.dynamodb, clients.sqs, clients.firehose)
-    work = Work(settings, clients, [received(str(number), body) for number, body in enumerate(bodies)], tape)
+    work = RecordedWork(settings, clients, [received(str(number), body) for number, body in enumerate(bodies)], tape)
     work.run()
     return work
 
@@ -133,7 +133,7 @@ def _deliverable(scene: Scene) -> EnvelopeMessage:
     return scene.observe(scene.sender.states())
 
 
-def own_time(work: Work, replays: int) -> list[Figure]:
+def own_time(work: RecordedWork, replays: int) -> list[Figure]:
     """What match takes of the processor for a delivered notification: its own code, and with the SDK's without transport.
 
     The signature is included.
@@ -147,7 +147,7 @@ def own_time(work: Work, replays: int) -> list[Figure]:
     ]
 
 
-def _own_seconds(work: Work) -> tuple[float, float]:
+def _own_seconds(work: RecordedWork) -> tuple[float, float]:
     work.tape.play()
     calls.spent = 0.0
     started = process_time()
@@ -209,7 +209,7 @@ class Yes:
     status_code = 200
 
 
-class Calls:
+class SdkTime:
     """The processor's time spent in botocore."""
 
     spent = 0.0
@@ -222,7 +222,7 @@ class Calls:
         self.spent += process_time() - self._since
 
 
-calls = Calls()
+calls = SdkTime()
 botocore.handlers.BUILTIN_HANDLERS += [("provide-client-params", calls.begin), ("after-call", calls.end)]
 
 if __name__ == "__main__":

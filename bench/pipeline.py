@@ -60,7 +60,7 @@ def timed(what: str) -> Iterator[Took]:
     print(f"{took.seconds:8.1f} s", flush=True)
 
 
-class Stage(NamedTuple):
+class StageTimes(NamedTuple):
     """Seconds for a verification, of all cores together: bare, and of the verify stage; medians of its turns."""
 
     bare: float
@@ -136,7 +136,7 @@ def run(rows: DataFrame) -> float:
     return time.perf_counter() - begun
 
 
-def verify_stage(root: str, cores: int) -> Stage:
+def verify_stage(root: str, cores: int) -> StageTimes:
     """One turn: the stage from the lake's files on, and what it is compared with; both have warmed up before."""
     lake = EventLake(session("bench", cores=cores), root)
     always = Period(0, NOW)
@@ -146,10 +146,10 @@ def verify_stage(root: str, cores: int) -> Stage:
         bare_seconds(processes, root)
         bare, stage = bare_seconds(processes, root), run(facts) / count
     lake.spark.stop()
-    return Stage(bare, stage, bare / stage)
+    return StageTimes(bare, stage, bare / stage)
 
 
-def verify_stages(root: str, cores: int, turns: int) -> Stage:
+def verify_stages(root: str, cores: int, turns: int) -> StageTimes:
     taken = []
     for turn in range(1, turns + 1):
         taken.append(on_cores(cores, verify_stage, root, cores))
@@ -157,7 +157,7 @@ def verify_stages(root: str, cores: int, turns: int) -> Stage:
         print(
             f"    turn {turn}: {1e6 * bare:6.1f} µs bare, {1e6 * stage:6.1f} µs in the stage: {ratio:.2f}", flush=True
         )
-    return Stage(*(median(column) for column in zip(*taken, strict=True)))
+    return StageTimes(*(median(column) for column in zip(*taken, strict=True)))
 
 
 def observed_day(root: str, statements: int) -> None:
@@ -197,7 +197,7 @@ def main() -> int:
     print("the verify stage", flush=True)
     root = str(WHERE / "observed")
     on_cores(2, observed_day, root, wanted.observed)
-    stages: dict[int, Stage] = {}
+    stages: dict[int, StageTimes] = {}
     for cores in (1, 2):
         print(f"  on {cores} core{'s' * (cores > 1)}", flush=True)
         stages[cores] = verify_stages(root, cores, wanted.turns)

@@ -49,7 +49,7 @@ class Answers:
         return frame(HEADERS, END_HEADERS | END_STREAM, stream, STATUS_200 + APNS_ID + apns_id)
 
 
-class Connection(asyncio.Protocol):
+class ProviderConnection(asyncio.Protocol):
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._unread = b""
@@ -166,7 +166,7 @@ def after_string(block: bytes, at: int) -> int:
 async def serve(folder: Path, answers: Answers) -> None:
     context = Localhost.within(folder).server_context()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(partial(Connection, answers), "127.0.0.1", 0, ssl=context)
+    server = await loop.create_server(partial(ProviderConnection, answers), "127.0.0.1", 0, ssl=context)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

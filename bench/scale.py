@@ -92,7 +92,7 @@ class Measured:
         return self.page_cpu_s + 3 * PAGE / threads * self.table_request_s + 2 * self.queue_request_s
 
 
-class Source(NamedTuple):
+class Consumption(NamedTuple):
     """What a queue feeds: so many invocations at once, of so many messages, by a function of so many GB."""
 
     concurrency: int
@@ -104,9 +104,9 @@ class Source(NamedTuple):
 class Deployed:
     """`processors` are those of the ingest task that sends, `sends` how many of its requests may be in flight."""
 
-    match: Source
-    pages: Source
-    apns: Source
+    match: Consumption
+    pages: Consumption
+    apns: Consumption
     processors: float
     sends: int
 
@@ -117,7 +117,7 @@ class Deployed:
         return cls(**sources, processors=int(task["Properties"]["Cpu"]) / 1024, sends=QUEUE_IN_FLIGHT)
 
 
-def _source(template: Template, name: str) -> Source:
+def _source(template: Template, name: str) -> Consumption:
     """Of a function's first queue: messages that are held share the function."""
     functions = template.find_resources(
         "AWS::Lambda::Function", {"Properties": {"FunctionName": f"{PROD.prefix}{name}"}}
@@ -125,7 +125,7 @@ def _source(template: Template, name: str) -> Source:
     ((logical, function),) = functions.items()
     fed = template.find_resources("AWS::Lambda::EventSourceMapping", {"Properties": {"FunctionName": {"Ref": logical}}})
     largest = max((each["Properties"] for each in fed.values()), key=_concurrency)
-    return Source(_concurrency(largest), largest["BatchSize"], function["Properties"]["MemorySize"] / 1024)
+    return Consumption(_concurrency(largest), largest["BatchSize"], function["Properties"]["MemorySize"] / 1024)
 
 
 def _concurrency(source: Mapping[str, Any]) -> int:

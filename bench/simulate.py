@@ -30,7 +30,7 @@ from bench.scale import (
     dollars_a_million,
     production,
 )
-from bench.simulation import FanOut, Path, SimulatedTable, Stage, StageModel
+from bench.simulation import FanOut, Path, SimulatedStage, SimulatedTable, StageModel
 from clarion.sqs import ENTRIES
 from match.fan_out import PAGES_OF_A_LEG
 from tests.match.ledger import read_table
@@ -133,7 +133,7 @@ def crowd(deployed: Deployed, measured: Measured, receivers: int) -> dict[str, A
         cold=True,
     )
     legs = [len(range(leg, pages, MOST_LEGS)) for leg in range(min(MOST_LEGS, pages))]
-    fan_out = FanOut.of(Stage(env, model, draw, lambda _: None, tables=tables), legs, PAGE)
+    fan_out = FanOut.of(SimulatedStage(env, model, draw, lambda _: None, tables=tables), legs, PAGE)
     env.run()
     return {"calls": percentiles(path.latencies()), "queued_at": sorted(fan_out.queued)}
 

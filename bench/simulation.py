@@ -71,7 +71,7 @@ class SimulatedTable:
 
 
 @dataclass
-class Stage:
+class SimulatedStage:
     """`then` takes what an invocation is done with. Without a `machine` each has its own processor."""
 
     env: simpy.Environment
@@ -142,7 +142,7 @@ class Path:
 
     env: simpy.Environment
     draw: random.Random
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[SimulatedStage] = field(default_factory=list)
     done: list[Work] = field(default_factory=list)
 
     @classmethod
@@ -160,7 +160,7 @@ class Path:
         then: Callable[[Sequence[Work]], None] = path.done.extend
         for model in reversed(models):
             written = tables if model.name == "match" else ()
-            stage = Stage(path.env, model, draw, then, machine, written)
+            stage = SimulatedStage(path.env, model, draw, then, machine, written)
             path.stages.insert(0, stage)
             then = stage.send
         return path
@@ -185,12 +185,12 @@ class Path:
 class FanOut:
     """A crowd's pages: legs side by side, each page of a leg after the one before. `queued` has when each was done."""
 
-    pages: Stage
+    pages: SimulatedStage
     left: list[int]
     queued: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, pages: Stage, legs: Sequence[int], receivers: int) -> "FanOut":
+    def of(cls, pages: SimulatedStage, legs: Sequence[int], receivers: int) -> "FanOut":
         """Each leg has so many pages, each page so many `receivers`."""
         fan_out = cls(pages, list(legs))
         pages.then = fan_out._continue

@@ -30,7 +30,7 @@ from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from bench.stand_ins import LATE_EVENTS, Queue, Stream
+from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks import STATEMENTS
@@ -62,7 +62,7 @@ CLAIMED = 1_000
 NEVER = 0xFFFF_FFFF << 32
 
 
-class Progress:
+class SoakProgress:
     """Prints what is being done, with the seconds since the scenario began."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Aws:
 class Outlets:
     """Where ingest sends to."""
 
-    queue: Queue = field(default_factory=Queue)
+    queue: QueueStandIn = field(default_factory=QueueStandIn)
     stream: Stream = field(default_factory=Stream)
     queue_url: str = ""
     stream_url: str = ""
@@ -226,7 +226,7 @@ class IngestTask:
         return int(line.split()[1]) / 1024
 
 
-class Network:
+class SoakedNodes:
     """Nodes that gossip without delay: each holds every statement, through being killed and started again."""
 
     def __init__(self, count: int) -> None:
@@ -275,7 +275,7 @@ async def at_rate(per_second: int, seconds: float, act: Callable[[int], Any]) ->
     return count
 
 
-async def settle(queue: Queue, expected: int, progress: Progress) -> None:
+async def wait_until_complete(queue: QueueStandIn, expected: int, progress: SoakProgress) -> None:
     """Wait until all were received, or nothing more has come for a while."""
     progress.note(f"sent {expected:,}; waiting for what is on its way")
     last, since = -1, time.monotonic()
@@ -294,8 +294,8 @@ class Troubles:
     """Kills a task at random moments and starts it again; now and then, pauses one for longer than its lease."""
 
     tasks: list[IngestTask]
-    queue: Queue
-    progress: Progress
+    queue: QueueStandIn
+    progress: SoakProgress
     killed: int = 0
     paused: int = 0
     take_overs: list[float] = field(default_factory=list)
@@ -332,15 +332,15 @@ class Troubles:
             raise AssertionError(f"nobody took over within {GRACE_SECONDS} s") from error
 
 
-async def kill_a_node(network: Network) -> None:
+async def kill_a_node(network: SoakedNodes) -> None:
     await asyncio.sleep(SECONDS / 3)
     await network.kill(0)
     await asyncio.sleep(SECONDS / 6)
     await network.revive(0)
 
 
-async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
-    network = Network(2)
+async def tasks_killed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
+    network = SoakedNodes(2)
     async with network.running() as urls, Outlets().running() as outlets, AsyncExitStack() as stack:
         queue = outlets.queue
         tasks = [IngestTask(aws, outlets, urls, folder / f"ingest-{number}.log") for number in range(2)]
@@ -358,7 +358,7 @@ async def tasks_killed(aws: Aws, folder: Path, progress: Progress) -> str:
 
         sent = await at_rate(RATE, SECONDS, publish)
         await asyncio.gather(striking, node)
-        await settle(queue, sent, progress)
+        await wait_until_complete(queue, sent, progress)
         progress.note("ending the tasks")
         codes = [await task.end(signal.SIGTERM) for task in tasks]
     progress.note(f"counting {len(queue.messages):,} messages")
@@ -425,7 +425,7 @@ def claim(message: ObservedMessage) -> ClaimRequest:
 class StandingNode:
     """Holds a million standing statements, in frames made before, and those that were added."""
 
-    def __init__(self, count: int, progress: Progress) -> None:
+    def __init__(self, count: int, progress: SoakProgress) -> None:
         self._frames: list[str] = []
         remaining = count
         for numbers in batched(range(count), 10_000, strict=False):
@@ -455,7 +455,7 @@ class StandingNode:
                         await socket.send(frame)
 
 
-async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
+async def standing_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
     node = StandingNode(STANDING, progress)
     arrived = [make_statement(STANDING + number) for number in range(100)]
     async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
@@ -471,7 +471,7 @@ async def standing_replayed(aws: Aws, folder: Path, progress: Progress) -> str:
             node.add(*arrived)
             progress.note("replaying to one that starts from the record")
             again, restored_megabytes = await replay_once(task, 2)
-            await settle(queue, len(arrived), progress)
+            await wait_until_complete(queue, len(arrived), progress)
             await task.end(signal.SIGTERM)
     figures = (
         f"replay of {STANDING:,} standing statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
@@ -491,9 +491,9 @@ async def replay_once(task: IngestTask, times: int) -> tuple[float, float]:
     return time.monotonic() - began, task.peak_megabytes()
 
 
-async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
+async def rules_added(aws: Aws, folder: Path, progress: SoakProgress) -> str:
     """Each rule is written the moment before its statement; other traffic that no rule wants flows around it."""
-    network = Network(1)
+    network = SoakedNodes(1)
     wanted: list[bytes] = []
 
     async def write_and_publish(number: int) -> None:
@@ -510,7 +510,7 @@ async def rules_added(aws: Aws, folder: Path, progress: Progress) -> str:
             await task.start()
             await task.logs("node replayed")
             _, others = await asyncio.gather(at_rate(20, SECONDS / 2, write_and_publish), unwanted)
-            await settle(queue, len(wanted), progress)
+            await wait_until_complete(queue, len(wanted), progress)
             await task.end(signal.SIGTERM)
     missed = sum(statement not in queue.received for statement in wanted)
     extra = len(queue.received) - (len(wanted) - missed)
@@ -527,7 +527,7 @@ SCENARIOS = {"tasks": tasks_killed, "standing": standing_replayed, "rules": rule
 
 
 async def run(name: str, emulator: Emulator) -> str:
-    limit, progress = SECONDS + AROUND_SECONDS, Progress()
+    limit, progress = SECONDS + AROUND_SECONDS, SoakProgress()
     try:
         async with asyncio.timeout(limit):
             return await SCENARIOS[name](Aws(emulator), emulator.folder, progress)

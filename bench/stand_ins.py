@@ -63,7 +63,7 @@ class _Moods:
         return entries // 2 if self._calls % 20 == 15 else entries
 
 
-class Queue:
+class QueueStandIn:
     """SQS's SendMessageBatch. Senders differ by the URL that they know their queue by."""
 
     def __init__(self) -> None:

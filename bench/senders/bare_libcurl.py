@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pycurl
 
-from bench.senders.task import IN_FLIGHT, TOPIC, Task, given, measure
+from bench.senders.task import IN_FLIGHT, TOPIC, SendingTask, given, measure
 
 SLICE = 200
 """As in Clarion's transport: starting few at a time makes libcurl faster, so the floor gets it as well."""
 
 
-def handle_for(task: Task) -> pycurl.Curl:
+def handle_for(task: SendingTask) -> pycurl.Curl:
     handle = pycurl.Curl()
     handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
     handle.setopt(pycurl.CAINFO, str(task.ca_file))
@@ -22,7 +22,7 @@ def handle_for(task: Task) -> pycurl.Curl:
     return handle
 
 
-def request(task: Task) -> tuple[str, list[str], bytes]:
+def request(task: SendingTask) -> tuple[str, list[str], bytes]:
     headers = [
         f"authorization: bearer {'x' * 180}",
         f"apns-topic: {TOPIC}",

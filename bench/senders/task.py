@@ -13,7 +13,7 @@ IN_FLIGHT = 2000
 WARM_UP = 200
 
 
-class Task(NamedTuple):
+class SendingTask(NamedTuple):
     port: int
     folder: Path
     pushes: int
@@ -31,13 +31,13 @@ class Task(NamedTuple):
         return (self.folder / "AuthKey_LOCALKEY00.p8").read_text()
 
 
-def given() -> Task:
+def given() -> SendingTask:
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("pushes", type=int)
     chosen = parser.parse_args()
-    return Task(chosen.port, chosen.folder, chosen.pushes)
+    return SendingTask(chosen.port, chosen.folder, chosen.pushes)
 
 
 def measure(count: int, send: Callable[[int], Counter[int]]) -> None:

@@ -10,13 +10,13 @@ from uuid import uuid4
 from aioapns import APNs, NotificationRequest, PushType
 from aioapns.connection import APNsProductionClientProtocol
 
-from bench.senders.task import TOPIC, Task, given, measure
+from bench.senders.task import TOPIC, SendingTask, given, measure
 
 CONCURRENT = 1000
 BODY = {"aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1}, "statement": {"data": "00" * 250}}
 
 
-def client_of(task: Task) -> APNs:
+def client_of(task: SendingTask) -> APNs:
     APNsProductionClientProtocol.APNS_SERVER = "127.0.0.1"
     APNsProductionClientProtocol.APNS_PORT = task.port
     context = ssl.create_default_context(cafile=task.ca_file)

@@ -11,7 +11,7 @@ from bench import ingest, match
 from bench.all import PAGE, PARTS, measured
 from bench.dispatch import CLARION, OTHERS, SCENES, Speed, compared
 from bench.figures import Figure, compare, shown, table
-from bench.latency import RATE, Latency, Trace
+from bench.latency import RATE, Latency, PushTimes
 from bench.pace import figures_of
 from tests.ledger.whole_bill import beside_naive, read_amounts
 
@@ -19,11 +19,11 @@ COST_PAGE = PAGE.parent / "cost.md"
 TINY: dict[str, Callable[[], list[Figure]]] = {
     "bench.codec": lambda: measured("bench.codec", 1),
     "bench.match": lambda: measured("bench.match", match.Effort(1, 1, 1, 1, 1)),
-    "bench.ingest": lambda: measured("bench.ingest", ingest.Effort(100, 100, 100, 100, 1)),
+    "bench.ingest": lambda: measured("bench.ingest", ingest.Sizes(100, 100, 100, 100, 1)),
     "bench.schedule": lambda: measured("bench.schedule", 10, 1),
     "bench.dispatch": lambda: compared({scene: dict.fromkeys((CLARION, *OTHERS), Speed(2, 1)) for scene in SCENES}),
     "tests.ledger.whole_bill": lambda: beside_naive(read_amounts(COST_PAGE.read_text())),
-    "bench.pace": lambda: figures_of(Latency(RATE, 2, 0.1, 2, [Trace(0, 1, 2, 3)] * 2), 100),
+    "bench.pace": lambda: figures_of(Latency(RATE, 2, 0.1, 2, [PushTimes(0, 1, 2, 3)] * 2), 100),
 }
 
 

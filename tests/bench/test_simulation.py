@@ -8,9 +8,9 @@ import pytest
 import simpy
 
 from bench.fit import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, each_further, emulated, fit
-from bench.latency import Latency, Trace, percentiles
+from bench.latency import Latency, PushTimes, percentiles
 from bench.scale import Measured
-from bench.simulation import FanOut, Path, SimulatedTable, Stage, StageModel, Work
+from bench.simulation import FanOut, Path, SimulatedStage, SimulatedTable, StageModel, Work
 
 PROCESSORS = 2
 STAGE = StageModel("match", batch=10, concurrency=4, cpu_s=0.1, each_cpu_s=0.0, wait_s=0.1)
@@ -56,7 +56,9 @@ def test_a_partition_serves_a_thousand_units_a_second() -> None:
 
 def test_each_page_of_a_crowd_is_taken_once_and_of_a_leg_one_at_a_time() -> None:
     env, legs = simpy.Environment(), (3, 3, 2)
-    fan_out = FanOut.of(Stage(env, replace(STAGE, batch=1, concurrency=100), random.Random(1), print), legs, 250)
+    fan_out = FanOut.of(
+        SimulatedStage(env, replace(STAGE, batch=1, concurrency=100), random.Random(1), print), legs, 250
+    )
     env.run()
     assert fan_out.queued == pytest.approx([0.2] * 3 + [0.4] * 3 + [0.6] * 2)
 
@@ -72,7 +74,7 @@ def latency_of(models: Sequence[StageModel], rate: float) -> Latency:
     """As if it had been measured."""
     done = emulated(models, rate, PROCESSORS).done
     cpu_s = sum(model.cpu_s for model in models)
-    return Latency(rate, len(done), cpu_s, PROCESSORS, [Trace(*work.times) for work in done])
+    return Latency(rate, len(done), cpu_s, PROCESSORS, [PushTimes(*work.times) for work in done])
 
 
 def test_a_fit_at_twenty_a_second_predicts_fifty_of_a_path_that_is_known() -> None:
