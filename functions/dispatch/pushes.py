@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from clarion import own_pushes, sealing
-from clarion.channels import CALL_SECONDS, CHANNELS, Channel, is_call
+from clarion.channels import CALL_SECONDS, CHANNELS, is_call
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import FcmMessage, Payload, Receiver, network
@@ -108,7 +108,7 @@ def push_id(message: PushMessage) -> str:
 
 def _collapse_id(message: PushMessage, *, sealed: bool) -> str:
     """By an envelope's id, whoever follows its network knows what it is, so it doesn't go beside what is encrypted."""
-    encrypted = sealed or message.channel is Channel.WEBPUSH
+    encrypted = sealed or CHANNELS[message.channel].encrypted
     return push_id(message) if encrypted else message.envelope_id.hex()
 
 

@@ -1,12 +1,13 @@
 """How the address of each channel is written: Apple's and Google's tokens, a browser's subscription, a webhook's.
 
 An address is stored and sent to as one text; `canonical` makes it the same text however a client writes it, but for a
-browser's endpoint, which stays as its push service wrote it. By what two are the same: `clarion.tokens.token_hash`.
+browser's endpoint, which stays as its push service wrote it. Two are the same that are `known_by` the same.
 """
 
 import json
 import re
 from typing import Annotated, Self, assert_never
+from urllib.parse import unquote_to_bytes
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -74,6 +75,17 @@ def canonical(channel: Channel, text: str) -> str:
         case provider:
             assert_never(provider)
     raise ValueError(f"must be a token of {channel}")
+
+
+def known_by(channel: Channel, address: str) -> bytes:
+    """What of an address is its own.
+
+    A browser is known by its endpoint alone, or it could be registered again and again with other keys; and by that
+    without percent-encoding, which its push service undoes: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2
+    """
+    if CHANNELS[channel].provider is not Provider.WEBPUSH:
+        return address.encode()
+    return unquote_to_bytes(json.loads(address)["endpoint"])
 
 
 def may_be_pushed_to(channel: Channel, address: str, push_services: tuple[str, ...]) -> bool:

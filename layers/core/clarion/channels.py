@@ -42,6 +42,7 @@ class ChannelSpec(NamedTuple):
 
     It `wakes` phones in the background at set times. Where each token is to be proven, those of a channel that is
     `always_proven` are also if nobody else has them: a code by VoIP would ring, and a webhook's address names its client.
+    With `encrypted`, a push can be read by whom it is for alone, also if it isn't sealed.
     """
 
     provider: Provider
@@ -50,6 +51,7 @@ class ChannelSpec(NamedTuple):
     takes_device_key: bool = True
     wakes: bool = False
     always_proven: bool = False
+    encrypted: bool = False
 
     @property
     def has_held_queue(self) -> bool:
@@ -97,7 +99,7 @@ CHANNELS = {
     # The keys and values of its data: https://firebase.google.com/docs/cloud-messaging/customize-messages/set-message-type
     Channel.FCM: ChannelSpec(Provider.FCM, 4096, Calls.AS_WANTED, wakes=True, always_proven=True),
     # What an encrypted record of 4,096 bytes has room for: https://www.rfc-editor.org/rfc/rfc8291#section-4
-    Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER, always_proven=True),
+    Channel.WEBPUSH: ChannelSpec(Provider.WEBPUSH, 3993, Calls.NEVER, always_proven=True, encrypted=True),
     # Our own: with its message about it, a push is one request of 64 KiB to SQS, and costs as much as any other.
     Channel.WEBHOOK: ChannelSpec(Provider.WEBHOOK, 60 * 1024, Calls.NEVER, takes_device_key=False),
 }

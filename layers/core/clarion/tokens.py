@@ -1,23 +1,17 @@
 """Push tokens: how the `tokens` table finds one without storing it, and how a subscription holds and frees one."""
 
-import json
 from hashlib import sha256
-from urllib.parse import unquote_to_bytes
 
 from pynamodb.transactions import TransactWrite
 
+from clarion.addresses import known_by
 from clarion.channels import Channel
 from clarion.tables import Subscription, Token
 
 
 def token_hash(channel: Channel, token: str) -> bytes:
-    """The key of a token's `tokens` row: one token text may exist at more than one provider.
-
-    A browser is known by its endpoint alone, or it could be registered again and again with other keys; and by that
-    without percent-encoding, which its push service undoes: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2
-    """
-    known_by = unquote_to_bytes(json.loads(token)["endpoint"]) if channel is Channel.WEBPUSH else token.encode()
-    return sha256(f"{channel}:".encode() + known_by).digest()
+    """The key of a token's `tokens` row: one token text may exist at more than one provider."""
+    return sha256(f"{channel}:".encode() + known_by(channel, token)).digest()
 
 
 def hash_of(row: Subscription) -> bytes:
