@@ -30,7 +30,8 @@ NEEDS = Needs(
         *("clarion-app", "clarion-environment"),
     ),
     grants=(
-        Grant(INSTALLATIONS, ("BatchGetItem", "UpdateItem", "DeleteItem")),
+        Grant(INSTALLATIONS, ("UpdateItem", "DeleteItem")),
+        Grant(INSTALLATIONS, ("BatchGetItem",), _WORKER),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _ROUTER),
         Grant("subscriptions/index/by_client", ("Query",), _ROUTER),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem"), _ROUTER),
