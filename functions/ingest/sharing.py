@@ -50,11 +50,11 @@ class Sharing:
 
     async def renew(self) -> None:
         """Renew the lease, and share with whoever is at work then. Raise pynamodb's errors."""
-        missed, through = self.progress.missed, self.progress.delivered_through
+        has_gap, through = self.progress.has_gap, self.progress.delivered_through
         try:
-            await self._in_thread(partial(self.leases.renew, through, networks=self.networks(), missed=missed))
-            if missed:
-                self.progress.go_on()
+            await self._in_thread(partial(self.leases.renew, through, networks=self.networks(), has_gap=has_gap))
+            if has_gap:
+                self.progress.clear_gap()
         finally:
             self._divide()
             self.renewed.set()

@@ -278,7 +278,7 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
         refused_at = now_ms()
         while task.sharing.progress.delivered_through <= refused_at:
             node.show(make_statement(0))
-            toy_source.OPENED[-1].show(say("time goes on", "hall"))
+            toy_source.OPENED[-1].show(say("the watermark advances", "hall"))
             await asyncio.sleep(0.05)
         assert task.status()["lag_ms"]
         node.show(make_statement(1))

@@ -88,7 +88,7 @@ async def test_both_networks_are_followed_by_one_task(
     assert digest(make_statement(1)) in {digest(message.raw or b"") for message in received.read()}
 
 
-async def test_time_goes_on_while_a_node_has_nothing_to_show_and_stops_while_it_is_away(
+async def test_the_watermark_advances_while_a_node_has_nothing_to_show_and_stops_while_it_is_away(
     xmtp_node: GrpcNode,
     running: "Run",
     received: "ReceivedQueue",
@@ -113,7 +113,7 @@ async def test_time_goes_on_while_a_node_has_nothing_to_show_and_stops_while_it_
             await asyncio.sleep(0.01)
 
 
-async def test_time_goes_on_while_a_node_shows_without_a_pause(
+async def test_the_watermark_advances_while_a_node_shows_without_a_pause(
     xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
 ) -> None:
     async with running(xmtp_settings(xmtp_node)) as task:
