@@ -23,7 +23,7 @@ from clarion.networks import STATEMENTS
 from clarion.sqs import ENTRIES
 from infra.app import define_alone
 from infra.environments import PROD
-from ingest.delivery.deliveries import QUEUE_IN_FLIGHT
+from ingest.delivery.outboxes import QUEUE_IN_FLIGHT
 from match.settings import MatchSettings
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, SQS_REQUEST
 from tests.match.ledger import Cost, read_table

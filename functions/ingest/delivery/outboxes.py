@@ -32,7 +32,7 @@ class Listener(Protocol):
         """The lake has it."""
 
 
-class Deliveries:
+class Outboxes:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
     `len` and `oldest` are of all that is here. No network's queue of commands delays anything but that network's commands.
