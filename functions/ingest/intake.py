@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from types import MappingProxyType
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
@@ -273,24 +273,12 @@ class Intake:
             self._seen.handled(arrival.fingerprint)
 
     def _forward(self, arrival: Arrival, *, verified: bool) -> None:
-        changes = self._candidates.changes
-        names = changes.lately(arrival.keys)
-        receipt, since = uuid4(), arrival.replayed_since
-        if since is not None:
-            since = self._replayed.forward(arrival.fingerprint, receipt, since)
-        outgoing = Outgoing(
-            network=arrival.network,
-            receipt=receipt,
-            observed_at=arrival.observed_at,
-            fingerprint=arrival.fingerprint,
-            raw=arrival.raw,
-            replayed_since=since,
-            names=tuple(names[:MOST_NAMED]),
-            keys=arrival.keys,
-            changes_known=changes.count,
-            source=arrival.source,
-            verified=verified,
-        )
+        receipt = uuid4()
+        if arrival.replayed_since is not None:
+            since = self._replayed.forward(arrival.fingerprint, receipt, arrival.replayed_since)
+            arrival = arrival._replace(replayed_since=since)
+        names = self._candidates.changes.lately(arrival.keys)
+        outgoing = self._outgoing(arrival, receipt, names, verified=verified)
         self._outbox.add(outgoing)
         for look in second_looks(outgoing, names[MOST_NAMED:]):
             self._outbox.add(look)
@@ -307,18 +295,35 @@ class Intake:
         if observation.receipt is None or (envelope := self._reader.decode(feed.network, raw)) is None:
             return
         keys = [of_key(key) for key in envelope.keys]
-        repetition = Outgoing(
-            network=feed.network,
-            receipt=observation.receipt,
-            observed_at=observation.observed_at,
-            fingerprint=fingerprint,
-            raw=raw,
-            replayed_since=observation.replayed_since,
-            names=tuple(self._candidates.changes.lately(keys)[:MOST_NAMED]),
-            repeat_id=uuid4(),
-            source=feed.number,
+        observed_at, since = observation.observed_at, observation.replayed_since
+        arrival = Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since)
+        names = self._candidates.changes.lately(keys)
+        self._outbox.add(self._outgoing(arrival, observation.receipt, names, repeat_id=uuid4()))
+
+    def _outgoing(
+        self,
+        arrival: Arrival,
+        receipt: UUID,
+        names: Sequence[str],
+        *,
+        verified: bool = False,
+        repeat_id: UUID | None = None,
+    ) -> Outgoing:
+        """Of `names`, it holds as many as one message may name."""
+        return Outgoing(
+            network=arrival.network,
+            receipt=receipt,
+            observed_at=arrival.observed_at,
+            fingerprint=arrival.fingerprint,
+            raw=arrival.raw,
+            replayed_since=arrival.replayed_since,
+            names=tuple(names[:MOST_NAMED]),
+            repeat_id=repeat_id,
+            keys=arrival.keys,
+            changes_known=self._candidates.changes.count,
+            source=arrival.source,
+            verified=verified,
         )
-        self._outbox.add(repetition)
 
     def _let_go(self, fingerprint: Fingerprint, decision: EnvelopeDecision) -> None:
         self._counts[decided(decision)] += 1
