@@ -50,7 +50,7 @@ async def serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[s
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-class _Moods:
+class _FaultSchedule:
     """How many of the entries of one call are taken after another; None if the whole call is refused."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class QueueStandIn:
         self.late: set[bytes] = set()
         """The statements of late events."""
         self._receipts: dict[tuple[str, bytes], UUID] = {}
-        self._moods = _Moods()
+        self._faults = _FaultSchedule()
         self._senders: dict[int, str] = {}
         """Who sent last of each shard."""
         self._waiting: list[tuple[str, set[int], asyncio.Future[float]]] = []
@@ -94,7 +94,7 @@ class QueueStandIn:
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         entries: list[dict[str, str]] = request["Entries"]
-        count = self._moods.takes(len(entries))
+        count = self._faults.takes(len(entries))
         if count is None:
             return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
         taken, failed = entries[:count], entries[count:]
@@ -131,7 +131,7 @@ class Stream:
     def __init__(self) -> None:
         self.recorded: set[bytes] = set()
         """The statements of all lines that were taken."""
-        self._moods = _Moods()
+        self._faults = _FaultSchedule()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
@@ -140,7 +140,7 @@ class Stream:
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         records = [b64decode(record["Data"]) for record in request["Records"]]
-        count = self._moods.takes(len(records))
+        count = self._faults.takes(len(records))
         if count is None:
             return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
         self.recorded |= _statements(b"".join(records[:count]))
