@@ -1,6 +1,6 @@
 """Ingest against what happens in production, for minutes: real processes, kill -9, the emulator's AWS, real WebSockets.
 
-python -m bench.soak_ingest [tasks] [standing] [rules]      all three by default; SOAK_SECONDS=60
+python -m bench.soak_ingest [tasks] [replay] [rules]      all three by default; SOAK_SECONDS=60
 
 Each scenario fails once it has taken `AROUND_SECONDS` more than `SOAK_SECONDS`, and says what it was doing then.
 """
@@ -50,7 +50,7 @@ RATE = 1000
 KEYPAIR = sr25519.pair_from_seed(b"\x5e" * 32)
 SENDER: bytes = KEYPAIR[0]
 TOPIC = b"\x70" * 32
-STANDING = 1_000_000
+REPLAYED = 1_000_000
 GRACE_SECONDS = 40
 PAUSE_SECONDS = 14
 TAKE_OVER_SECONDS = 15
@@ -422,8 +422,8 @@ def claim(message: ObservedMessage) -> ClaimRequest:
     )
 
 
-class StandingNode:
-    """Holds a million standing statements, in frames made before, and those that were added."""
+class ReplayedNode:
+    """Replays a million statements, in frames made before, and those that were added."""
 
     def __init__(self, count: int, progress: SoakProgress) -> None:
         self._frames: list[str] = []
@@ -435,7 +435,7 @@ class StandingNode:
 
     def add(self, *statements: bytes) -> None:
         """Put them in front, so that the frames' count still ends at 0."""
-        self._frames.insert(0, self._frame(list(statements), STANDING))
+        self._frames.insert(0, self._frame(list(statements), REPLAYED))
 
     @staticmethod
     def _frame(statements: list[bytes], remaining: int) -> str:
@@ -455,14 +455,14 @@ class StandingNode:
                         await socket.send(frame)
 
 
-async def standing_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
-    node = StandingNode(STANDING, progress)
-    arrived = [make_statement(STANDING + number) for number in range(100)]
+async def statements_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
+    node = ReplayedNode(REPLAYED, progress)
+    arrived = [make_statement(REPLAYED + number) for number in range(100)]
     async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
         queue = outlets.queue
         port = next(iter(server.sockets)).getsockname()[1]
-        log = folder / "standing.log"
-        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="standing/") as task:
+        log = folder / "replay.log"
+        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="replay/") as task:
             progress.note("replaying to a new task")
             seconds, megabytes = await replay_once(task, 1)
             await task.logs("record saved")
@@ -474,7 +474,7 @@ async def standing_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> s
             await wait_until_complete(queue, len(arrived), progress)
             await task.end(signal.SIGTERM)
     figures = (
-        f"replay of {STANDING:,} standing statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
+        f"replay of {REPLAYED:,} statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
         f" after a restart from the record {again:.1f} s, peak {restored_megabytes:.0f} MB,"
         f" pushed {len(queue.received)} of {len(arrived)} that had arrived meanwhile"
     )
@@ -523,7 +523,7 @@ async def rules_added(aws: Aws, folder: Path, progress: SoakProgress) -> str:
     return figures
 
 
-SCENARIOS = {"tasks": tasks_killed, "standing": standing_replayed, "rules": rules_added}
+SCENARIOS = {"tasks": tasks_killed, "replay": statements_replayed, "rules": rules_added}
 
 
 async def run(name: str, emulator: Emulator) -> str:

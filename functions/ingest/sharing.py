@@ -17,7 +17,7 @@ from ingest.lease.leases import Leases
 from ingest.lease.progress import DeliveryProgress
 from ingest.lease.shards import Shards
 from ingest.memory.seen import SeenEnvelopes
-from ingest.memory.standby import Held, ShownEnvelope, Standby
+from ingest.memory.standby import Held, ReceivedEnvelope, Standby
 from ingest.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Sharing:
 
     async def _remember_delivered(self) -> None:
         async for held in _in_turns(self.standby.take_delivered(self.leases.delivered_through)):
-            if isinstance(held, ShownEnvelope):
+            if isinstance(held, ReceivedEnvelope):
                 self.seen.remember(held.fingerprint, held.source)
 
 
