@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream
+from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream, serving
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks import STATEMENTS
@@ -38,7 +37,7 @@ from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
-from local.emulator import Emulator, started
+from local.emulator import Emulator, free_port, started
 from local.store import StatementStore
 from match.claims import Claim, ClaimRequest, Claims, lasts_until
 
@@ -77,12 +76,6 @@ class SoakProgress:
     def note_now_and_then(self, text: str) -> None:
         if time.monotonic() - self._noted > NOTE_SECONDS:
             self.note(text)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @cache
@@ -143,7 +136,7 @@ class Outlets:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Outlets"]:
-        async with self.queue.running() as self.queue_url, self.stream.running() as self.stream_url:
+        async with serving(self.queue.answer) as self.queue_url, serving(self.stream.answer) as self.stream_url:
             yield self
 
 

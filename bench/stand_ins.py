@@ -81,18 +81,13 @@ class QueueStandIn:
         """Who sent last of each shard."""
         self._waiting: list[tuple[str, set[int], asyncio.Future[float]]] = []
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        async with serving(self._answer) as url:
-            yield url
-
     def taken_over_from(self, url: str) -> "asyncio.Future[float]":
         """The `time.monotonic` at which another sends something new of the shards that the sender known by `url` has now."""
         moment: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._waiting.append((url, {shard for shard, sender in self._senders.items() if sender == url}, moment))
         return moment
 
-    def _answer(self, request: dict[str, Any]) -> Answer:
+    def answer(self, request: dict[str, Any]) -> Answer:
         entries: list[dict[str, str]] = request["Entries"]
         count = self._faults.takes(len(entries))
         if count is None:
@@ -133,12 +128,7 @@ class Stream:
         """The statements of all lines that were taken."""
         self._faults = _FaultSchedule()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        async with serving(self._answer) as url:
-            yield url
-
-    def _answer(self, request: dict[str, Any]) -> Answer:
+    def answer(self, request: dict[str, Any]) -> Answer:
         records = [b64decode(record["Data"]) for record in request["Records"]]
         count = self._faults.takes(len(records))
         if count is None:
