@@ -106,7 +106,8 @@ async def test_the_watermark_advances_while_a_node_has_nothing_to_show_and_stops
         while task.sources.connected:
             await asyncio.sleep(0.01)
         lost_at = now_ms()
-        await asyncio.sleep(0.2)
+        while node_faults(task, XMTP) < 2:  # the loss, and a connection that was refused since
+            await asyncio.sleep(0.01)
         assert task.sharing.progress.delivered_through <= lost_at
         await xmtp_node.__aenter__()
         while task.sharing.progress.delivered_through <= lost_at:
