@@ -44,7 +44,7 @@ def given() -> SendingTask:
 async def send_all(
     count: int, concurrent: int, work: Callable[[Iterator[int], Counter[int]], Awaitable[None]]
 ) -> Counter[int]:
-    """How often each status came, for `count` pushes. `concurrent` calls of `work` each send one for every number they take."""
+    """Send `count` pushes; how often each status came. `concurrent` calls of `work` send one for each number they take."""
     statuses: Counter[int] = Counter()
     waiting = iter(range(count))
     await asyncio.gather(*(work(waiting, statuses) for _ in range(concurrent)))

@@ -9,8 +9,8 @@ Once it passes what other tasks hold of this task's shards, they let go of that.
   connected was shown to others alone, and they take it in as it leaves.
 
 A live source says how far it has shown; what lies unread in a node's socket counts as not shown. A node that answers
-may have dropped its subscription without an error. So while no source shows anything, the watermark advances for as long
-only as the others hold things anyway: by then they have let go of what they were shown before the silence.
+may have dropped its subscription without an error. So while no source shows anything, the watermark advances for only
+as long as the others hold things anyway: by then they have let go of what they were shown before the silence.
 
     sources ──▶ SourceProgress ──▶ DeliveryProgress ──▶ lease
                                         │
@@ -80,7 +80,7 @@ class DeliveryProgress:
     def __init__(
         self, *, oldest_held: Callable[[], int | None], kept_ms: int, clock: Callable[[], int] = now_ms
     ) -> None:
-        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long other tasks keep what they saw."""
+        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long others keep what they saw."""
         self._oldest_held = oldest_held
         self._kept_ms = kept_ms
         self.clock = clock

@@ -4,8 +4,9 @@
                         └─ its owner is not at work any more, or its shard is ours now ──▶ taken in
 
 Its owner is the task that owned its shard when it came: of one that owns the shard since, nobody knows whether it was
-shown it. It is held some time longer than its owner says, since the two may be shown it at different times; but no longer than
-said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it were our own.
+shown it. It is held some time longer than its owner says, since the two may be shown it at different times; but no
+longer than said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it
+were our own.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ _OVERHEAD_BYTES = 250
 
 
 class Reception(NamedTuple):
-    """What envelopes that are received together have in common: `replay` is what they are a part of, None if they are live."""
+    """What envelopes that are received together have in common: `replay` is None if they are live."""
 
     feed: Feed
     observed_at: int
