@@ -3,7 +3,7 @@
 Once it passes what other tasks hold of this task's shards, they let go of that. It does not advance
 
 - for three minutes after a source is lost: that source may have shown the others what this task is shown by none.
-  After that, only if no source is left;
+  After that it advances by the sources that are left, if any are;
 - during a replay, until what it brought has been delivered: the others may hold that since long before;
 - after a gap in a network without replay, until this task has left: what came while none of the network's sources was
   connected was shown to others alone, and they take it in as it leaves.
