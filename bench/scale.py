@@ -23,9 +23,9 @@ from clarion.networks import STATEMENTS
 from clarion.sqs import ENTRIES
 from infra.app import define_alone
 from infra.environments import PROD
-from ingest.delivery.deliveries import QUEUE_IN_FLIGHT
+from ingest.delivery.outboxes import QUEUE_IN_FLIGHT
 from match.settings import MatchSettings
-from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, SQS_REQUEST
+from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, GIGABYTE_SECOND, INVOCATION, SQS_REQUEST
 from tests.match.ledger import Cost, read_table
 
 ROOT = Path(__file__).parent.parent
@@ -48,8 +48,6 @@ TABLE_WRITES = 40_000
 PARTITION_WRITES = 1_000
 FIREHOSE_REQUESTS, FIREHOSE_BYTES = 2_000, 5 << 20
 IN_FLIGHT = 120_000
-GIGABYTE_SECOND, INVOCATION = 13.3334, 0.20
-"""Dollars a million, of Lambda on arm64."""
 OBSERVED_BYTES = 900
 """The line of a statement of 550 bytes: docs/cost.md."""
 DISPATCH_READS = 0.5

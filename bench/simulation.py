@@ -90,7 +90,7 @@ class SimulatedStage:
         self.env.process(self._deliver(works))
 
     def _deliver(self, works: Sequence[Work]) -> Events:
-        yield self.env.timeout(self.model.pick_up_s * self._luck())
+        yield self.env.timeout(self.model.pick_up_s * self._duration_factor())
         self.waiting.extend(works)
         self.most_waiting = max(self.most_waiting, len(self.waiting))
         self._start()
@@ -110,10 +110,10 @@ class SimulatedStage:
         return min(self.model.concurrency, int(grown))
 
     def _invoke(self, batch: Sequence[Work]) -> Events:
-        luck = self._luck()
+        factor = self._duration_factor()
         cpu_s = self.model.seconds(len(batch)) - self.model.wait_s
-        yield from self._compute(cpu_s * luck)
-        yield self.env.timeout(self.model.wait_s * luck)
+        yield from self._compute(cpu_s * factor)
+        yield self.env.timeout(self.model.wait_s * factor)
         units = sum(work.units for work in batch)
         written = max((table.write(self.env.now, units) for table in self.tables), default=self.env.now)
         yield self.env.timeout(written - self.env.now)
@@ -131,7 +131,7 @@ class SimulatedStage:
             yield turn
             yield self.env.timeout(seconds)
 
-    def _luck(self) -> float:
+    def _duration_factor(self) -> float:
         """Around a median of 1."""
         return self.draw.lognormvariate(0, self.model.spread)
 

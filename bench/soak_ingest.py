@@ -1,6 +1,6 @@
 """Ingest against what happens in production, for minutes: real processes, kill -9, the emulator's AWS, real WebSockets.
 
-python -m bench.soak_ingest [tasks] [standing] [rules]      all three by default; SOAK_SECONDS=60
+python -m bench.soak_ingest [tasks] [replay] [rules]      all three by default; SOAK_SECONDS=60
 
 Each scenario fails once it has taken `AROUND_SECONDS` more than `SOAK_SECONDS`, and says what it was doing then.
 """
@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from moto import mock_aws
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream
+from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream, serving
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks import STATEMENTS
@@ -38,7 +37,7 @@ from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
-from local.emulator import Emulator, started
+from local.emulator import Emulator, free_port, started
 from local.store import StatementStore
 from match.claims import Claim, ClaimRequest, Claims, lasts_until
 
@@ -50,7 +49,7 @@ RATE = 1000
 KEYPAIR = sr25519.pair_from_seed(b"\x5e" * 32)
 SENDER: bytes = KEYPAIR[0]
 TOPIC = b"\x70" * 32
-STANDING = 1_000_000
+REPLAYED = 1_000_000
 GRACE_SECONDS = 40
 PAUSE_SECONDS = 14
 TAKE_OVER_SECONDS = 15
@@ -77,12 +76,6 @@ class SoakProgress:
     def note_now_and_then(self, text: str) -> None:
         if time.monotonic() - self._noted > NOTE_SECONDS:
             self.note(text)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @cache
@@ -143,7 +136,7 @@ class Outlets:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Outlets"]:
-        async with self.queue.running() as self.queue_url, self.stream.running() as self.stream_url:
+        async with serving(self.queue.answer) as self.queue_url, serving(self.stream.answer) as self.stream_url:
             yield self
 
 
@@ -422,8 +415,8 @@ def claim(message: ObservedMessage) -> ClaimRequest:
     )
 
 
-class StandingNode:
-    """Holds a million standing statements, in frames made before, and those that were added."""
+class ReplayedNode:
+    """Replays a million statements, in frames made before, and those that were added."""
 
     def __init__(self, count: int, progress: SoakProgress) -> None:
         self._frames: list[str] = []
@@ -435,7 +428,7 @@ class StandingNode:
 
     def add(self, *statements: bytes) -> None:
         """Put them in front, so that the frames' count still ends at 0."""
-        self._frames.insert(0, self._frame(list(statements), STANDING))
+        self._frames.insert(0, self._frame(list(statements), REPLAYED))
 
     @staticmethod
     def _frame(statements: list[bytes], remaining: int) -> str:
@@ -455,14 +448,14 @@ class StandingNode:
                         await socket.send(frame)
 
 
-async def standing_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
-    node = StandingNode(STANDING, progress)
-    arrived = [make_statement(STANDING + number) for number in range(100)]
+async def statements_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> str:
+    node = ReplayedNode(REPLAYED, progress)
+    arrived = [make_statement(REPLAYED + number) for number in range(100)]
     async with serve(node.converse, "127.0.0.1", 0, compression=None) as server, Outlets().running() as outlets:
         queue = outlets.queue
         port = next(iter(server.sockets)).getsockname()[1]
-        log = folder / "standing.log"
-        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="standing/") as task:
+        log = folder / "replay.log"
+        async with IngestTask(aws, outlets, [f"ws://127.0.0.1:{port}"], log, state_prefix="replay/") as task:
             progress.note("replaying to a new task")
             seconds, megabytes = await replay_once(task, 1)
             await task.logs("record saved")
@@ -474,7 +467,7 @@ async def standing_replayed(aws: Aws, folder: Path, progress: SoakProgress) -> s
             await wait_until_complete(queue, len(arrived), progress)
             await task.end(signal.SIGTERM)
     figures = (
-        f"replay of {STANDING:,} standing statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
+        f"replay of {REPLAYED:,} statements: pushed {pushed_first}, in {seconds:.1f} s, peak {megabytes:.0f} MB;"
         f" after a restart from the record {again:.1f} s, peak {restored_megabytes:.0f} MB,"
         f" pushed {len(queue.received)} of {len(arrived)} that had arrived meanwhile"
     )
@@ -523,7 +516,7 @@ async def rules_added(aws: Aws, folder: Path, progress: SoakProgress) -> str:
     return figures
 
 
-SCENARIOS = {"tasks": tasks_killed, "standing": standing_replayed, "rules": rules_added}
+SCENARIOS = {"tasks": tasks_killed, "replay": statements_replayed, "rules": rules_added}
 
 
 async def run(name: str, emulator: Emulator) -> str:

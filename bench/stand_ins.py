@@ -50,7 +50,7 @@ async def serving(answer: Callable[[dict[str, Any]], Answer]) -> AsyncIterator[s
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-class _Moods:
+class _FaultSchedule:
     """How many of the entries of one call are taken after another; None if the whole call is refused."""
 
     def __init__(self) -> None:
@@ -76,15 +76,10 @@ class QueueStandIn:
         self.late: set[bytes] = set()
         """The statements of late events."""
         self._receipts: dict[tuple[str, bytes], UUID] = {}
-        self._moods = _Moods()
+        self._faults = _FaultSchedule()
         self._senders: dict[int, str] = {}
         """Who sent last of each shard."""
         self._waiting: list[tuple[str, set[int], asyncio.Future[float]]] = []
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        async with serving(self._answer) as url:
-            yield url
 
     def taken_over_from(self, url: str) -> "asyncio.Future[float]":
         """The `time.monotonic` at which another sends something new of the shards that the sender known by `url` has now."""
@@ -92,9 +87,9 @@ class QueueStandIn:
         self._waiting.append((url, {shard for shard, sender in self._senders.items() if sender == url}, moment))
         return moment
 
-    def _answer(self, request: dict[str, Any]) -> Answer:
+    def answer(self, request: dict[str, Any]) -> Answer:
         entries: list[dict[str, str]] = request["Entries"]
-        count = self._moods.takes(len(entries))
+        count = self._faults.takes(len(entries))
         if count is None:
             return "400 Bad Request", {"__type": "com.amazonaws.sqs#RequestThrottled"}
         taken, failed = entries[:count], entries[count:]
@@ -131,16 +126,11 @@ class Stream:
     def __init__(self) -> None:
         self.recorded: set[bytes] = set()
         """The statements of all lines that were taken."""
-        self._moods = _Moods()
+        self._faults = _FaultSchedule()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        async with serving(self._answer) as url:
-            yield url
-
-    def _answer(self, request: dict[str, Any]) -> Answer:
+    def answer(self, request: dict[str, Any]) -> Answer:
         records = [b64decode(record["Data"]) for record in request["Records"]]
-        count = self._moods.takes(len(records))
+        count = self._faults.takes(len(records))
         if count is None:
             return "500 Internal Server Error", {"__type": "ServiceUnavailableException"}
         self.recorded |= _statements(b"".join(records[:count]))

@@ -150,7 +150,7 @@ def started(name: str) -> Iterator[Emulator]:
     for path in (folder, scratch):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700, parents=True)
-    emulator = Emulator(port=_free_port(), folder=folder)
+    emulator = Emulator(port=free_port(), folder=folder)
     with (folder / "emulator.log").open("wb") as log:
         process = subprocess.Popen(
             leashed(GRACE_S, *MINISTACK, emulator.permissions_log),
@@ -288,7 +288,7 @@ def _await_health(emulator: Emulator, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,10 +1,11 @@
 """What every sender of the bench is given and how it is measured."""
 
 import argparse
+import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,16 @@ def given() -> SendingTask:
     parser.add_argument("pushes", type=int)
     chosen = parser.parse_args()
     return SendingTask(chosen.port, chosen.folder, chosen.pushes)
+
+
+async def send_all(
+    count: int, concurrent: int, work: Callable[[Iterator[int], Counter[int]], Awaitable[None]]
+) -> Counter[int]:
+    """Send `count` pushes; how often each status came. `concurrent` calls of `work` send one for each number they take."""
+    statuses: Counter[int] = Counter()
+    waiting = iter(range(count))
+    await asyncio.gather(*(work(waiting, statuses) for _ in range(concurrent)))
+    return statuses
 
 
 def measure(count: int, send: Callable[[int], Counter[int]]) -> None:

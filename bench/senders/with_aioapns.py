@@ -5,12 +5,13 @@ import logging
 import ssl
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from uuid import uuid4
 
 from aioapns import APNs, NotificationRequest, PushType
 from aioapns.connection import APNsProductionClientProtocol
 
-from bench.senders.task import TOPIC, SendingTask, given, measure
+from bench.senders.task import TOPIC, SendingTask, given, measure, send_all
 
 CONCURRENT = 1000
 BODY = {"aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1}, "statement": {"data": "00" * 250}}
@@ -43,18 +44,12 @@ def main() -> None:
     logging.disable()
     task = given()
 
-    async def send_all(client: APNs, count: int) -> Counter[int]:
-        statuses: Counter[int] = Counter()
-        waiting = iter(range(count))
-        await asyncio.gather(*(work(client, waiting, statuses) for _ in range(CONCURRENT)))
-        return statuses
-
     async def start() -> APNs:
         return client_of(task)
 
     with asyncio.Runner() as runner:
         client = runner.run(start())
-        measure(task.pushes, lambda count: runner.run(send_all(client, count)))
+        measure(task.pushes, lambda count: runner.run(send_all(count, CONCURRENT, partial(work, client))))
 
 
 if __name__ == "__main__":

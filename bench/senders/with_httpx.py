@@ -4,11 +4,12 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from uuid import uuid4
 
 import httpx
 
-from bench.senders.task import TOPIC, given, measure
+from bench.senders.task import TOPIC, given, measure, send_all
 
 CONCURRENT = 100
 """httpx slows down with more."""
@@ -38,14 +39,8 @@ def main() -> None:
     context = ssl.create_default_context(cafile=task.ca_file)
     client = httpx.AsyncClient(base_url=task.url, http2=True, http1=False, verify=context, trust_env=False, timeout=60)
 
-    async def send_all(count: int) -> Counter[int]:
-        statuses: Counter[int] = Counter()
-        waiting = iter(range(count))
-        await asyncio.gather(*(work(client, waiting, statuses) for _ in range(CONCURRENT)))
-        return statuses
-
     with asyncio.Runner() as runner:
-        measure(task.pushes, lambda count: runner.run(send_all(count)))
+        measure(task.pushes, lambda count: runner.run(send_all(count, CONCURRENT, partial(work, client))))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from types import MappingProxyType
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision
@@ -38,7 +38,7 @@ from ingest.lease.shards import Shards
 from ingest.memory.initial_replay import Replay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SHARED, SeenEnvelopes
-from ingest.memory.standby import Held, Showing, ShownEnvelope, Standby
+from ingest.memory.standby import Held, ReceivedEnvelope, Reception, Standby
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.reader import EnvelopeReader
 from ingest.sources import SourceFault
@@ -96,12 +96,12 @@ class Intake:
         `replay` is what these envelopes are a part of; None if they are live. `unreadable` counts what was shown beside
         them and isn't even bytes.
         """
-        showing = Showing(feed, self._clock(), replay)
+        reception = Reception(feed, self._clock(), replay)
         self._counts[Metric.ENVELOPES_RECEIVED] += len(raws) + unreadable
         if unreadable:
             self._count_malformed(feed, unreadable)
         for raw in raws:
-            self._take_one(raw, showing)
+            self._take_one(raw, reception)
             if feed.turn.is_over or self._outbox.is_full(feed.number):  # seldom: an await each time would cost more
                 await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
@@ -145,7 +145,7 @@ class Intake:
         if isinstance(held, OutgoingCommand):
             self._commands[held.command.network].add(held)
         elif not self._seen.refresh(held.fingerprint):
-            self._take_shown(held)
+            self._take_received(held)
 
     def is_genuine(self, outgoing: Outgoing) -> bool:
         """Whether what was forwarded is what it claims to be; if not, match counts it."""
@@ -160,11 +160,11 @@ class Intake:
             await turn.give_way()
             await self._outbox.wait_for_space(source)
 
-    def _take_one(self, raw: bytes, showing: Showing) -> None:
-        feed = showing.feed
+    def _take_one(self, raw: bytes, reception: Reception) -> None:
+        feed = reception.feed
         feed.count()
         fingerprint = of_envelope(feed.identify(raw), feed.network_number) if feed.identify else None
-        if fingerprint is not None and self._pass_by(fingerprint, raw, showing):
+        if fingerprint is not None and self._pass_by(fingerprint, raw, reception):
             return
         try:
             envelope = self._reader.decode(feed.network, raw)
@@ -175,38 +175,38 @@ class Intake:
             return
         if fingerprint is None:
             fingerprint = of_envelope(envelope.id, feed.network_number)
-            if self._pass_by(fingerprint, raw, showing):
+            if self._pass_by(fingerprint, raw, reception):
                 return
-        self._take_new(envelope, fingerprint, raw, showing)
+        self._take_new(envelope, fingerprint, raw, reception)
 
-    def _pass_by(self, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> bool:
+    def _pass_by(self, fingerprint: Fingerprint, raw: bytes, reception: Reception) -> bool:
         """Whether it is known, or left to another task."""
         if self._seen.refresh(fingerprint):
-            self._skip(fingerprint, raw, showing)
+            self._skip(fingerprint, raw, reception)
             return True
         if self._shards.owns(fingerprint):
             return False
-        if self._standby.show_again(fingerprint, showing):
+        if self._standby.show_again(fingerprint, reception):
             self._counts[Metric.ENVELOPES_SKIPPED] += 1
             return True
-        if showing.replay and showing.replay.record_and_check(fingerprint):
+        if reception.replay and reception.replay.record_and_check(fingerprint):
             self._counts[Metric.ENVELOPES_REPLAYED] += 1
             return True
-        return self._standby.hold(ShownEnvelope(fingerprint, raw, showing))
+        return self._standby.hold(ReceivedEnvelope(fingerprint, raw, reception))
 
-    def _take_shown(self, shown: ShownEnvelope) -> None:
+    def _take_received(self, received: ReceivedEnvelope) -> None:
         """What is malformed is not held against its source: its subscription may be another by now."""
-        fingerprint, raw, showing = shown
+        fingerprint, raw, reception = received
         try:
-            envelope = self._reader.decode(showing.feed.network, raw)
+            envelope = self._reader.decode(reception.feed.network, raw)
         except Malformed:
             self._counts[decided(EnvelopeDecision.MALFORMED)] += 1
             return
         if envelope is not None:
-            self._take_new(envelope, fingerprint, raw, showing)
+            self._take_new(envelope, fingerprint, raw, reception)
 
-    def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> None:
-        feed, observed_at, replay = showing
+    def _take_new(self, envelope: Envelope, fingerprint: Fingerprint, raw: bytes, reception: Reception) -> None:
+        feed, observed_at, replay = reception
         if feed.is_timely and not feed.is_timely(envelope, observed_at):
             self._counts[Metric.ENVELOPES_MISTIMED] += 1
         elif replay and replay.record_and_check(fingerprint):
@@ -273,31 +273,19 @@ class Intake:
             self._seen.handled(arrival.fingerprint)
 
     def _forward(self, arrival: Arrival, *, verified: bool) -> None:
-        changes = self._candidates.changes
-        names = changes.lately(arrival.keys)
-        receipt, since = uuid4(), arrival.replayed_since
-        if since is not None:
-            since = self._replayed.forward(arrival.fingerprint, receipt, since)
-        outgoing = Outgoing(
-            network=arrival.network,
-            receipt=receipt,
-            observed_at=arrival.observed_at,
-            fingerprint=arrival.fingerprint,
-            raw=arrival.raw,
-            replayed_since=since,
-            names=tuple(names[:MOST_NAMED]),
-            keys=arrival.keys,
-            changes_known=changes.count,
-            source=arrival.source,
-            verified=verified,
-        )
+        receipt = uuid4()
+        if arrival.replayed_since is not None:
+            since = self._replayed.forward(arrival.fingerprint, receipt, arrival.replayed_since)
+            arrival = arrival._replace(replayed_since=since)
+        names = self._candidates.changes.lately(arrival.keys)
+        outgoing = self._outgoing(arrival, receipt, names, verified=verified)
         self._outbox.add(outgoing)
         for look in second_looks(outgoing, names[MOST_NAMED:]):
             self._outbox.add(look)
 
-    def _skip(self, fingerprint: Fingerprint, raw: bytes, showing: Showing) -> None:
+    def _skip(self, fingerprint: Fingerprint, raw: bytes, reception: Reception) -> None:
         """It is known. Forward it again if it proves to be younger than its message said."""
-        feed, observed_at, replay = showing
+        feed, observed_at, replay = reception
         self._counts[Metric.ENVELOPES_SKIPPED] += 1
         if observation := self._replayed.show_again(fingerprint, replay.since if replay else None, observed_at):
             self._repeat(fingerprint, raw, observation, feed)
@@ -307,18 +295,35 @@ class Intake:
         if observation.receipt is None or (envelope := self._reader.decode(feed.network, raw)) is None:
             return
         keys = [of_key(key) for key in envelope.keys]
-        repetition = Outgoing(
-            network=feed.network,
-            receipt=observation.receipt,
-            observed_at=observation.observed_at,
-            fingerprint=fingerprint,
-            raw=raw,
-            replayed_since=observation.replayed_since,
-            names=tuple(self._candidates.changes.lately(keys)[:MOST_NAMED]),
-            repeat_id=uuid4(),
-            source=feed.number,
+        observed_at, since = observation.observed_at, observation.replayed_since
+        arrival = Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since)
+        names = self._candidates.changes.lately(keys)
+        self._outbox.add(self._outgoing(arrival, observation.receipt, names, repeat_id=uuid4()))
+
+    def _outgoing(
+        self,
+        arrival: Arrival,
+        receipt: UUID,
+        names: Sequence[str],
+        *,
+        verified: bool = False,
+        repeat_id: UUID | None = None,
+    ) -> Outgoing:
+        """Of `names`, it holds as many as one message may name."""
+        return Outgoing(
+            network=arrival.network,
+            receipt=receipt,
+            observed_at=arrival.observed_at,
+            fingerprint=arrival.fingerprint,
+            raw=arrival.raw,
+            replayed_since=arrival.replayed_since,
+            names=tuple(names[:MOST_NAMED]),
+            repeat_id=repeat_id,
+            keys=arrival.keys,
+            changes_known=self._candidates.changes.count,
+            source=arrival.source,
+            verified=verified,
         )
-        self._outbox.add(repetition)
 
     def _let_go(self, fingerprint: Fingerprint, decision: EnvelopeDecision) -> None:
         self._counts[decided(decision)] += 1

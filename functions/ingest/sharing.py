@@ -17,7 +17,7 @@ from ingest.lease.leases import Leases
 from ingest.lease.progress import DeliveryProgress
 from ingest.lease.shards import Shards
 from ingest.memory.seen import SeenEnvelopes
-from ingest.memory.standby import Held, ShownEnvelope, Standby
+from ingest.memory.standby import Held, ReceivedEnvelope, Standby
 from ingest.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -50,11 +50,11 @@ class Sharing:
 
     async def renew(self) -> None:
         """Renew the lease, and share with whoever is at work then. Raise pynamodb's errors."""
-        missed, through = self.progress.missed, self.progress.delivered_through
+        has_gap, through = self.progress.has_gap, self.progress.delivered_through
         try:
-            await self._in_thread(partial(self.leases.renew, through, networks=self.networks(), missed=missed))
-            if missed:
-                self.progress.go_on()
+            await self._in_thread(partial(self.leases.renew, through, networks=self.networks(), has_gap=has_gap))
+            if has_gap:
+                self.progress.clear_gap()
         finally:
             self._divide()
             self.renewed.set()
@@ -89,7 +89,7 @@ class Sharing:
 
     async def _remember_delivered(self) -> None:
         async for held in _in_turns(self.standby.take_delivered(self.leases.delivered_through)):
-            if isinstance(held, ShownEnvelope):
+            if isinstance(held, ReceivedEnvelope):
                 self.seen.remember(held.fingerprint, held.source)
 
 

@@ -12,7 +12,7 @@ from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
 from clarion.networks import network
 from ingest.counts import Counts, Gauges, OfNetwork, report, report_forever
-from ingest.delivery.deliveries import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Deliveries
+from ingest.delivery.outboxes import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Outboxes
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
 from ingest.health import serve_health
@@ -49,7 +49,7 @@ class Task:
     second_looks: SecondLooks
     record: Record
     intake: Intake
-    delivery: Deliveries
+    outboxes: Outboxes
     sharing: Sharing
     sources: FollowedSources
     open_sources: Callable[[], None]
@@ -72,9 +72,9 @@ class Task:
             "shards": self.sharing.shards.owned,
             "connected": self.sources.connected,
             "lag_ms": self._lag_ms(),
-            "held": self.delivery.unsent,
+            "held": self.outboxes.unsent,
             "standby": len(self.sharing.standby),
-            "unrecorded": len(self.delivery.unrecorded),
+            "unrecorded": len(self.outboxes.unrecorded),
             "forwarded_lately": len(self.second_looks),
             "seen": self.seen.size,
             "rules_fresh_as_of": self.candidates.fresh_as_of,
@@ -99,7 +99,7 @@ class Task:
                 )
             ]
             renewing = self.sharing.renew_every(settings.lease_seconds / 4)
-            last = [tasks.create_task(work) for work in (renewing, self.delivery.send_forever())]
+            last = [tasks.create_task(work) for work in (renewing, self.outboxes.send_forever())]
             await stop.wait()
             for task in others:
                 task.cancel()
@@ -127,11 +127,11 @@ class Task:
     async def _drain(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
-                await self.delivery.drain()
+                await self.outboxes.drain()
 
     async def _hand_over(self) -> None:
         """Give the lease back and save what was handled; what is still held, other tasks or a replay bring."""
-        held = {"held": self.delivery.unsent, "unrecorded": len(self.delivery.unrecorded)}
+        held = {"held": self.outboxes.unsent, "unrecorded": len(self.outboxes.unrecorded)}
         log.info("handing over", extra={**held, "unmatched": len(self.unmatched)})
         for step in (self.sharing.leave, self.record.save):
             try:
@@ -140,7 +140,7 @@ class Task:
                 log.warning("not handed over", extra={"error": describe(error)})
 
     def _lag_ms(self) -> int:
-        return now_ms() - (self.delivery.oldest or now_ms())
+        return now_ms() - (self.outboxes.oldest or now_ms())
 
     def gauges(self) -> Gauges:
         owned = self.sharing.shards.owned
@@ -149,7 +149,7 @@ class Task:
             **{OfNetwork(Metric.NODES_CONNECTED, name): count for name, count in connected.items()},
             Metric.REPLAY_REMAINING: self.sources.remaining,
             Metric.INGEST_LAG: self._lag_ms(),
-            Metric.ENVELOPES_HELD: len(self.delivery) + len(self.unmatched) + len(self.sharing.standby),
+            Metric.ENVELOPES_HELD: len(self.outboxes) + len(self.unmatched) + len(self.sharing.standby),
             Metric.SHARDS_OWNED: owned,
             Metric.SEEN_ENVELOPES: self.seen.size,
             Metric.KNOWN_KEYS: len(self.candidates),

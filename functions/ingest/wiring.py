@@ -1,6 +1,6 @@
 """Which part of ingest knows which: the one place where they are put together.
 
-sources ──▶ intake ──▶ delivery ──▶ second looks      filter ◀── rule feed
+sources ──▶ intake ──▶ outboxes ──▶ second looks      filter ◀── rule feed
    │          │            ▲  ▲          │
    │          ├─▶ filter   │  └──────────┤
    │          ├─▶ memory   │             └─▶ filter, memory
@@ -21,9 +21,9 @@ from botocore.config import Config
 from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
 from clarion.networks import network
 from clarion.tables import RuleRow, bind, table_name
-from ingest.delivery.deliveries import QUEUE_IN_FLIGHT, Deliveries
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget
+from ingest.delivery.outboxes import QUEUE_IN_FLIGHT, Outboxes
 from ingest.delivery.outgoing import Outgoing
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
@@ -110,22 +110,22 @@ class _Wiring:
         self._seen = SeenEnvelopes(settings.seen_limit, count)
         self._initial_replay = InitialReplay(self._seen, settings.initial_replay_seconds)
         self._unmatched = UnmatchedBuffer(settings.second_look_bytes, count)
-        self._delivery = self._make_delivery(count)
+        self._outboxes = self._make_outboxes(count)
         self._intake = Intake(
             shards=self._shards,
             standby=self._standby,
             seen=self._seen,
             candidates=self._candidates,
             unmatched=self._unmatched,
-            outbox=self._delivery.envelopes,
-            commands=self._delivery.commands,
+            outbox=self._outboxes.envelopes,
+            commands=self._outboxes.commands,
             counts=self._counts,
             rule_lag_ms=int(settings.rule_lag_seconds * 1000),
         )
         self._second_looks = SecondLooks(
             {feed.number: self._make_forwarded(count) for feed in self._feeds}, self._candidates.changes
         )
-        self._delivery.report_to(self._second_looks)
+        self._outboxes.report_to(self._second_looks)
         self._progress = DeliveryProgress(oldest_held=self._oldest_held, kept_ms=self._overlap_ms)
 
     def task(self) -> Task:
@@ -143,7 +143,7 @@ class _Wiring:
             second_looks=self._second_looks,
             record=Record(self._seen, archive, self._shards, self._knows_all),
             intake=self._intake,
-            delivery=self._delivery,
+            outboxes=self._outboxes,
             sharing=self._sharing(),
             sources=self._sources,
             open_sources=self._open_sources,
@@ -160,9 +160,9 @@ class _Wiring:
             networks=lambda: sum(map(bool, self._sources.connected_of.values())),
         )
 
-    def _make_delivery(self, sources: int) -> Deliveries:
+    def _make_outboxes(self, sources: int) -> Outboxes:
         settings, clients = self._settings, self._clients
-        return Deliveries(
+        return Outboxes(
             queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
             lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
@@ -176,7 +176,7 @@ class _Wiring:
     def _make_forwarded(self, sources: int) -> Forwarded:
         return Forwarded(
             candidates=self._candidates,
-            outbox=self._delivery.envelopes,
+            outbox=self._outboxes.envelopes,
             is_genuine=self._intake.is_genuine,
             handled=self._handled,
             patience_ms=int(self._settings.rule_lag_seconds * 2000),
@@ -208,7 +208,7 @@ class _Wiring:
         self._seen.handled(outgoing.fingerprint)
 
     def _oldest_held(self) -> int | None:
-        return min(filter(None, (self._delivery.oldest_envelope, self._unmatched.oldest)), default=None)
+        return min(filter(None, (self._outboxes.oldest_envelope, self._unmatched.oldest)), default=None)
 
     def _knows_all(self) -> bool:
         """Whether `seen` holds all that stood at the first start."""

@@ -11,7 +11,7 @@ page of a fan-out is the same, with a message's token for the receipt.
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clarion.rows import Item, item_of
+from clarion.rows import DynamoItem, item_of
 from clarion.tables import PageLock, PushRecord
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ClaimRequest(NamedTuple):
     ttl: int
 
     @property
-    def row(self) -> Item:
+    def row(self) -> DynamoItem:
         return item_of(PushRecord, self._asdict())
 
 
@@ -85,7 +85,7 @@ class Claims:
             return False
         return True
 
-    def _put(self, item: Item, condition: str, holder: str, now: int) -> "PutItemOutputTypeDef":
+    def _put(self, item: DynamoItem, condition: str, holder: str, now: int) -> "PutItemOutputTypeDef":
         """`holder` is the column that names it."""
         return self._dynamodb.put_item(
             TableName=PushRecord.Meta.table_name,

@@ -23,7 +23,8 @@ from clarion.messages import EnvelopeMessage, PageMessage, RepetitionMessage, Sp
 from clarion.networks import Envelope
 from clarion.tables import PageLock
 from match.claims import lasts_until
-from match.matching import Candidate, Candidates, FoundRules
+from match.matching import Candidate, Candidates
+from match.rule_reader import FoundRules
 
 FannedOut = EnvelopeMessage | RepetitionMessage | PageMessage
 """The messages for whoever has a rule; the others name the subscriptions that they are for."""

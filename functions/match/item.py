@@ -25,7 +25,8 @@ from clarion.messages import (
 from clarion.networks import Envelope
 from match.admission import AdmissionResult, Notification
 from match.fan_out import EVERYTHING, FannedOut
-from match.matching import Match, Question
+from match.matching import Match
+from match.rule_reader import Question
 
 type Results = Sequence[tuple[Notification, AdmissionResult]]
 

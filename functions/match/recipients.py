@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
-from clarion.networks import network
-from match import fan_out, matching
+from match import fan_out, matching, rule_reader
+from match.capacity import Capacity
 from match.failures import Failure, Pool, Unreadable, split_failures
 from match.fan_out import FannedOut, Page
 from match.item import Item, MatchedItem
@@ -16,11 +16,6 @@ from match.matching import Match, Subscriber, TakesOwn
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-PAGES = 8
-"""How many pages of subscriptions one invocation matches at most; the rest goes into further messages."""
-HASHED_BYTES = 256 * 1024 * 1024
-"""How much one invocation has networks hash at most, to the same end: an eighth of a second of a processor."""
 
 
 class FromIndex(NamedTuple):
@@ -30,30 +25,6 @@ class FromIndex(NamedTuple):
     matches: Mapping[str, Match]
     unreadable: Mapping[str, Failure]
     unconfirmed: set[str]
-
-
-class Capacity:
-    """What one invocation has left, for as many items as there are."""
-
-    def __init__(self, page_size: int) -> None:
-        self._page_size = page_size
-        self._subscriptions = PAGES * page_size
-        self._bytes = HASHED_BYTES
-
-    def page_size(self, item: Item) -> int:
-        """How many subscriptions a page of the item has: one at least, so that it gets on."""
-        return max(1, min(self._page_size, self._bytes // max(1, _bytes_per_subscription(item))))
-
-    def left(self, item: Item) -> int:
-        """How many of the item's subscriptions there is capacity for."""
-        if self._bytes == HASHED_BYTES:
-            return self._subscriptions
-        return min(self._subscriptions, self._bytes // max(1, _bytes_per_subscription(item)))
-
-    def take(self, item: Item, page: Page) -> None:
-        taken = len(page.subscription_ids | set(filter(page.covers, item.named)))
-        self._subscriptions -= taken
-        self._bytes -= taken * _bytes_per_subscription(item)
 
 
 def find_recipients(
@@ -83,7 +54,7 @@ def _read_pages(
     capacity = Capacity(page_size)
     sizes = {name: capacity.page_size(item) for name, item in items.items()}
     questions = {(of_key, sizes[name]) for name, item in items.items() for of_key in item.questions().values()}
-    answers = pool.map_concurrently(lambda one: matching.rules(dynamodb, *one), {one: one for one in questions})
+    answers = pool.map_concurrently(lambda one: rule_reader.rules(dynamodb, *one), {one: one for one in questions})
     pages: dict[str, Page | Failure] = {}
     for name, item in items.items():
         size = sizes[name]
@@ -97,15 +68,11 @@ def _read_pages(
 
 
 def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
-    requests = {some: some for some in batched(names, matching.BATCH_GET_KEYS, strict=False)}
+    requests = {some: some for some in batched(names, rule_reader.BATCH_GET_KEYS, strict=False)}
     subscribers: dict[str, Subscriber | Failure] = {}
-    for some, found in pool.map_concurrently(matching.subscribers, requests).items():
+    for some, found in pool.map_concurrently(rule_reader.subscribers, requests).items():
         subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found
     return subscribers
-
-
-def _bytes_per_subscription(item: Item) -> int:
-    return len(item.envelope.keys) * network(item.envelope.network).bytes_per_rule(item.envelope)
 
 
 def _by_index(
@@ -125,7 +92,7 @@ def _by_index(
 
 def _by_tables(unconfirmed: tuple[Item, set[str]], takes_own: TakesOwn) -> dict[str, Match | Failure]:
     item, names = unconfirmed
-    return dict(matching.match_by_tables(item.envelope, item.message.observed_at, names, takes_own))
+    return dict(rule_reader.match_by_tables(item.envelope, item.message.observed_at, names, takes_own))
 
 
 def _matched(item: Item, found: FromIndex, from_tables: Mapping[str, Match | Failure]) -> MatchedItem:

@@ -24,7 +24,7 @@ from clarion.limiter import (
     unpack,
     unpack_cooldowns,
 )
-from clarion.rows import Item, item_of, values_of
+from clarion.rows import DynamoItem, item_of, values_of
 from clarion.tables import WINDOW_PART, RateLimit, limit_part
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Windows:
             return False, _of(item) if item else _NEW
         return True, after
 
-    def _put(self, item: Item, **condition: Any) -> None:
+    def _put(self, item: DynamoItem, **condition: Any) -> None:
         self._dynamodb.put_item(TableName=RateLimit.Meta.table_name, Item=item, **condition)
 
     def _remember(self, pair: Pair, stored: StoredWindow) -> StoredWindow:
@@ -142,7 +142,7 @@ def _of(item: Mapping[str, Any]) -> StoredWindow:
     return StoredWindow(window, row["version"], row.get("paged_until", 0))
 
 
-def _row(pair: Pair, stored: StoredWindow, now: int) -> Item:
+def _row(pair: Pair, stored: StoredWindow, now: int) -> DynamoItem:
     row = {
         "scope": pair.scope,
         "part": WINDOW_PART,
@@ -155,7 +155,7 @@ def _row(pair: Pair, stored: StoredWindow, now: int) -> Item:
     return item_of(RateLimit, row)
 
 
-def _page(pair: Pair, version: int, page: tuple[Admitted, ...], now: int) -> Item:
+def _page(pair: Pair, version: int, page: tuple[Admitted, ...], now: int) -> DynamoItem:
     part = limit_part(page[-1].at, version.to_bytes(_VERSION_BYTES))
     row = {"scope": pair.scope, "part": part, "admitted": pack(page), "ttl": now // 1000 + IDLE_LIFE}
     return item_of(RateLimit, row)

@@ -195,7 +195,7 @@ class Account:
         for body in bodies:
             self.sqs.send_message(QueueUrl=self.urls[queue], MessageBody=body)
 
-    def tell_lake(self, *events: Event | bytes, arrived: datetime | None = None, zipped: bool = True) -> None:
+    def write_to_lake(self, *events: Event | bytes, arrived: datetime | None = None, zipped: bool = True) -> None:
         """One file, as Firehose writes it."""
         lines = (one if isinstance(one, bytes) else one.model_dump_json(exclude_none=True).encode() for one in events)
         content = b"".join(line + b"\n" for line in lines)

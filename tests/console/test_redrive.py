@@ -114,16 +114,16 @@ def test_progress_is_told_by_hand_too(account: Account) -> None:
     assert (moved.messages, reported) == (12, [10, 12])
 
 
-def test_a_letter_that_is_back_at_once_is_not_moved_for_ever(account: Account) -> None:
+def test_a_message_that_is_dead_lettered_again_at_once_is_not_moved_for_ever(account: Account) -> None:
     account.move_tasks.known = False
     account.send("apns-dead", "hopeless")
     reported: list[int] = []
 
-    def bury_again(moved: int) -> None:
+    def dead_letter_again(moved: int) -> None:
         reported.append(moved)
         account.send("apns-dead", "hopeless")
 
-    assert move(account.sqs, account.here.queue("apns"), 1, None, bury_again).messages == 1
+    assert move(account.sqs, account.here.queue("apns"), 1, None, dead_letter_again).messages == 1
     assert (reported, account.count("apns-dead")) == ([1], 1)
 
 

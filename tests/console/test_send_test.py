@@ -59,7 +59,7 @@ class Dispatch:
                 self.rows.append(row)
                 self.obstacles.append(obstacle(message, row, datetime.now(UTC).timestamp()))
                 for attempt, decision in enumerate(self._decisions, 1):
-                    self._account.tell_lake(_tried(message, decision, attempt))
+                    self._account.write_to_lake(_tried(message, decision, attempt))
 
 
 def _tried(message: PushMessage, decision: PushDecision, attempt: int) -> PushTried:

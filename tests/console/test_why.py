@@ -93,9 +93,9 @@ def whats(answer: Any) -> list[list[str]]:
 
 def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
-    account.tell_lake(way.observed())
-    account.tell_lake(way.envelope(MATCHED), way.notification(bobs, QUEUED), zipped=False)
-    account.tell_lake(
+    account.write_to_lake(way.observed())
+    account.write_to_lake(way.envelope(MATCHED), way.notification(bobs, QUEUED), zipped=False)
+    account.write_to_lake(
         way.push(bobs, PushDecision.RETRY, 1, status=503, reason="ServiceUnavailable"),
         way.push(bobs, PushDecision.DELIVERED, 2, status=200, provider_id="apns-id"),
     )
@@ -118,8 +118,8 @@ def test_every_decision_and_attempt_is_told_in_order_with_its_time(why: Why, acc
 
 def test_people_get_a_table_and_what_the_end_means(clarion: Clarion, account: Account) -> None:
     way, bobs = Way(), uuid4()
-    account.tell_lake(way.observed(), way.envelope(MATCHED), way.notification(bobs, QUEUED))
-    account.tell_lake(way.push(bobs, PushDecision.TOKEN_GONE, status=410, reason="Unregistered"))
+    account.write_to_lake(way.observed(), way.envelope(MATCHED), way.notification(bobs, QUEUED))
+    account.write_to_lake(way.push(bobs, PushDecision.TOKEN_GONE, status=410, reason="Unregistered"))
 
     ended = clarion("why", "--envelope", f"0x{HASH.hex()}")
 
@@ -136,7 +136,7 @@ def test_an_envelope_of_xmtp_is_found_by_its_id_and_its_decisions_are_explained(
     known = {"network": XMTP, "receipt": uuid4(), "envelope_id": envelope.id, "sender": envelope.sender}
     about = {"client_id": BOB, "channel": Channel.FCM, "key": envelope.keys[0]}
     words = (NotificationDecision.OWN_MESSAGE, NotificationDecision.NOT_PUSHABLE)
-    account.tell_lake(
+    account.write_to_lake(
         EnvelopeObserved(network=XMTP, at=at, receipt=known["receipt"], observed_at=at, raw=raw),
         EnvelopeDecided(at=at + 1, decision=MATCHED, observed_at=at, **known),
         *(
@@ -154,7 +154,7 @@ def test_an_envelope_of_xmtp_is_found_by_its_id_and_its_decisions_are_explained(
 def test_an_own_message_that_was_pushed_is_explained(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
     own = way.notification(bobs, QUEUED).model_copy(update={"own": True})
-    account.tell_lake(way.observed(), way.envelope(MATCHED), own, way.push(bobs, PushDecision.DELIVERED))
+    account.write_to_lake(way.observed(), way.envelope(MATCHED), own, way.push(bobs, PushDecision.DELIVERED))
 
     [trace] = why()["traces"]
     reasons = {step["what"]: step.get("reason") for step in trace["steps"]}
@@ -164,39 +164,39 @@ def test_an_own_message_that_was_pushed_is_explained(why: Why, account: Account)
 
 def test_an_envelope_of_xmtp_that_was_only_observed_is_found_by_its_content(clarion: Clarion, account: Account) -> None:
     raw, at = Inbox(b"alix").message(NOW.timestamp()), int(NOW.timestamp() * 1000)
-    account.tell_lake(EnvelopeObserved(network=XMTP, at=at, receipt=uuid4(), observed_at=at, raw=raw))
+    account.write_to_lake(EnvelopeObserved(network=XMTP, at=at, receipt=uuid4(), observed_at=at, raw=raw))
     answer = json.loads(clarion("why", "--envelope", network(XMTP).decode(raw).id.hex(), "--json").out)
     assert whats(answer) == [["observed"]]
 
 
 def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clarion, account: Account) -> None:
-    account.tell_lake(Way().observed(), Way().observed(raw=b"something else"))
+    account.write_to_lake(Way().observed(), Way().observed(raw=b"something else"))
 
     assert whats(why()) == [["observed"]]
     assert "observed, but not decided" in clarion("why", "--envelope", HASH.hex()).out
 
 
 def test_bytes_that_are_no_envelope_hide_nothing_else(why: Why, account: Account) -> None:
-    account.tell_lake(Way().observed(raw=b"garbage"), Way().observed())
+    account.write_to_lake(Way().observed(raw=b"garbage"), Way().observed())
 
     assert whats(why()) == [["observed"]]
 
 
 def test_a_statement_too_large_for_a_message_is_found_by_its_receipt(why: Why, account: Account) -> None:
     way = Way()
-    account.tell_lake(way.observed(location="envelopes/1"), Way().observed(location="envelopes/2"))
-    account.tell_lake(way.envelope(EnvelopeDecision.BAD_SIGNATURE))
+    account.write_to_lake(way.observed(location="envelopes/1"), Way().observed(location="envelopes/2"))
+    account.write_to_lake(way.envelope(EnvelopeDecision.BAD_SIGNATURE))
 
     assert whats(why()) == [["observed", "bad_signature"]]
 
 
 def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
     way, alices, bobs = Way(), uuid4(), uuid4()
-    account.tell_lake(way.observed(), way.envelope(MATCHED))
-    account.tell_lake(
+    account.write_to_lake(way.observed(), way.envelope(MATCHED))
+    account.write_to_lake(
         way.notification(bobs, QUEUED), way.notification(alices, NotificationDecision.RATE_LIMITED, ALICE)
     )
-    account.tell_lake(way.push(bobs, PushDecision.DELIVERED))
+    account.write_to_lake(way.push(bobs, PushDecision.DELIVERED))
 
     assert whats(why("--client", ALICE.hex())) == [["observed", "matched", "rate_limited"]]
     assert whats(why("--client", BOB.hex())) == [["observed", "matched", "queued", "delivered"]]
@@ -204,15 +204,15 @@ def test_one_clients_part_is_told_alone(why: Why, account: Account) -> None:
 
 def test_a_push_that_is_dated_before_its_decision_is_how_it_ended(why: Why, account: Account) -> None:
     way, bobs = Way(), uuid4()
-    account.tell_lake(way.observed(), way.envelope(MATCHED))
-    account.tell_lake(way.push(bobs, PushDecision.DELIVERED), way.notification(bobs, QUEUED))
+    account.write_to_lake(way.observed(), way.envelope(MATCHED))
+    account.write_to_lake(way.push(bobs, PushDecision.DELIVERED), way.notification(bobs, QUEUED))
     [ending] = why()["summary"]
     assert ending.startswith("delivered: ")
 
 
 def test_a_client_that_did_not_want_it_is_told_so(why: Why, account: Account) -> None:
     way = Way()
-    account.tell_lake(way.observed(), way.envelope(MATCHED), way.notification(uuid4(), QUEUED))
+    account.write_to_lake(way.observed(), way.envelope(MATCHED), way.notification(uuid4(), QUEUED))
 
     answer = why("--client", ALICE.hex())
 
@@ -229,8 +229,8 @@ def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
         way.notification(bobs, QUEUED),
         way.push(bobs, PushDecision.DELIVERED),
     ]
-    account.tell_lake(*lines)
-    account.tell_lake(*lines, way.observed(), way.envelope(MATCHED))
+    account.write_to_lake(*lines)
+    account.write_to_lake(*lines, way.observed(), way.envelope(MATCHED))
 
     assert whats(why()) == [["observed", "matched", "queued", "delivered"]]
 
@@ -238,9 +238,9 @@ def test_what_is_told_twice_is_shown_once(why: Why, account: Account) -> None:
 def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Why, account: Account) -> None:
     early = datetime.now(UTC) - timedelta(hours=3)
     way = Way(early)
-    account.tell_lake(way.observed(), way.envelope(EnvelopeDecision.EXPIRED), arrived=early)
+    account.write_to_lake(way.observed(), way.envelope(EnvelopeDecision.EXPIRED), arrived=early)
     for hours in (4, 5, 20):
-        account.tell_lake(Way().observed(raw=b"x"), arrived=early - timedelta(hours=hours))
+        account.write_to_lake(Way().observed(raw=b"x"), arrived=early - timedelta(hours=hours))
 
     answer = why()
 
@@ -251,8 +251,8 @@ def test_the_search_ends_at_the_hour_in_which_the_statement_was_observed(why: Wh
 def test_a_duplicate_leads_back_to_whoever_claimed_it_before(why: Why, account: Account) -> None:
     early, bobs = datetime.now(UTC) - timedelta(hours=5), uuid4()
     first, second = Way(early), Way()
-    account.tell_lake(first.envelope(MATCHED), first.notification(bobs, QUEUED), arrived=early)
-    account.tell_lake(second.envelope(MATCHED), second.notification(bobs, NotificationDecision.DUPLICATE))
+    account.write_to_lake(first.envelope(MATCHED), first.notification(bobs, QUEUED), arrived=early)
+    account.write_to_lake(second.envelope(MATCHED), second.notification(bobs, NotificationDecision.DUPLICATE))
 
     assert whats(why()) == [["matched", "queued"], ["matched", "duplicate"]]
 
@@ -278,13 +278,13 @@ def test_how_far_back_is_the_operators_choice(why: Why, account: Account, words:
     early = datetime.now(UTC) - timedelta(days=2)
     if words[:2] == ("--from", "2026-11-01"):
         words = (*words, "--to", "2026-11-02")
-    account.tell_lake(Way(early).envelope(EnvelopeDecision.EXPIRED), arrived=early)
+    account.write_to_lake(Way(early).envelope(EnvelopeDecision.EXPIRED), arrived=early)
 
     assert bool(why(*words)["traces"]) is found
 
 
 def test_lines_of_a_newer_clarion_are_counted(why: Why, account: Account) -> None:
-    account.tell_lake(b'{"version":2,"event":"envelope","envelope_id":"%s"}' % HASH.hex().encode())
+    account.write_to_lake(b'{"version":2,"event":"envelope","envelope_id":"%s"}' % HASH.hex().encode())
 
     assert why()["summary"][-1].startswith("1 lines could not be read")
 

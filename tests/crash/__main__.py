@@ -38,7 +38,7 @@ def enumerate_points(pool: Executor, name: str) -> tuple[int, int]:
     started = time.monotonic()
     called = pool.submit(stage.calls, name).result()
     points = harness.points(called)
-    print(f"{name}: {len(called)} calls: {_told(called)}", flush=True)
+    print(f"{name}: {len(called)} calls: {_counted(called)}", flush=True)
     failures = 0
     for some in pool.map(partial(stage.failed, name), batched(points, SHARE, strict=False)):
         failures += len(some)
@@ -59,7 +59,7 @@ def race(pool: Executor) -> list[Race]:
     return raced
 
 
-def _told(called: list[str]) -> str:
+def _counted(called: list[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in Counter(called).most_common())
 
 

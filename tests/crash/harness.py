@@ -8,7 +8,7 @@ from tests.crash.wire import Ending, Point, Stopped, wire
 
 MAX_DELIVERIES = 30
 RETURN = "return"
-"""The step at which the work is done but the queue has not heard of it yet."""
+"""The step at which the work is done and the queue still has the message."""
 
 
 class Run(Protocol):

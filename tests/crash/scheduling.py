@@ -107,7 +107,7 @@ class Scheduling:
         self._schedule.run(self._at + 60, inf)
         pushes = [PushMessage.model_validate_json(body) for body in self._drain(self._queue)]
         due = {push.envelope_id for push in pushes if push.expires_at == (self._due_at + PERIOD) * 60}
-        assert len(due) == 1, "it was not woken, or by pushes that can't be told to be the same"
+        assert len(due) == 1, "it was not woken, or by pushes that can't be recognised as the same"
         assert {str(push.subscription_id) for push in pushes} == {self._woken.subscription_id}, "another was woken"
         self._woken.refresh(consistent_read=True)
         self._unproven.refresh(consistent_read=True)

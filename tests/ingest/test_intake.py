@@ -17,7 +17,7 @@ from ingest.intake import LARGE_BYTES, VERIFIED_SHARE, Intake
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.replayed import Observation, Replayed
 from ingest.memory.seen import SeenEnvelopes
-from ingest.memory.standby import Showing, ShownEnvelope, Standby
+from ingest.memory.standby import ReceivedEnvelope, Reception, Standby
 from ingest.memory.unmatched import Arrival, UnmatchedBuffer
 from ingest.sources import SourceFault
 from ingest.sources.feed import Feed
@@ -539,7 +539,7 @@ async def test_what_there_is_no_space_to_hold_is_taken_in_like_our_own(
     scene = IntakeScene(counts, outbox_bytes=1)
     scene.candidates.add([rule_key(3, key_of(SENDER, TOPIC))])
     others_own_all(scene)
-    scene.standby.hold(ShownEnvelope(1, b"", Showing(scene.honest, NOW, None)))
+    scene.standby.hold(ReceivedEnvelope(1, b"", Reception(scene.honest, NOW, None)))
     showing = asyncio.create_task(scene.show(make_statement(1)))
     assert [outgoing.raw for outgoing in await scene.outbox.take()] == [make_statement(1)]
     showing.cancel()

@@ -37,15 +37,15 @@ class Tasks:
         self.each = {name: Leases(name, SECONDS, clock) for name in names}
         self.away: set[str] = set()
         self.networks = dict.fromkeys(names, 1)
-        self.missed: set[str] = set()
+        self.gaps: set[str] = set()
         self.delivered = dict.fromkeys(names, 7)
 
-    def go_on(self, periods: int = 3) -> None:
+    def advance(self, periods: int = 3) -> None:
         for _ in range(periods):
             self._clock.seconds += SECONDS / 4
             for name, leases in self.each.items():
                 if name not in self.away:
-                    leases.renew(self.delivered[name], networks=self.networks.get(name, 1), missed=name in self.missed)
+                    leases.renew(self.delivered[name], networks=self.networks.get(name, 1), has_gap=name in self.gaps)
 
     def as_seen_by(self, name: str) -> list[str]:
         return sorted(self.each[name].tasks)
@@ -54,7 +54,7 @@ class Tasks:
 @pytest.fixture
 def tasks(tables: None, clock: Clock) -> Tasks:
     tasks = Tasks(clock, "one", "two", "three")
-    tasks.go_on()
+    tasks.advance()
     return tasks
 
 
@@ -64,25 +64,25 @@ def test_all_see_all_that_are_at_work(tasks: Tasks) -> None:
 
 def test_one_that_is_silent_for_the_time_of_a_lease_is_not_at_work_any_more(tasks: Tasks) -> None:
     tasks.away.add("one")
-    tasks.go_on(3)
+    tasks.advance(3)
     assert tasks.as_seen_by("two") == ["one", "three", "two"]
-    tasks.go_on(2)
+    tasks.advance(2)
     assert tasks.as_seen_by("two") == tasks.as_seen_by("three") == ["three", "two"]
 
 
 def test_one_that_was_paused_is_at_work_for_itself_and_soon_again_for_the_others(tasks: Tasks) -> None:
     tasks.away.add("one")
-    tasks.go_on(20)
+    tasks.advance(20)
     assert "one" in tasks.as_seen_by("one")
     tasks.away.clear()
-    tasks.go_on(2)
+    tasks.advance(2)
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
 
 
 def test_one_that_ends_is_not_waited_for(tasks: Tasks) -> None:
     tasks.each["one"].release(9)
     tasks.away.add("one")
-    tasks.go_on(1)
+    tasks.advance(1)
     assert tasks.as_seen_by("two") == ["three", "two"]
     assert tasks.each["two"].delivered_through("one") == 9
 
@@ -96,9 +96,9 @@ def test_a_crashed_task_s_row_counts_for_nothing_at_a_start(tables: None, clock:
 
 def test_through_when_all_was_delivered_is_said_by_those_that_were_at_work_last(tasks: Tasks, clock: Clock) -> None:
     tasks.away.add("one")
-    tasks.go_on(8)
+    tasks.advance(8)
     tasks.delivered |= {"two": 50, "three": 40}
-    tasks.go_on(1)
+    tasks.advance(1)
     started = Leases("started", SECONDS, clock)
     started.renew(0, networks=0)
     assert started.all_delivered_through == 40
@@ -108,10 +108,10 @@ def test_one_that_is_still_shown_a_replay_leaves_the_work_to_the_others(tasks: T
     tasks.each["late"] = Leases("late", SECONDS, clock)
     tasks.each["late"].renew(0, networks=0)  # as before it is connected
     tasks.delivered["late"] = 0
-    tasks.go_on(8)
+    tasks.advance(8)
     assert tasks.as_seen_by("late") == tasks.as_seen_by("one") == ["one", "three", "two"]
     tasks.delivered["late"] = 1
-    tasks.go_on(2)
+    tasks.advance(2)
     assert tasks.as_seen_by("late") == tasks.as_seen_by("one") == ["late", "one", "three", "two"]
 
 
@@ -119,9 +119,9 @@ def test_one_that_is_still_shown_a_replay_works_if_nobody_else_does(tasks: Tasks
     tasks.each["late"] = Leases("late", SECONDS, clock)
     tasks.each["late"].renew(0, networks=0)
     tasks.delivered["late"] = 0
-    tasks.go_on(2)
+    tasks.advance(2)
     tasks.away = {"one", "two", "three"}
-    tasks.go_on(5)
+    tasks.advance(5)
     assert tasks.as_seen_by("late") == ["late"]
 
 
@@ -129,9 +129,9 @@ def test_one_that_has_just_crashed_is_waited_for_by_its_successor(tables: None, 
     Lease("crashed", version=clock.milliseconds() - 1_000, delivered_through=5, ttl=2**31).save()
     tasks = Tasks(clock, "started")
     tasks.delivered["started"] = 0
-    tasks.go_on(4)
+    tasks.advance(4)
     assert tasks.as_seen_by("started") == ["crashed"]
-    tasks.go_on(1)
+    tasks.advance(1)
     assert tasks.as_seen_by("started") == ["started"]
 
 
@@ -139,41 +139,41 @@ def test_one_without_nodes_leaves_after_two_leases_and_comes_back_when_it_has_de
     tasks: Tasks,
 ) -> None:
     tasks.networks["one"] = 0
-    tasks.go_on(7)
+    tasks.advance(7)
     assert tasks.as_seen_by("two") == ["one", "three", "two"]
-    tasks.go_on(2)
+    tasks.advance(2)
     assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["three", "two"]
     tasks.networks["one"] = 1
-    tasks.go_on(8)
+    tasks.advance(8)
     assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["three", "two"]
     tasks.delivered["one"] += 1
-    tasks.go_on(2)
+    tasks.advance(2)
     assert tasks.as_seen_by("one") == tasks.as_seen_by("two") == ["one", "three", "two"]
 
 
 def test_one_that_is_cut_off_from_a_network_leaves_it_to_those_that_are_not(tasks: Tasks) -> None:
     tasks.networks |= {"two": 2, "three": 2}
-    tasks.go_on(10)
+    tasks.advance(10)
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("three", "two")}
 
 
 def test_a_network_that_nobody_is_connected_to_keeps_nobody_from_the_others(tasks: Tasks) -> None:
     tasks.networks |= dict.fromkeys(tasks.each, 2)
-    tasks.go_on(2)
+    tasks.advance(2)
     tasks.networks |= dict.fromkeys(tasks.each, 1)
-    tasks.go_on(10)
+    tasks.advance(10)
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
 
 
-def test_one_that_has_missed_something_leaves_at_once_and_until_all_have_seen_it(tasks: Tasks) -> None:
-    tasks.missed.add("one")
-    tasks.go_on(1)
-    tasks.missed.clear()
+def test_one_with_a_gap_leaves_at_once_and_until_all_have_seen_it(tasks: Tasks) -> None:
+    tasks.gaps.add("one")
+    tasks.advance(1)
+    tasks.gaps.clear()
     tasks.delivered["one"] += 1
-    tasks.go_on(3)
+    tasks.advance(3)
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("three", "two")}
     assert tasks.each["two"].delivered_through("one") == 7
-    tasks.go_on(2)
+    tasks.advance(2)
     assert {tuple(tasks.as_seen_by(name)) for name in tasks.each} == {("one", "three", "two")}
 
 
@@ -185,11 +185,11 @@ def test_one_whose_leaving_could_not_be_written_is_still_at_work(tasks: Tasks, m
     assert tasks.as_seen_by("one") == ["one", "three", "two"]
 
 
-def test_one_alone_that_has_missed_something_goes_on(tables: None, clock: Clock) -> None:
+def test_one_alone_with_a_gap_stays(tables: None, clock: Clock) -> None:
     tasks = Tasks(clock, "alone")
-    tasks.go_on(1)
-    tasks.missed.add("alone")
-    tasks.go_on(1)
+    tasks.advance(1)
+    tasks.gaps.add("alone")
+    tasks.advance(1)
     assert tasks.as_seen_by("alone") == ["alone"]
 
 

@@ -1,4 +1,4 @@
-"""What a task lets the others let go of; each number is a time."""
+"""How a task's watermark advances; each number is a time."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_what_is_held_is_not_delivered(forwarder: Forwarder) -> None:
     assert forwarder.delivered_through == 130
 
 
-def test_time_stands_still_while_no_source_is_there(forwarder: Forwarder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watermark_does_not_advance_without_a_source(forwarder: Forwarder, monkeypatch: pytest.MonkeyPatch) -> None:
     forwarder.replays(at=100)
     forwarder.is_shown(at=130)
     assert forwarder.delivered_through == 130
@@ -64,7 +64,9 @@ def test_time_stands_still_while_no_source_is_there(forwarder: Forwarder, monkey
     assert forwarder.delivered_through == 130
 
 
-def test_in_silence_time_goes_on_until_the_others_have_let_go_of_what_was_before_it(forwarder: Forwarder) -> None:
+def test_in_silence_the_watermark_advances_until_the_others_have_let_go_of_what_was_before_it(
+    forwarder: Forwarder,
+) -> None:
     forwarder.replays(at=100)
     forwarder.is_shown(at=130)
     forwarder.now = 150
@@ -102,7 +104,7 @@ def test_a_second_replay_does_not_hide_what_the_first_one_brought(forwarder: For
     assert forwarder.delivered_through == 100
 
 
-def test_a_source_that_is_lost_holds_time_back_for_a_while(forwarder: Forwarder) -> None:
+def test_a_source_that_is_lost_holds_the_watermark_for_a_while(forwarder: Forwarder) -> None:
     other = forwarder.progress.add_source("statements")
     forwarder.replays(at=100)
     other.replayed()
@@ -111,7 +113,7 @@ def test_a_source_that_is_lost_holds_time_back_for_a_while(forwarder: Forwarder)
     assert forwarder.delivered_through == 100
 
 
-def test_time_stands_still_for_what_was_missed_of_a_network_without_replay_until_others_have_it(
+def test_a_gap_in_a_network_without_replay_holds_the_watermark_until_others_have_what_fell_into_it(
     forwarder: Forwarder,
 ) -> None:
     one, other = (forwarder.progress.add_source("xmtp") for _ in range(2))
@@ -127,7 +129,7 @@ def test_time_stands_still_for_what_was_missed_of_a_network_without_replay_until
     one.resumed()
     other.resumed()
     forwarder.source.replayed()
-    assert forwarder.progress.missed
+    assert forwarder.progress.has_gap
     assert forwarder.delivered_through == 100
-    forwarder.progress.go_on()
+    forwarder.progress.clear_gap()
     assert forwarder.delivered_through == 130

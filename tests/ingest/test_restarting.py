@@ -213,7 +213,7 @@ async def test_what_a_task_does_not_own_it_remembers_once_the_owner_has_delivere
             for number in range(20):
                 node.show(make_statement(number))
             while (one.status()["seen"], other.status()["seen"]) != (20, 20):
-                node.show(make_statement(0))  # so that time goes on
+                node.show(make_statement(0))  # so that the watermark advances
                 await asyncio.sleep(0.05)
             assert (one.status()["standby"], other.status()["standby"]) == (0, 0)
     assert set(received.statements()) == {make_statement(number) for number in range(20)}

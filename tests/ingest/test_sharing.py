@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clarion.metrics import Metric
 from ingest.counts import OfNetwork
-from ingest.memory.standby import Showing, ShownEnvelope
+from ingest.memory.standby import ReceivedEnvelope, Reception
 from ingest.sources.feed import Feed
 from ingest.sources.statements.source import SOURCE_SPEC
 from ingest.wiring import AwsClients, wire
@@ -21,7 +21,7 @@ async def test_a_lease_is_renewed_however_much_is_to_be_taken_over(
     task = wire(make_settings(node), clients)
     sharing, standby = task.sharing, task.sharing.standby
     sharing.shards.divide(["lost"])
-    standby.hold(ShownEnvelope(1, b"malformed", Showing(Feed(1, "statements", SOURCE_SPEC), 0, None)))
+    standby.hold(ReceivedEnvelope(1, b"malformed", Reception(Feed(1, "statements", SOURCE_SPEC), 0, None)))
     sharing.networks = lambda: 1
     await sharing.renew()
     assert (sharing.shards.owned, len(standby)) == (256, 1)

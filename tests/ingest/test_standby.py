@@ -7,7 +7,7 @@ from ingest.delivery.outbox import Budget
 from ingest.delivery.outgoing import OutgoingCommand
 from ingest.lease.shards import Shards
 from ingest.memory.initial_replay import Replay
-from ingest.memory.standby import Showing, ShownEnvelope, Standby
+from ingest.memory.standby import ReceivedEnvelope, Reception, Standby
 from ingest.sources.feed import Feed
 from ingest.sources.statements.source import SOURCE_SPEC
 
@@ -16,8 +16,8 @@ FEEDS = [Feed(number, STATEMENTS, SOURCE_SPEC) for number in (1, 2)]
 REPLAY = Replay(None, [], 0)
 
 
-def envelope(number: int, *, at: int = 0, source: int = 1, replay: Replay | None = None) -> ShownEnvelope:
-    return ShownEnvelope(number, b"raw", Showing(FEEDS[source - 1], at, replay))
+def envelope(number: int, *, at: int = 0, source: int = 1, replay: Replay | None = None) -> ReceivedEnvelope:
+    return ReceivedEnvelope(number, b"raw", Reception(FEEDS[source - 1], at, replay))
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def test_what_has_left_gives_its_space_back(shards: Shards) -> None:
 def test_it_is_held_once_and_as_live_if_any_node_has_shown_it_live(shards: Shards) -> None:
     standby = make_standby(shards)
     shown = envelope(1, at=1, replay=REPLAY)
-    assert not standby.show_again(1, shown.showing)
+    assert not standby.show_again(1, shown.reception)
     standby.hold(shown)
     for again in (envelope(1, at=2, source=2), envelope(1, at=3, replay=REPLAY)):
-        assert standby.show_again(1, again.showing)
+        assert standby.show_again(1, again.reception)
     shards.divide(["me"])
     assert [*standby.take_own()] == [envelope(1, at=1)]
 

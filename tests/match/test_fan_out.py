@@ -14,7 +14,8 @@ from clarion.messages import EnvelopeMessage, PageMessage, Span
 from clarion.networks import STATEMENTS
 from clarion.tables import PushRecord, RuleRow
 from match.fan_out import EVERYTHING, FannedOut, cut, successors
-from match.matching import Candidate, FoundRules
+from match.matching import Candidate
+from match.rule_reader import FoundRules
 from tests.match.scene import OTHER, PAGE, TOPIC, Scene
 
 MESSAGE = EnvelopeMessage(network=STATEMENTS, receipt=uuid4(), observed_at=1, raw=b"\x00")

@@ -7,7 +7,7 @@ import pytest
 
 from clarion.messages import EnvelopeMessage, MatchMessage, SecondLookMessage
 from clarion.networks import XMTP, network
-from match.recipients import HASHED_BYTES
+from match.capacity import HASHED_BYTES
 from tests.match.scene import NOW, Scene
 from tests.xmtp import Inbox
 

@@ -4,7 +4,7 @@ import tracemalloc
 from time import process_time
 
 from infra.environments import PROD
-from match.recipients import PAGES
+from match.capacity import PAGES
 from tests.match.ledger import PAGE, large_batch
 from tests.match.scene import Scene
 

@@ -121,7 +121,7 @@ class RuleFeed:
                 log.warning("rules not read", extra={"error": describe(error)})
 
     async def follow(self, pause: float) -> None:
-        """Read what is new every `pause` seconds. While that fails, the filter's `fresh_as_of` stands still."""
+        """Read what is new every `pause` seconds. While that fails, the filter's `fresh_as_of` does not advance."""
         while True:
             await asyncio.sleep(pause)
             try:
@@ -146,7 +146,7 @@ class RuleFeed:
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     async def _advance(self) -> None:
-        """Read a page of every shard. One that has ended holds time back until the stream shows its child."""
+        """Read a page of every shard. One that has ended holds `fresh_as_of` back until the stream shows its child."""
         if time.monotonic() >= self._next_discovery:
             await asyncio.to_thread(self._discover, "TRIM_HORIZON", self._candidates.fresh_as_of)
             self._next_discovery = time.monotonic() + DISCOVERY_SECONDS

@@ -35,7 +35,7 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        self._useful_at = self._left_at = float("-inf")
+        self._connected_at = self._left_at = float("-inf")
         self._left_through = self._networks = 0
         self._joined = False
 
@@ -57,22 +57,22 @@ class Leases:
         together = (one for one in seen if one.row.version > latest - self._seconds * 1000)
         return min((one.delivered_through for one in together), default=0)
 
-    def renew(self, delivered_through: int, *, networks: int, missed: bool = False) -> None:
+    def renew(self, delivered_through: int, *, networks: int, has_gap: bool = False) -> None:
         """Look at the others' leases, and renew this one. Raise pynamodb's errors.
 
         `networks`: to how many networks' sources this task is connected. It joins once these are no fewer than another's,
         and it has delivered what was replayed to it since it left: until then its shards would wait for the replay. If
         nobody else is at work, it joins at once. It leaves after two periods with fewer networks than another, or with
-        none; and at once for a period if it has `missed` what others may have been shown, so that they take that in.
+        none; and at once for a period if it `has_gap`: others may have been shown what it was not, and take that in.
         """
         self._look()
         self._networks = networks
         others = self._others
         if networks and networks >= max((int(row.networks) for row in others), default=0):
-            self._useful_at = self._clock()
-        in_use = self._clock() - self._useful_at < 2 * self._seconds
-        may_work = not missed if self._joined else self._may_return(delivered_through)
-        if in_use and (may_work or not others):
+            self._connected_at = self._clock()
+        recently_connected = self._clock() - self._connected_at < 2 * self._seconds
+        may_work = not has_gap if self._joined else self._may_rejoin(delivered_through)
+        if recently_connected and (may_work or not others):
             self._joined = True
             self._save(delivered_through)
         elif self._joined:
@@ -84,7 +84,7 @@ class Leases:
         self._joined = False
         self._left_at, self._left_through = self._clock(), delivered_through
 
-    def _may_return(self, delivered_through: int) -> bool:
+    def _may_rejoin(self, delivered_through: int) -> bool:
         return delivered_through > self._left_through and self._clock() - self._left_at >= self._seconds
 
     @property

@@ -1,14 +1,16 @@
-"""How far this task has passed on what its sources show: what other tasks hold of its shards from before, they let go of.
+"""The task's watermark: all that its sources showed before `delivered_through` has been delivered.
 
-- live: each source says how far it has shown; what lies unread in a node's socket counts as not shown.
-- silent: a node that answers may have dropped our subscription without a word, so time goes on for as long only as the
-  others keep things anyway. By then they have let go of what they were shown before the silence.
-- lost: time stands still for some minutes, even if other sources are connected, for the others may be shown by that
-  source what this task is shown by none; after that, only if no source is left.
-- replaying: likewise. What the replay brings may be long known to the others, so at its end time goes on only when
-  all that came with it has left.
-- missed: where a network replays nothing, what came while none of its sources was there is shown to others alone. Time
-  stands still until they take that in, as this task leaves.
+Once it passes what other tasks hold of this task's shards, they let go of that. It does not advance
+
+- for three minutes after a source is lost: that source may have shown the others what this task is shown by none.
+  After that it advances by the sources that are left, if any are;
+- during a replay, until what it brought has been delivered: the others may hold that since long before;
+- after a gap in a network without replay, until this task has left: what came while none of the network's sources was
+  connected was shown to others alone, and they take it in as it leaves.
+
+A live source says how far it has shown; what lies unread in a node's socket counts as not shown. A node that answers
+may have dropped its subscription without an error. So while no source shows anything, the watermark advances for only
+as long as the others hold things anyway: by then they have let go of what they were shown before the silence.
 
     sources ──▶ SourceProgress ──▶ DeliveryProgress ──▶ lease
                                         │
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from clarion.clock import now_ms
 
 _AWAITED_SECONDS = 180.0
-"""How long a lost source holds the task's time: twice the longest pause before a node is tried again."""
+"""How long a lost source holds the watermark: twice the longest pause before a node is tried again."""
 
 
 class SourceProgress:
@@ -61,7 +63,7 @@ class SourceProgress:
     def resumed(self) -> None:
         """As `replayed`, of one that replays nothing."""
         if not self._whole.is_shown(self.network):
-            self._whole.miss()
+            self._whole.record_gap()
         self.replayed()
 
     @property
@@ -78,7 +80,7 @@ class DeliveryProgress:
     def __init__(
         self, *, oldest_held: Callable[[], int | None], kept_ms: int, clock: Callable[[], int] = now_ms
     ) -> None:
-        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long other tasks keep what they saw."""
+        """`oldest_held`: when the oldest envelope in hand was observed. `kept_ms`: how long others keep what they saw."""
         self._oldest_held = oldest_held
         self._kept_ms = kept_ms
         self.clock = clock
@@ -87,8 +89,8 @@ class DeliveryProgress:
         self._live_at = 0
         self._replayed_at = 0
         self._delivered_before_replay = 0
-        self._missed_after: int | None = None
-        """Through when was delivered before something was missed."""
+        self._gap_after: int | None = None
+        """Through when was delivered before the gap; None without one."""
 
     def add_source(self, network: str) -> SourceProgress:
         source = SourceProgress(self, network)
@@ -100,21 +102,21 @@ class DeliveryProgress:
         return any(source.network == network and not source.is_away for source in self._sources)
 
     @property
-    def missed(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether others may have been shown what this task was not."""
-        return self._missed_after is not None
+        return self._gap_after is not None
 
-    def miss(self) -> None:
-        self._missed_after = self.delivered_through
+    def record_gap(self) -> None:
+        self._gap_after = self.delivered_through
 
-    def go_on(self) -> None:
-        """To be called once this task has left, so that others take in what it `missed`, or if there are none."""
-        self._missed_after = None
+    def clear_gap(self) -> None:
+        """To be called once this task has left, so that others take in what fell into the gap, or if there are none."""
+        self._gap_after = None
 
     @property
     def delivered_through(self) -> int:
-        if self._missed_after is not None:
-            return self._missed_after
+        if self._gap_after is not None:
+            return self._gap_after
         answered = [source.shown_through for source in self._sources if source.shown_through is not None]
         if answered:
             self._shown_through = max(self._shown_through, min(*answered, self._live_at + self._kept_ms))

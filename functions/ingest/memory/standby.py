@@ -4,8 +4,9 @@
                         └─ its owner is not at work any more, or its shard is ours now ──▶ taken in
 
 Its owner is the task that owned its shard when it came: of one that owns the shard since, nobody knows whether it was
-shown it. It is held some time longer than its owner says, since the two may be shown it at different times; but no longer than
-said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it were our own.
+shown it. It is held some time longer than its owner says, since the two may be shown it at different times; but no
+longer than said once half of its source's share is taken. Beyond that share nothing is held: it is taken in as if it
+were our own.
 """
 
 from collections import defaultdict
@@ -22,28 +23,28 @@ from ingest.sources.feed import Feed
 _OVERHEAD_BYTES = 250
 
 
-class Showing(NamedTuple):
-    """What envelopes that are shown together have in common: `replay` is what they are a part of, None if they are live."""
+class Reception(NamedTuple):
+    """What envelopes that are received together have in common: `replay` is None if they are live."""
 
     feed: Feed
     observed_at: int
     replay: Replay | None
 
 
-class ShownEnvelope(NamedTuple):
+class ReceivedEnvelope(NamedTuple):
     """One that is not decoded yet. A tuple, as one may be made of each that is shown."""
 
     fingerprint: Fingerprint
     raw: bytes
-    showing: Showing
+    reception: Reception
 
     @property
     def observed_at(self) -> int:
-        return self.showing.observed_at
+        return self.reception.observed_at
 
     @property
     def source(self) -> int:
-        return self.showing.feed.number
+        return self.reception.feed.number
 
     @property
     def held_size(self) -> int:
@@ -51,7 +52,7 @@ class ShownEnvelope(NamedTuple):
         return len(self.raw) + _OVERHEAD_BYTES
 
 
-type Held = ShownEnvelope | OutgoingCommand
+type Held = ReceivedEnvelope | OutgoingCommand
 
 
 class Standby:
@@ -78,13 +79,13 @@ class Standby:
         held[one.fingerprint] = one
         return True
 
-    def show_again(self, fingerprint: Fingerprint, showing: Showing) -> bool:
+    def show_again(self, fingerprint: Fingerprint, reception: Reception) -> bool:
         """Whether it is held. If it is live by now, that counts, as it does not if it is replayed once more."""
         held = self._held[self._shards.owner_of(fingerprint)]
         if (before := held.get(fingerprint)) is None:
             return False
-        if isinstance(before, ShownEnvelope) and showing.replay is None:
-            held[fingerprint] = before._replace(showing=before.showing._replace(replay=None))
+        if isinstance(before, ReceivedEnvelope) and reception.replay is None:
+            held[fingerprint] = before._replace(reception=before.reception._replace(replay=None))
         return True
 
     def take_own(self) -> Iterator[Held]:

@@ -1,6 +1,6 @@
 """Where envelopes come from: one package for each network, which follows what the deployment names.
 
-    source ──take──▶ intake ──▶ filter, memory ──▶ delivery
+    source ──take──▶ intake ──▶ filter, memory ──▶ outboxes
                         ▲                             │
              Downstream ┘                             └──▶ queue of envelopes, lake; queue of the network's commands
 

@@ -12,7 +12,7 @@ from pynamodb.models import Model
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-type Item = dict[str, dict[str, Any]]
+type DynamoItem = dict[str, dict[str, Any]]
 """By column, its value by its type: `{"ttl": {"N": "1800000000"}}`."""
 
 
@@ -23,10 +23,10 @@ class _Column(NamedTuple):
     deserialize: Callable[[Any], Any]
 
 
-def item_of(model: type[Model], values: Mapping[str, object]) -> Item:
+def item_of(model: type[Model], values: Mapping[str, object]) -> DynamoItem:
     """The item with these attributes of the model; those that are None are left out."""
     columns = _columns(model)
-    item: Item = {}
+    item: DynamoItem = {}
     for attribute, value in values.items():
         if value is not None:
             name, kind, serialize, _ = columns[attribute]

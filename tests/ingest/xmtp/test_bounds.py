@@ -100,23 +100,37 @@ class Flooding:
     """A node's behaviour: shows as much as it is let to, for a rule of ours."""
 
     def __init__(self) -> None:
-        self.shown = 0
+        self.shown: list[int] = []
+        """How many envelopes on each subscription."""
 
     async def __call__(self, context: Context) -> None:
+        number = len(self.shown)
+        self.shown.append(0)
         while True:
-            await context.write(envelope(f"{self.shown}" + "x" * 10_000))
-            self.shown += 1
+            await context.write(envelope(f"{self.shown[number]}" + "x" * 10_000))
+            self.shown[number] += 1
 
-    async def is_held(self) -> int:
-        """Wait until it gets rid of nothing more; how much it has shown by then."""
-        while True:
-            before = self.shown
-            await asyncio.sleep(0.3)
-            if before and self.shown == before:
-                return before
+    async def shows(self, count: int, number: int) -> None:
+        """Wait until it has shown so many on one subscription."""
+        while len(self.shown) <= number or self.shown[number] < count:
+            await asyncio.sleep(0.01)
 
 
-def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
+def outbox(capacity: int) -> Outbox[Outgoing]:
+    return Outbox(to="queue", budget=Budget(capacity), most=10, linger=0, taken=lambda _: None)
+
+
+def follower(node: GrpcNode, localhost: Localhost, downstream: Downstream) -> XmtpNode:
+    credentials = grpc.ssl_channel_credentials(localhost.ca_file.read_bytes())
+    return XmtpNode(
+        name=node.url,
+        address=NodeAddress(target=node.url.removeprefix("https://"), credentials=credentials),
+        downstream=downstream,
+        bounds=NodeBounds(message_bytes=_MIB, bytes_per_second=1 << 40, answer=5, quiet=60, longest_quiet=60),
+    )
+
+
+def downstream(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
     """A place to hand things on to, whose outbox is all that it has."""
     seen, candidates = SeenEnvelopes(100_000), CandidateFilter()
     candidates.add([rule_key(1, key_of(TOPIC))])
@@ -146,22 +160,20 @@ def crowded(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
 async def test_a_node_is_not_read_while_what_it_showed_has_no_space_and_waits_by_itself(
     localhost: Localhost, counts: Counts
 ) -> None:
-    outbox = Outbox[Outgoing](to="queue", budget=Budget(_MIB), most=10, linger=0, taken=lambda _: None)
+    full, free = outbox(_MIB), outbox(64 * _MIB)
     flooding = Flooding()
-    credentials = grpc.ssl_channel_credentials(localhost.ca_file.read_bytes())
     async with GrpcNode(localhost.certificate_file, flooding) as shown_by, asyncio.timeout(30):
-        node = XmtpNode(
-            name=shown_by.url,
-            address=NodeAddress(target=shown_by.url.removeprefix("https://"), credentials=credentials),
-            downstream=crowded(counts, outbox),
-            bounds=NodeBounds(message_bytes=_MIB, bytes_per_second=1 << 40, answer=5, quiet=60, longest_quiet=60),
-        )
-        following = asyncio.create_task(node.follow())
-        held = await flooding.is_held()
+        node = follower(shown_by, localhost, downstream(counts, full))
+        other = follower(shown_by, localhost, downstream(counts, free))
+        following = [asyncio.create_task(node.follow())]
+        await flooding.shows(1, 0)
+        following.append(asyncio.create_task(other.follow()))
+        await flooding.shows(16 * _MIB // 10_000, 1)
+        held = flooding.shown[0]
         assert held * 10_000 < 4 * _MIB
         node.check()
         assert node.connected
-        outbox.done(await outbox.take())
-        while flooding.shown == held:
-            outbox.done(await outbox.take())
-        following.cancel()
+        while flooding.shown[0] == held:
+            full.done(await full.take())
+        for task in following:
+            task.cancel()

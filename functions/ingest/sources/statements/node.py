@@ -7,7 +7,7 @@
        │  └───────────────────┴────────────────────────────────┤
        └── lost, or a fault: see `ingest.sources.following` ───┘
 
-- AWAY: there is no `NodeSubscription`. Whoever lost one keeps the task's time from going on, see `ingest.lease.progress`.
+- AWAY: there is no `NodeSubscription`. A lost one holds the task's watermark, see `ingest.lease.progress`.
 - REPLAYING: what it shows is as old as the time since it was last live, unless it says itself that it is live.
 - LIVE: what it shows is new. It is asked every few seconds how far it has shown: `Session`.
 """

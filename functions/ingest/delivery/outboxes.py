@@ -32,10 +32,10 @@ class Listener(Protocol):
         """The lake has it."""
 
 
-class Deliveries:
+class Outboxes:
     """The outboxes to the queue, to the lake, and to each network's queue of commands.
 
-    `len` and `oldest` are of all that is here. No network's queue of commands delays anything but that network's commands.
+    `len` and `oldest` are of all that is here. A network's queue of commands delays nothing but that network's commands.
     """
 
     def __init__(  # noqa: PLR0913 - each by name

@@ -1,0 +1,134 @@
+"""Reads rules and subscriptions for matching.
+
+Rules are read by way of an index, subscriptions from their table: eventually consistent, at half a read unit each. What
+they can't confirm is read from both tables, consistently.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
+from clarion.messages import Span
+from clarion.networks import Envelope
+from clarion.rows import query, values_of
+from clarion.tables import ByKey, RuleRow, Subscription, rule_key, split_rule_key
+from match.failures import Unreadable, bisect_on_failure, read_row
+from match.matching import Candidate, Candidates, Match, Subscriber, TakesOwn, match
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+BATCH_GET_KEYS = 100
+_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
+
+
+class Question(NamedTuple):
+    """Which rules name this key; within `span`, if it is given."""
+
+    key: bytes
+    span: Span | None
+
+
+class FoundRules(NamedTuple):
+    """In the order of their subscriptions. Those of the last one are all there, even if there are `more`."""
+
+    candidates: list[Candidate]
+    more: bool
+
+
+def rules(dynamodb: "DynamoDBClient", question: Question, page: int) -> FoundRules:
+    """About a page of rules, of whatever generation."""
+    candidates: list[Candidate] = []
+    for item in query(dynamodb, **_request(question), Limit=page + 1):
+        candidate = _candidate(values_of(RuleRow, item))
+        if len(candidates) >= page and candidate.subscription_id != candidates[-1].subscription_id:
+            return FoundRules(candidates, more=True)
+        candidates.append(candidate)
+    return FoundRules(candidates, more=False)
+
+
+def subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+    """Those that exist of up to 100 subscriptions, as far as they can be read."""
+    return bisect_on_failure(_subscribers, subscription_ids)
+
+
+def match_by_tables(
+    envelope: Envelope, observed_at: int, subscription_ids: Iterable[str], takes_own: TakesOwn
+) -> dict[str, Match | Unreadable]:
+    """What matches by the tables themselves: rules and subscriptions as they are together at one moment from now on."""
+    return bisect_on_failure(partial(_match_by_tables, envelope, observed_at, takes_own), sorted(subscription_ids))
+
+
+def _request(question: Question) -> dict[str, Any]:
+    condition = "#0 = :0"
+    values: dict[str, dict[str, str | bytes]] = {":0": {"B": question.key}}
+    if span := question.span:
+        condition += " AND subscription_id BETWEEN :1 AND :2"
+        values |= {":1": {"S": f"{span.after} "}, ":2": {"S": span.until}}
+    return {
+        "TableName": RuleRow.Meta.table_name,
+        "IndexName": ByKey.Meta.index_name,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeNames": {"#0": "key"},
+        "ExpressionAttributeValues": values,
+    }
+
+
+def _match_by_tables(
+    envelope: Envelope, observed_at: int, takes_own: TakesOwn, subscription_ids: Sequence[str]
+) -> dict[str, Match | Unreadable]:
+    """No request reads both tables, so read again what a change came between, as `revision` shows."""
+    found: dict[str, Match | Unreadable] = {}
+    rows = _current(subscription_ids)
+    while rows:
+        known = {name: _subscriber(row) for name, row in rows.items()}
+        matches = match(envelope, observed_at, _candidates(envelope.keys, known), known, takes_own)
+        now = _current(rows)
+        unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
+        found |= {name: one for name, one in (matches.unreadable | matches.found).items() if name in unmoved}
+        rows = {name: row for name, row in now.items() if name not in unmoved}
+    return found
+
+
+def _candidates(keys: Sequence[bytes], known: Mapping[str, Subscriber]) -> Candidates:
+    names = [(name, rule_key(known[name].generation, key)) for name in known for key in keys]
+    found: dict[bytes, list[Candidate]] = {key: [] for key in keys}
+    for row in RuleRow.batch_get(names, consistent_read=True):
+        found[split_rule_key(row.rule_key)[1]].append(_candidate(row.attribute_values))
+    return found
+
+
+def _current(subscription_ids: Iterable[str]) -> dict[str, Subscription]:
+    rows = Subscription.batch_get(
+        subscription_ids, consistent_read=True, attributes_to_get=[*_WITHOUT_TOKEN, "revision"]
+    )
+    return {row.subscription_id: row for row in rows}
+
+
+def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+    rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
+    return {row.subscription_id: read_row(_subscriber, row) for row in rows}
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    """Of the attributes of a `RuleRow`."""
+    generation, _ = split_rule_key(row["rule_key"])
+    return Candidate(row["subscription_id"], generation, row.get("condition", b""))
+
+
+def _subscriber(row: Subscription) -> Subscriber:
+    """Names and clients are checked here, before anything is made of them for the whole batch."""
+    UUID(row.subscription_id)
+    if not isinstance(row.client_id, bytes):
+        raise TypeError("a subscription belongs to a client")
+    return Subscriber(
+        row.subscription_id,
+        row.client_id,
+        Channel(row.channel),
+        row.status == SubscriptionStatus.ACTIVE,
+        int(row.generation),
+        row.app,
+    )
