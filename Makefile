@@ -173,7 +173,7 @@ soak-ingest: setup ## Kill, starve and flood ingest for some minutes (SOAK_SECON
 	@$(PY) -m bench.soak_ingest
 
 .PHONY: bench-ingest
-bench-ingest: .venv/.ready ## Measure ingest on one core: intake, ten million rules, four million seen statements
+bench-ingest: .venv/.ready ## Measure ingest on one core, for bench/measured.json too: ten million rules, four million seen statements
 	@$(PY) -m bench.ingest
 
 .PHONY: crash

@@ -4,17 +4,13 @@ A dictionary answers in place of AWS, before a request is signed and sent; what 
 with a stand-in for the connection alone, and added for each request. Only the operating system's part is left out.
 """
 
-import json
 import os
-import platform
 import random
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
-from pathlib import Path
 from time import process_time
 from typing import Any
 from uuid import UUID
@@ -23,6 +19,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from moto import mock_aws
 
+from bench.figures import record
 from bench.match import answer
 from bench.scale import BATCH
 from bench.tape import RawBody
@@ -35,7 +32,6 @@ from tests.match.ledger import want
 from tests.match.meter import meter
 from tests.match.scene import PREFIX, InTurn, Scene, Sender, credentials, deploy
 
-FIGURES = Path(__file__).parent / "measured.json"
 TURNS = 9
 CALLS = 200
 
@@ -53,20 +49,12 @@ def main() -> None:
         batch_s = invocation(scene, BATCH, request_s, partial(batch, scene, BATCH))
         page_s = invocation(scene, settings.fan_out_page, request_s, partial(page, scene))
     record(
+        "make bench-batches",
         match_single_cpu_s=(single_s, "one statement for one receiver"),
         match_batch_cpu_s=(batch_s, "ten statements of ten pairs"),
         page_cpu_s=(page_s, "250 receivers of one statement"),
     )
     print(f"match: {batch_s * 1000:.1f} ms for a batch of {BATCH}, {page_s * 1000:.0f} ms for a page of a fan-out")
-
-
-def record(**measured: tuple[float, str]) -> None:
-    """Each figure in seconds, with what it is of."""
-    machine = f"{os.cpu_count()} processors ({platform.machine()}) with {os.getloadavg()[0]:.0f} processes to run"
-    how = f"make bench-batches, {datetime.now(UTC):%Y-%m-%d}, {machine}"
-    figures = json.loads(FIGURES.read_text())
-    figures |= {name: {"value": round(seconds, 4), "how": f"{how}: {of}"} for name, (seconds, of) in measured.items()}
-    FIGURES.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
 
 
 def one_request(clients: MatchClients) -> float:

@@ -1,14 +1,21 @@
 """What the benches measure, and the one way in which it is shown."""
 
+import json
+import os
+import platform
 import timeit
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Self
 
 from bench.markdown import table_row
 
+MEASURED = Path(__file__).parent / "measured.json"
+"""What docs/scale.md is computed from."""
 CALLS = 40
 """In a turn."""
 
@@ -48,6 +55,15 @@ def table(figures: Iterable[Figure]) -> list[str]:
 
 def report(figures: Iterable[Figure]) -> None:
     print("\n".join(table(figures)))
+
+
+def record(command: str, **measured: tuple[float, str]) -> None:
+    """Write each figure in seconds to bench/measured.json, with what it is of, and the command that measured it."""
+    machine = f"{os.cpu_count()} processors ({platform.machine()}) with {os.getloadavg()[0]:.0f} processes to run"
+    how = f"{command}, {datetime.now(UTC):%Y-%m-%d}, {machine}"
+    figures = json.loads(MEASURED.read_text())
+    figures |= {name: {"value": float(f"{s:.3g}"), "how": f"{how}: {of}"} for name, (s, of) in measured.items()}
+    MEASURED.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
 
 
 def shown(value: float | None) -> str:

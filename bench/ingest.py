@@ -2,7 +2,7 @@
 
     RULES=10_000_000 SEEN=4_000_000 python -m bench.ingest
 
-Ends with 1 if more memory or time is taken than it may.
+Writes what forwarding takes to bench/measured.json. Ends with 1 if more memory or time is taken than it may.
 """
 
 import asyncio
@@ -18,14 +18,21 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import sr25519
 from websockets.asyncio.server import ServerConnection, serve
 
-from bench.figures import Figure, report
+from bench.figures import Figure, record, report
+from bench.stand_ins import Answer, serving
 from clarion.clock import now_ms
+from clarion.event_log import EventWriter
 from clarion.networks import STATEMENTS
-from clarion.networks.statements.codec import Proof, ProofKind, Statement, encode
+from clarion.networks.statements.codec import Statement, encode
 from clarion.networks.statements.rules import key_of
+from clarion.networks.statements.signature import sign
+from clarion.settings import EventSettings
 from clarion.tables import rule_key
+from ingest.delivery.deliveries import Deliveries
+from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox
 from ingest.delivery.outgoing import Outgoing
 from ingest.filter.candidates import CandidateFilter
@@ -39,11 +46,16 @@ from ingest.sources.feed import Feed
 from ingest.sources.statements.connection import open_connection
 from ingest.sources.statements.protocol import Shown, read
 from ingest.sources.statements.source import SOURCE_SPEC
+from ingest.wiring import AwsClients
+from tests.match.scene import credentials
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 DATA_BYTES = 300
+KEYPAIR = sr25519.pair_from_seed(bytes(32))
+WANTED_TOPIC = bytes(32)
+"""The one that a rule names."""
 AMPLE = 1 << 40
 FILTER_BYTES = 30
 SEEN_BYTES = 50
@@ -55,6 +67,7 @@ FILTER_MEMORY = "memory of the candidate filter, beside its limit"
 LOOK_UPS = "look-ups in the candidate filter, beside its limit"
 SHARED = "take statements in, two processes that share them, beside one"
 SEEN_MEMORY = "memory of the seen envelopes, beside its limit"
+FORWARD = "take statements in with their socket, and forward them"
 HOLD = "hold the stream while the seen envelopes are saved, beside its limit"
 ALLOWED = {FILTER_MEMORY: (0, 1), LOOK_UPS: (1, inf), SHARED: (1.2, inf), SEEN_MEMORY: (0, 1), HOLD: (0, 1)}
 """The ratios that are allowed. Two processes take in more than one, though both read all."""
@@ -78,13 +91,12 @@ def resident_megabytes() -> float:
     return int(line.split()[1]) / 1024
 
 
-def frame(sender: bytes) -> str:
+def frame(topic: bytes) -> bytes:
     """A statement of 550 bytes as it is shown live, alone."""
-    proof = Proof(ProofKind.SR25519, os.urandom(64), sender)
-    topics = (os.urandom(32), os.urandom(32))
-    raw = encode(Statement(2**63, topics, os.urandom(DATA_BYTES), os.urandom(32), proof=proof))
+    topics = (topic, os.urandom(32))
+    raw = encode(sign(Statement(2**63, topics, os.urandom(DATA_BYTES), os.urandom(32)), KEYPAIR))
     result = {"event": "newStatements", "data": {"statements": ["0x" + raw.hex()]}}
-    return json.dumps({"jsonrpc": "2.0", "method": "statement_statement", "params": {"result": result}})
+    return json.dumps({"jsonrpc": "2.0", "method": "statement_statement", "params": {"result": result}}).encode()
 
 
 def per_second[T](work: Callable[[T], object], inputs: Sequence[T]) -> float:
@@ -113,9 +125,9 @@ def measure_filter(candidates: CandidateFilter, sizes: Sizes) -> list[Figure]:
 
 
 class Reader:
-    """What one of `tasks` equal ones does with statements that no rule names, which most are, until it forgets them."""
+    """What one of `tasks` equal ones does with statements, until it forgets those that no rule names, which most are."""
 
-    def __init__(self, candidates: CandidateFilter, tasks: int, seen: int) -> None:
+    def __init__(self, candidates: CandidateFilter, tasks: int, seen: int, outbox: Outbox[Outgoing]) -> None:
         self._now = now_ms()
         self._candidates = candidates
         self._seen = SeenEnvelopes(seen)
@@ -129,7 +141,7 @@ class Reader:
             seen=self._seen,
             candidates=candidates,
             unmatched=UnmatchedBuffer(AMPLE),
-            outbox=Outbox[Outgoing](to="nobody", budget=Budget(AMPLE), most=1, linger=0, taken=print),
+            outbox=outbox,
             counts=Counter(),
             rule_lag_ms=0,
             clock=lambda: self._now,
@@ -147,6 +159,10 @@ class Reader:
         await self._intake.look_again(self._feed.number)
         for held in self._standby.take_delivered(lambda _: self._now):
             self._seen.remember(held.fingerprint, held.source)
+
+
+def unused_outbox() -> Outbox[Outgoing]:
+    return Outbox(to="nobody", budget=Budget(AMPLE), most=1, linger=0, taken=print)
 
 
 class Cost(NamedTuple):
@@ -177,12 +193,20 @@ def cpu_seconds(work: Coroutine[Any, Any, None]) -> float:
 
 def measure_intake(candidates: CandidateFilter, sizes: Sizes) -> list[Figure]:
     """Of several rounds the best, since what else runs on a machine shares its caches."""
-    sender, count = os.urandom(32), sizes.frames
-    frames = [frame(sender).encode() for _ in range(count)]
-    rounds = [[cost_of(Reader(candidates, tasks, sizes.seen), frames) for tasks in (1, 2)] for _ in range(sizes.rounds)]
+    count = sizes.frames
+    frames = [frame(os.urandom(32)) for _ in range(count)]
+    wanted = [frame(WANTED_TOPIC) for _ in range(count)]
+    candidates.add([rule_key(1, key_of(KEYPAIR[0], WANTED_TOPIC))])
+    rounds = [
+        [cost_of(Reader(candidates, tasks, sizes.seen, unused_outbox()), frames) for tasks in (1, 2)]
+        for _ in range(sizes.rounds)
+    ]
     alone, of_two = (count / min(cost.taking for cost in costs) for costs in zip(*rounds, strict=True))
     whole, whole_of_two = (count / min(map(sum, costs)) for costs in zip(*rounds, strict=True))
-    with_socket = count / asyncio.run(seconds_with_socket(Reader(candidates, 1, sizes.seen), frames))
+    with_socket, forwarding = (
+        count / min(asyncio.run(seconds_with_socket(candidates, sizes.seen, some)) for _ in range(sizes.rounds))
+        for some in (frames, wanted)
+    )
     unit = "statements/s"
     return [
         Figure.beside("take statements in, beside Python's JSON parser", alone, per_second(json.loads, frames), unit),
@@ -195,36 +219,66 @@ def measure_intake(candidates: CandidateFilter, sizes: Sizes) -> list[Figure]:
             unit,
         ),
         Figure.alone("take statements in with their socket", with_socket, unit),
+        Figure.alone(FORWARD, forwarding, unit),
     ]
 
 
-def send_all(port: "Connection", frames: Sequence[bytes]) -> None:
-    """A node that shows them to each who connects."""
+def serve_node_and_aws(port: "Connection", frames: Sequence[bytes]) -> None:
+    """A node that shows them to each who connects, and what takes all that SQS and Firehose would."""
 
     async def converse(socket: ServerConnection) -> None:
         for each in frames:
             await socket.send(each, text=True)
 
     async def run() -> None:
-        async with serve(converse, "127.0.0.1", 0, compression=None) as server:
-            port.send(next(iter(server.sockets)).getsockname()[1])
+        async with serve(converse, "127.0.0.1", 0, compression=None) as server, serving(accept) as aws:
+            port.send((next(iter(server.sockets)).getsockname()[1], aws))
             await server.wait_closed()
 
     asyncio.run(run())
 
 
-async def seconds_with_socket(reader: Reader, frames: Sequence[bytes]) -> float:
-    """CPU time of the task alone: the node is another process."""
+def accept(request: dict[str, Any]) -> Answer:
+    """Of SendMessageBatch and of PutRecordBatch."""
+    successful = [{"Id": entry["Id"], "MessageId": entry["Id"]} for entry in request.get("Entries", ())]
+    return "200 OK", {"Successful": successful, "FailedPutCount": 0}
+
+
+async def seconds_with_socket(candidates: CandidateFilter, seen: int, frames: Sequence[bytes]) -> float:
+    """CPU time of the task alone, until what is wanted has been taken: node and AWS are another process."""
     here, there = get_context("spawn").Pipe()
-    node = get_context("spawn").Process(target=send_all, args=(there, frames), daemon=True)
-    node.start()
-    socket = await open_connection(f"ws://127.0.0.1:{here.recv()}")
+    beside = get_context("spawn").Process(target=serve_node_and_aws, args=(there, frames), daemon=True)
+    beside.start()
+    port, aws = here.recv()
+    delivery = deliveries(aws)
+    task = Reader(candidates, 1, seen, delivery.envelopes)
+    socket = await open_connection(f"ws://127.0.0.1:{port}")
     start = time.process_time()
+    sending = asyncio.create_task(delivery.send_forever())
     for _ in frames:
-        await reader.take(await socket.recv(decode=False))
+        await task.take(await socket.recv(decode=False))
+    await delivery.drain()
     seconds = time.process_time() - start
-    node.terminate()
+    sending.cancel()
+    beside.terminate()
     return seconds
+
+
+def deliveries(aws: str) -> Deliveries:
+    """By ingest's own clients, to the address of what stands in for AWS."""
+    os.environ |= credentials() | {"AWS_ENDPOINT_URL": aws}
+    clients = AwsClients.from_environment("bench-")
+    settings = EventSettings(events_stream="bench", late_events_queue_url=aws)
+    return Deliveries(
+        queue=EnvelopeQueue(clients.sqs, aws, clients.s3, "bench"),
+        lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
+        commands=CommandQueues(clients.sqs, {}),
+        command_networks=(),
+        capacity=AMPLE,
+        sources=1,
+        lake_linger=1.0,
+        counts=Counter(),
+    )
 
 
 def measure_seen(count: int) -> list[Figure]:
@@ -286,6 +340,8 @@ def beyond(figures: Iterable[Figure]) -> Iterator[str]:
 def main() -> None:
     found = figures()
     report(found)
+    (forwarded,) = (figure.ours for figure in found if figure.name == FORWARD)
+    record("make bench-ingest", ingest_cpu_s=(1 / forwarded, "one statement, with its socket, taken in and forwarded"))
     if too_dear := list(beyond(found)):
         raise SystemExit("\n".join(too_dear))
 

@@ -68,7 +68,7 @@ class Prediction:
 def production_stages(deployed: Deployed, measured: Measured) -> list[StageModel]:
     single, pick_up, spread = measured.match_single_cpu_s, measured.pick_up_s, measured.spread
     match, apns = deployed.match, deployed.apns
-    sending = 1 / (deployed.processors * measured.ingest_core_statements)
+    sending = measured.ingest_cpu_s / deployed.processors
     return [
         StageModel("ingest", ENTRIES, 1, sending, sending, 0),
         StageModel("sending", ENTRIES, deployed.sends, 0, 0, measured.queue_request_s, spread=spread),

@@ -20,7 +20,7 @@ from infra.tables import INDEXES, TABLES
 QUIET = 100
 """Pushes in five minutes that spending is set against at least: fewer would make much of little."""
 LEDGER = 2.13
-"""Write units of the dearest path to a delivered push in docs/cost.md, which is measured."""
+"""Write units of the most expensive path to a delivered push in docs/cost.md, which is measured."""
 HOURS_WITHOUT_COMMAND = 3
 """EventBridge may leave one out."""
 SHARDS = 256

@@ -20,7 +20,7 @@ MISSING = {
     **{nodes.option: ",".join(nodes.examples) for name in NETWORKS if (nodes := network(name).needs.nodes)},
     "alarm_email": "operators@clarion.invalid",
 }
-"""Stands where a deployment names the nodes to follow and who hears the alarms."""
+"""Stands where a deployment names the nodes to follow and who receives the alarms."""
 
 
 def define(**props: Any) -> ClarionStack:

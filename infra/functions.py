@@ -58,10 +58,9 @@ class ComponentFunction(lambda_.Function):
     """`handler` is the dotted path into a component, such as `match.handler.handler`; `settings` lack their prefix.
 
     Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<component>` as package
-    `<component>`. Without SnapStart: it bills each version's memory around the clock (3.95 dollars a month for a gigabyte)
-    to save a second that a queue hides, or that a phone's rare and silent registration can wait; and it would freeze open
-    connections to the providers. What a queue feeds is bounded by its event source, which leaves its messages waiting;
-    what the API calls, by the API's rate and, where the account has enough to set aside, by `reserved`.
+    `<component>`. Without SnapStart: docs/operations.md says why. What a queue feeds is bounded by its event source, which
+    leaves its messages waiting; what the API calls, by the API's rate and, where the account has enough to set aside, by
+    `reserved`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The ingest service: a Fargate task that holds the subscription to the statement store, and its network.
+"""The ingest service: Fargate tasks that follow the networks' nodes, and the VPC that they run in.
 
 The nodes are on the internet, so the tasks need a way out. A public address each (3.65 dollars a month) with no port
 open costs less than a NAT gateway (32.85 a month and zone, 0.045 a GB), and interface endpoints (7.30 a month, zone and

@@ -66,9 +66,9 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
     wanted = wanted.join(deaths, on="sub", how="left")
     alive = F.col("invalid_at").isNull() | (F.col("decided_at") < F.col("invalid_at"))
     healthy = wanted.where(live.in_force() & F.col("kind").isin(*live.GENUINE) & ~F.col("outage") & alive)
-    befallen = _kept(lake, "befallen", faults.with_faults(live.notifications(healthy, plan.limit), plan))
+    with_faults = _kept(lake, "with_faults", faults.with_faults(live.notifications(healthy, plan.limit), plan))
     intruding = _kept(lake, "intruding", faults.intruders(wanted, plan).withColumn("decision", F.lit(_QUEUED)))
-    notified = befallen.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_recorded())
+    notified = with_faults.unionByName(intruding, allowMissingColumns=True).withColumn("decision", _as_recorded())
     kinds = {
         EventKind.OBSERVED: live.observed(shown),
         EventKind.ENVELOPE: live.envelopes(shown, _of_envelopes(notified)),
@@ -80,8 +80,8 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
         EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
         EventKind.LIMITS: live.limits(spark, plan.limits, plan.start - DAY_MS),
     }
-    brought = befallen.where(F.col("decision") == _QUEUED)
-    return Made(NETWORK, kinds, faults.answers(befallen, intruding, faults.missed(wanted, brought)))
+    queued = with_faults.where(F.col("decision") == _QUEUED)
+    return Made(NETWORK, kinds, faults.answers(with_faults, intruding, faults.missed(wanted, queued)))
 
 
 def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:

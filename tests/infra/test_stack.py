@@ -43,7 +43,7 @@ def by_name(described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(described, key=lambda each: str(each["AttributeName"]))
 
 
-def test_the_topic_of_the_alarms_is_told_and_has_a_hearer(prod: Template) -> None:
+def test_the_alarm_topic_has_a_subscriber(prod: Template) -> None:
     (topic,) = prod.find_resources("AWS::SNS::Topic")
     prod.has_output("AlarmTopic", {"Value": {"Ref": topic}})
     prod.has_resource_properties("AWS::SNS::Subscription", {"TopicArn": {"Ref": topic}, "Protocol": "email"})

@@ -21,7 +21,7 @@ from tests.match.ledger import DISPATCH_READ, WOKEN, read_table
 PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
 MILLIONS = 1_000_000 * (30 * 1440 // 20) / 1_000_000
 """Of wake-ups in a month."""
-WHEEL_READ = 0.0165
+SLOT_READ = 0.0165
 """Units that a wake-up takes of its slot's, as `tests.match.ledger.woken` measures."""
 CPU_S, DISPATCH_S = 150e-6, 0.6
 BATCH = 10
@@ -41,7 +41,7 @@ def stated(section: str) -> list[float]:
 
 def test_the_page_states_what_a_million_subscribers_cost() -> None:
     own = [
-        WHEEL_READ * READ_UNIT,
+        SLOT_READ * READ_UNIT,
         SQS_REQUEST / BATCH,
         CPU_S * PROD.schedule.memory_mb / 1024 * GIGABYTE_SECOND,
     ]
@@ -56,12 +56,12 @@ def test_the_page_states_what_a_million_subscribers_cost() -> None:
 
 
 def test_the_page_states_what_the_alternatives_cost() -> None:
-    assert stated("instead of the wheel") == [round(MILLIONS * each, 2) for each in (SCHEDULER, WRITE_UNIT)]
+    assert stated("instead of fixed slots") == [round(MILLIONS * each, 2) for each in (SCHEDULER, WRITE_UNIT)]
 
 
-def test_the_wheel_takes_as_many_units_as_the_ledger_says() -> None:
+def test_a_slot_takes_as_many_units_as_the_ledger_says() -> None:
     row = read_table(PAGE)[f"woken, of {WOKEN:,} in a minute, each"]
-    assert row.reads == pytest.approx(DISPATCH_READ + WHEEL_READ, abs=0.005)
+    assert row.reads == pytest.approx(DISPATCH_READ + SLOT_READ, abs=0.005)
     assert (row.writes, row.sent) == (0, 1 / BATCH)
 
 

@@ -1,4 +1,4 @@
-"""The SDK's session for all clients, with less work at the start and for each request.
+"""The SDK's session for pynamodb's client, from which match and dispatch make theirs: with less work for each request.
 
 Botocore composes the user agent of each request anew, twice, and derives the day's key for each signature: that is more
 than a third of the time that a request takes it. Before its first client it looks into the folders of all services.

@@ -43,7 +43,10 @@ RECORDS_PER_CALL = 4
 PAUSE_SECONDS = 60.0
 """So long on average, lest all workers ask a Firehose that hangs at the same time."""
 FIREHOSE_IN_TIME = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
-"""Of whoever has the queue to turn to. What was taken after that is in the lake twice, as may be."""
+"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events, or stays in it.
+
+A request that times out may have been taken, so lines may be in the lake twice.
+"""
 
 log = logging.getLogger(__name__)
 

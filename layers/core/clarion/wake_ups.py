@@ -1,7 +1,7 @@
 """Periodic wake-ups: which subscription is due in which minute, and the writes that keep it so.
 
-They lie on a wheel that never turns. A subscription's slot follows from its id and its period, and a minute of the
-clock names the slots that are due in it. So nothing is rewritten when it is woken.
+Slots are fixed: a subscription's slot is computed from its id and its period, and a minute of the clock names the slots
+that are due in it. So no row is rewritten when it is woken.
 
     slot              entries
     20:7              who is woken every 20 minutes, in those whose number since the epoch leaves 7 when divided by 20
