@@ -31,7 +31,7 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.settings import EventSettings
 from clarion.tables import rule_key
-from ingest.delivery.deliveries import Deliveries
+from ingest.delivery.outboxes import Outboxes
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox
 from ingest.delivery.outgoing import Outgoing
@@ -250,7 +250,7 @@ async def seconds_with_socket(candidates: CandidateFilter, seen: int, frames: Se
     beside = get_context("spawn").Process(target=serve_node_and_aws, args=(there, frames), daemon=True)
     beside.start()
     port, aws = here.recv()
-    delivery = deliveries(aws)
+    delivery = outboxes(aws)
     task = Reader(candidates, 1, seen, delivery.envelopes)
     socket = await open_connection(f"ws://127.0.0.1:{port}")
     start = time.process_time()
@@ -264,12 +264,12 @@ async def seconds_with_socket(candidates: CandidateFilter, seen: int, frames: Se
     return seconds
 
 
-def deliveries(aws: str) -> Deliveries:
+def outboxes(aws: str) -> Outboxes:
     """By ingest's own clients, to the address of what stands in for AWS."""
     os.environ |= credentials() | {"AWS_ENDPOINT_URL": aws}
     clients = AwsClients.from_environment("bench-")
     settings = EventSettings(events_stream="bench", late_events_queue_url=aws)
-    return Deliveries(
+    return Outboxes(
         queue=EnvelopeQueue(clients.sqs, aws, clients.s3, "bench"),
         lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
         commands=CommandQueues(clients.sqs, {}),

@@ -49,9 +49,9 @@ def intruders(wanted: DataFrame, plan: Plan) -> DataFrame:
     return wanted.where(alone).withColumn("fault", fault).where(F.col("fault").isNotNull())
 
 
-def answers(befallen: DataFrame, intruding: DataFrame, missed: DataFrame) -> DataFrame:
+def answers(with_faults: DataFrame, intruding: DataFrame, missed: DataFrame) -> DataFrame:
     """`receipt, subscription_id, difference`: all that a reconciliation should find."""
-    planted = befallen.unionByName(intruding, allowMissingColumns=True).where(F.col("fault").isNotNull())
+    planted = with_faults.unionByName(intruding, allowMissingColumns=True).where(F.col("fault").isNotNull())
     differences = F.create_map(*(F.lit(part) for pair in _DIFFERENCES.items() for part in pair))
     found = planted.select(*_SAME, differences[F.col("fault")].alias("difference"))
     return found.unionByName(missed.select(*_SAME, F.lit(str(Difference.MISSING)).alias("difference")))
