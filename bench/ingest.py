@@ -31,9 +31,9 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.settings import EventSettings
 from clarion.tables import rule_key
-from ingest.delivery.outboxes import Outboxes
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox
+from ingest.delivery.outboxes import Outboxes
 from ingest.delivery.outgoing import Outgoing
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.fingerprints import of_key

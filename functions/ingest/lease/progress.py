@@ -62,13 +62,18 @@ class SourceProgress:
 
     def resumed(self) -> None:
         """As `replayed`, of one that replays nothing."""
-        if not self._whole.is_shown(self.network):
+        if self.is_alone:
             self._whole.record_gap()
         self.replayed()
 
     @property
     def is_away(self) -> bool:
         return self._away_since is not None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other source of its network is there, so that nobody shows what this one doesn't."""
+        return not self._whole.has_another(self)
 
     def lost(self) -> None:
         self._away_since = self._away_since or time.monotonic()
@@ -97,9 +102,10 @@ class DeliveryProgress:
         self._sources.append(source)
         return source
 
-    def is_shown(self, network: str) -> bool:
-        """Whether any source of the network is there."""
-        return any(source.network == network and not source.is_away for source in self._sources)
+    def has_another(self, source: SourceProgress) -> bool:
+        """Whether another source of the same network is there."""
+        others = (other for other in self._sources if other is not source)
+        return any(other.network == source.network and not other.is_away for other in others)
 
     @property
     def has_gap(self) -> bool:

@@ -56,9 +56,16 @@ def topic_rule(tables: None) -> None:
     RuleRow("s", rule_key(1, key), key=key).save()
 
 
+@pytest.fixture
+def true_pauses() -> None:
+    """Whoever is lost is followed again after as long as in production."""
+
+
 @pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is lost is followed again within moments."""
+def impatience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is lost is followed again within moments, unless the test asks for `true_pauses`."""
+    if "true_pauses" in request.fixturenames:
+        return
     monkeypatch.setattr("ingest.sources.following.FIRST_PAUSE", 0.02)
     monkeypatch.setattr("ingest.sources.following.LONGEST_PAUSE", 0.05)
     monkeypatch.setattr("ingest.sources.following.FAULTY_PAUSE", 0.05)

@@ -6,15 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.statements.codec import digest
 from local.tls import Localhost
-from local.xmtp_node import DevelopmentNode
+from local.xmtp_node import DevelopmentNode, XmtpNetwork
 from tests.ingest.conftest import MakeStatement, node_faults
-from tests.ingest.xmtp.conftest import MakeXmtpSettings
-from tests.ingest.xmtp.nodes import GrpcNode, envelope
+from tests.ingest.xmtp.conftest import TOPIC, MakeXmtpSettings
+from tests.ingest.xmtp.nodes import Context, GrpcNode, envelope
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import FakeNode, ReceivedQueue, Run
@@ -168,15 +170,83 @@ async def test_a_node_counts_as_connected_once_it_has_answered_the_subscription(
                 await asyncio.sleep(0.01)
 
 
-async def test_a_node_that_does_not_answer_the_subscription_in_time_is_left(
-    localhost: Localhost, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
+async def test_a_node_that_never_answers_the_subscription_is_asked_anew_and_never_connected(
+    localhost: Localhost, xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
 ) -> None:
     async with DevelopmentNode(localhost) as stalled:
         stalled.stall()
-        async with running(xmtp_settings(stalled, answer_seconds=0.3)) as task:
+        async with running(xmtp_settings(stalled, xmtp_node, quiet_seconds=0.2)) as task:
             while node_faults(task, XMTP) < 2:
+                assert stalled.url not in task.sources.connected
                 await asyncio.sleep(0.01)
+
+
+async def test_a_node_that_answers_with_its_first_envelope_only_is_waited_for(
+    certificate: Path, running: "Run", received: "ReceivedQueue", xmtp_settings: MakeXmtpSettings, topic_rule: None
+) -> None:
+    due = asyncio.Event()
+
+    async def sends_no_headers_of_their_own(context: Context) -> None:
+        await due.wait()
+        await context.write(envelope("first"))
+        await asyncio.Event().wait()
+
+    async with GrpcNode(certificate, sends_no_headers_of_their_own) as node:
+        async with running(xmtp_settings(node, answer_seconds=2.0)) as task:
+            await node.subscribed()
+            await asyncio.sleep(2.5)
             assert not task.sources.connected
+            due.set()
+            await received.holds(1)
+            assert task.sources.connected == [node.url]
+        assert node.subscriptions == 1
+
+
+async def test_of_nodes_that_are_silent_alike_one_is_always_subscribed_to(
+    localhost: Localhost,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+    true_pauses: None,
+) -> None:
+    async with DevelopmentNode(localhost) as one, DevelopmentNode(localhost) as other:
+        network = XmtpNetwork(one, other)
+        async with running(xmtp_settings(one, other, quiet_seconds=0.5)) as task:
+            for number in range(3):
+                while len(task.sources.connected) < 2:
+                    await asyncio.sleep(0.005)
+                while one.subscribers and other.subscribers:
+                    await asyncio.sleep(0.005)
+                network.publish(TOPIC, f"{number}".encode())
+                await received.holds(number + 1)
+
+
+async def test_of_nodes_that_show_more_than_their_budgets_one_is_always_subscribed_to(
+    certificate: Path,
+    xmtp_node: GrpcNode,
+    running: "Run",
+    received: "ReceivedQueue",
+    xmtp_settings: MakeXmtpSettings,
+    topic_rule: None,
+    true_pauses: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingest.sources.xmtp.budget._PATIENCE_SECONDS", 0.5)
+    budget = {"message_bytes": 100_000, "bytes_per_second": 400_000}
+    async with GrpcNode(certificate) as another:
+        nodes = (xmtp_node, another)
+        async with running(xmtp_settings(*nodes, node_budgets={XMTP: budget})) as task:
+            while len(task.sources.connected) < 2:
+                await asyncio.sleep(0.01)
+            for node in nodes:
+                node.show(*(envelope(f"{number}" + "x" * 40_000, "/xmtp/mls/1/g-bb/proto") for number in range(130)))
+            while not node_faults(task, XMTP):
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(0.2)
+            for node in nodes:
+                node.show(envelope("after all that"))
+            await received.holds(1)
 
 
 def test_grpc_is_imported_only_where_xmtp_is_followed() -> None:

@@ -293,6 +293,18 @@ async def test_a_node_with_a_false_time_hides_no_envelope_of_another_and_is_foll
     assert {message.raw for message in received.read()} == {envelope("7"), envelope("with its true time")}
 
 
+async def test_an_envelope_is_taken_until_half_an_hour_is_left_of_its_life(
+    xmtp_node: GrpcNode, running: "Run", received: "ReceivedQueue", xmtp_settings: MakeXmtpSettings, topic_rule: None
+) -> None:
+    shown = [envelope(f"{hours}", later_s=-3_600 * hours) for hours in (1, 12, 23)]
+    async with running(xmtp_settings(xmtp_node)) as task:
+        await xmtp_node.subscribed()
+        xmtp_node.show(envelope("past", later_s=-24 * 3_600 + 1_800 - 60), *shown)
+        await received.holds(3)
+        assert task.counts[Metric.ENVELOPES_MISTIMED] == 1
+    assert {message.raw for message in received.read()} == set(shown)
+
+
 async def test_a_topic_too_long_for_any_rule_is_let_go_and_no_fault_of_the_node(
     xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
 ) -> None:
@@ -358,7 +370,11 @@ async def says_goodbye_and_nothing_more(http2: H2Connection, writer: asyncio.Str
     writer.write(http2.data_to_send())
 
 
-@pytest.mark.parametrize("behave", [says_goodbye_and_nothing_more, says_nothing_more])
+async def says_nothing_at_all(http2: H2Connection, writer: asyncio.StreamWriter) -> None:
+    return
+
+
+@pytest.mark.parametrize("behave", [says_goodbye_and_nothing_more, says_nothing_more, says_nothing_at_all])
 async def test_a_node_that_has_gone_without_a_word_is_noticed_by_its_pings(
     behave: Callable[[H2Connection, asyncio.StreamWriter], Awaitable[None]],
     localhost: Localhost,

@@ -55,6 +55,12 @@ class EnvelopeStream:
     def __init__(self, call: UnaryStreamCall[bytes, bytes]) -> None:
         self._call = call
 
+    async def answered(self) -> None:
+        """Wait for the node's headers, which some servers send with the first envelope only. Raise `SourceFault`."""
+        await self._call.initial_metadata()
+        if self._call.done():
+            raise _ended_with(await self._call.code())
+
     async def next(self) -> bytes:
         """Wait for the next raw envelope. Raise `SourceFault`."""
         try:
@@ -70,18 +76,14 @@ class EnvelopeStream:
 
 @asynccontextmanager
 async def subscribe(address: NodeAddress, *, message_bytes: int, seconds: float) -> AsyncIterator[EnvelopeStream]:
-    """Subscribe to everything, and be answered, within so many seconds. Raise `SourceFault`, or what is raised inside."""
+    """Connect within so many seconds, and subscribe to everything. Raise `SourceFault`, or what is raised inside."""
     async with secure_channel(address.target, address.credentials, options=_options(message_bytes, seconds)) as channel:
         try:
             async with asyncio.timeout(seconds):
                 await _connect(channel)
-                call = _subscribe_to_all(channel)
-                # A node answers with these at once; what it shows from then on, it shows to us.
-                await call.initial_metadata()
         except TimeoutError:
             raise SourceLost("no answer") from None
-        if call.done():
-            raise _ended_with(await call.code())
+        call = _subscribe_to_all(channel)
         try:
             yield EnvelopeStream(call)
         finally:

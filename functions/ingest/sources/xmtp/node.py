@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from clarion.clock import now_ms
 from ingest.downstream import Downstream
-from ingest.sources import SourceLost
+from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import follow_with_backoff
 from ingest.sources.xmtp.budget import ByteBudget
 from ingest.sources.xmtp.connection import EnvelopeStream, NodeAddress, subscribe
@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 class NodeBounds:
     """`message_bytes`: of one envelope. `bytes_per_second`: of all, on average over some seconds.
 
-    `answer`: the seconds in which a node has to answer the subscription. `quiet`: the silence, in seconds, after which it is asked
-    anew; twice as long each time that nothing came, up to `longest_quiet`.
+    `answer`: the seconds in which a node has to be connected. `quiet`: the silence, in seconds, after which it is asked
+    anew; twice as long each time that nothing came, up to `longest_quiet`. While no other node is connected, it is asked
+    anew after twice `longest_quiet`.
     """
 
     message_bytes: int
@@ -60,7 +61,8 @@ class XmtpNode:
 
     @property
     def connected(self) -> bool:
-        return self._subscription is not None
+        """Whether it has answered the subscription."""
+        return not self._downstream.progress.is_away
 
     async def follow(self) -> None:
         """Subscribe, again and again. Whatever fails is logged and counted, and nothing is raised but a cancellation."""
@@ -72,21 +74,31 @@ class XmtpNode:
         if subscription is None or subscription.waiting_since is None:
             return
         waited = time.monotonic() - subscription.waiting_since
-        if waited >= _CAUGHT_UP_SECONDS:
+        if self.connected and waited >= _CAUGHT_UP_SECONDS:
             self._downstream.progress.answered(now_ms())
-        if waited >= self._quiet:
-            subscription.limit.reschedule(asyncio.get_running_loop().time())
+        if waited >= self._longest_silence:
+            self._end(subscription)
+
+    @property
+    def _longest_silence(self) -> float:
+        # Nodes fall silent together. Beyond any other's `longest_quiet`, what was asked anew before is back.
+        return 2 * self._bounds.longest_quiet if self._downstream.progress.is_alone else self._quiet
+
+    def _end(self, subscription: _Subscription) -> None:
+        """It counts as lost at once, so that the node that is checked next is not ended, too."""
+        self._downstream.progress.lost()
+        self._subscription = None
+        subscription.limit.reschedule(asyncio.get_running_loop().time())
 
     async def _listen(self) -> None:
         """Take what it shows, without end. Raise `SourceFault`."""
         bounds = self._bounds
         async with subscribe(self._address, message_bytes=bounds.message_bytes, seconds=bounds.answer) as stream:
-            self._subscription = subscription = _Subscription()
-            self._downstream.feed.reset()
-            self._downstream.progress.resumed()
-            log.info("node subscribed", extra={"node": self.name})
+            self._subscription = subscription = _Subscription(waiting_since=time.monotonic())
             try:
                 async with subscription.limit:
+                    await stream.answered()
+                    self._resume()
                     await self._take_all(stream, subscription)
             except TimeoutError:
                 if not subscription.limit.expired():
@@ -96,6 +108,11 @@ class XmtpNode:
             finally:
                 self._downstream.progress.lost()
                 self._subscription = None
+
+    def _resume(self) -> None:
+        self._downstream.feed.reset()
+        self._downstream.progress.resumed()
+        log.info("node subscribed", extra={"node": self.name})
 
     async def _take_all(self, stream: EnvelopeStream, subscription: _Subscription) -> None:
         budget, progress = ByteBudget(self._bounds.bytes_per_second), self._downstream.progress
@@ -107,5 +124,7 @@ class XmtpNode:
             subscription.waiting_since = None
             self._quiet = self._bounds.quiet
             progress.shown_live()
-            await budget.spend(len(raw))
             await self._downstream.take([raw])
+            await budget.spend(len(raw))
+            if budget.is_exceeded and not progress.is_alone:
+                raise SourceFault("more than its budget for long")

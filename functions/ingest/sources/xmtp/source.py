@@ -16,10 +16,9 @@ from ingest.sources.xmtp.connection import NodeAddress
 from ingest.sources.xmtp.node import NodeBounds, XmtpNode
 
 _CHECK_SECONDS = 1.0
-_MOST_OFF_MS = 30 * 60 * 1000
-"""By how much a node's time may differ from ours. Clocks differ by seconds, but what a node shows lies unread while the
-queue takes nothing. It is little beside what depends on that time: a day, after which an envelope expires, and the
-period of its sender's key, whose neighbours serve as well."""
+_MARGIN_MS = 30 * 60 * 1000
+"""How far a node's time may be ahead of ours, and what has to be left of an envelope's life: so long match may take.
+What expired on its way there would be remembered here, and no other node could show it with its true time."""
 _HTTPS = 443
 
 
@@ -69,7 +68,10 @@ def open_nodes(settings: IngestSettings, downstreams: Sequence[Downstream]) -> X
 def is_timely(envelope: Envelope, now_ms: int) -> bool:
     """Nodes replay nothing, so what one shows is new. The time is not part of the id: the first to show it decides."""
     message = envelope.content
-    return isinstance(message, TopicMessage) and abs(message.timestamp_ns // 1_000_000 - now_ms) <= _MOST_OFF_MS
+    if not isinstance(message, TopicMessage):
+        return False
+    latest_ms = now_ms + _MARGIN_MS
+    return message.timestamp_ns // 1_000_000 <= latest_ms <= message.expires_at * 1000
 
 
 def _target(url: str) -> str:
