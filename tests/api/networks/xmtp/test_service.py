@@ -367,8 +367,8 @@ def test_keys_are_due_when_the_newest_of_the_first_comes_of_age_or_older_ones_ar
 
 def test_keys_that_answer_a_refresh_of_their_period_are_due_no_sooner(registered: Any) -> None:
     now = period_at(registered.worker.now() // 1000)
-    asked = [Installation.asked_at.set(now * PERIOD_S), Installation.keys_due.set((now + 1) * PERIOD_S)]
-    Installation(sid_of(registered)).update(asked)
+    asked, due = Installation.asked_at.set(now * PERIOD_S), Installation.keys_due.set((now + 1) * PERIOD_S)
+    Installation(sid_of(registered)).update([asked, due])
     metadata(registered, named(GROUP, {now: key(1)}))
     assert Installation.get(sid_of(registered)).keys_due == (now + 1) * PERIOD_S
 
