@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pipeline.findings import Difference
+from pipeline.generator.parts import PARTS
 from pipeline.lake import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
@@ -90,7 +91,8 @@ def _careful(job: Parser) -> None:
 def _generating(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000)
     job.add_argument("--rules", type=int, default=10_000, help="for statements")
-    job.add_argument("--messages", type=int, default=2_000, help="of XMTP")
+    for part in PARTS:
+        job.add_argument(f"--{part.option}", type=int, default=part.default, help=part.help)
     job.add_argument("--seed", type=int, default=1)
     job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
     job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")

@@ -23,6 +23,7 @@ from pipeline.carry import carry_forward
 from pipeline.compact import compact
 from pipeline.findings import UNJUDGED, Difference, find_gaps
 from pipeline.generator.day import answers, generate
+from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, exists, write_text
 from pipeline.limits import limit_history
@@ -153,14 +154,15 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         wanted.period.start,
         statements=wanted.statements,
         rules=wanted.rules,
-        messages=wanted.messages,
+        amounts={part.option: getattr(wanted, part.option) for part in PARTS},
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
         seed=wanted.seed,
         faults=faults,
         limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
-    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
+    others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)
+    _log(f"{plan.statements:>12,} statements, {plan.rules:,} rules{others}, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0

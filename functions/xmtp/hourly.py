@@ -30,17 +30,17 @@ from clarion.networks.xmtp.installations import (
     are_keys_due,
     asked_since_registered,
     delete_ended,
-    forget_keys,
     is_over,
     lacks_newer_keys,
     note_asked_for_keys,
     note_ending,
     note_pruned,
+    was_asked,
 )
-from clarion.networks.xmtp.rules import pack, read
+from clarion.networks.xmtp.rules import newest_stored_period, pack, read
 from clarion.networks.xmtp.sender_hmac import period_at
 from clarion.rule_events import rule_events
-from clarion.rulesets import Changed, Owner, RequestContext, RuleSets
+from clarion.rulesets import Changed, Owner, RequestContext, RuleSets, Unchanged
 from clarion.sqs import SqsMessage, send_to_queues
 from clarion.tables import Subscription
 from xmtp.refresh import refresh
@@ -125,29 +125,51 @@ class Hourly:
     # ---- keys -------------------------------------------------------------------------------------------------------
 
     def _handle_keys(self, subscription_ids: Sequence[str], report: HourlyReport) -> None:
+        """Whoever lacks newer keys and is pending is looked at again in an hour: by then it may be reached."""
         now = self.clock() // 1000
         due = [one for one in _visits(subscription_ids) if are_keys_due(one.row, now)]
-        to_ask, others = _split(due, lambda one: self._reaches(one) and lacks_newer_keys(one.row, now))
+        found = self._each(lambda one: (one, self._lacks_newer_keys(one, now, report.until)), due, report)
+        lacking, others = ([one for one, lacks in found if lacks is each] for each in (True, False))
+        to_ask, unreached = _split(lacking, self._reaches)
+        waiting, unreachable = _split(unreached, _is_pending)
         asked = self._ask(to_ask, report)
         self._each(lambda one: note_asked_for_keys(one.row, now), asked, report)
-        self._each(lambda one: self._prune(one, report.until), others, report)
+        self._each(lambda one: self._prune(one, report.until), waiting, report)
+        self._each(lambda one: self._prune_and_note(one, report.until), [*unreachable, *others], report)
 
-    def _prune(self, visit: Visit, until: float) -> None:
-        """Erase the keys that serve no more. Rules that change again and again meanwhile are left to the next hour."""
+    def _lacks_newer_keys(self, visit: Visit, now: int, until: float) -> bool:
+        """By the rules that are in force. They are not read if it was asked in this period."""
         row, subscription = visit
-        if subscription is None or not SubscriptionStatus(subscription.status).has_rules:
-            forget_keys(row)
-            return
+        if subscription is None or not _has_rules(subscription) or was_asked(row, now):
+            return False
+        found = self._rule_sets.read(row.subscription_id, Owner(XMTP, subscription.client_id), until=until)
+        newest = None if isinstance(found, Unchanged) else newest_stored_period(found[1].values())
+        return lacks_newer_keys(row, newest, now)
+
+    def _prune_and_note(self, visit: Visit, until: float) -> None:
+        """Rules that change again and again meanwhile are left to the next hour."""
+        if self._prune(visit, until):
+            note_pruned(visit.row, self.clock() // 1000)
+
+    def _prune(self, visit: Visit, until: float) -> bool:
+        """Erase the keys that serve no more; whether none is left."""
+        row, subscription = visit
+        if subscription is None or not _has_rules(subscription):
+            return True
         now = self.clock()
         owner, period = Owner(XMTP, subscription.client_id), period_at(now // 1000)
-        rule_sets = RuleSets(self.connection, limit=0, request_cleanup=self.cleanup.send_claim)
-        outcome = rule_sets.rewrite(
+        outcome = self._rule_sets.rewrite(
             row.subscription_id, owner, lambda packed: pack(read(packed).pruned(period)), RequestContext(now, until)
         )
-        if isinstance(outcome, Changed):
-            for event in rule_events(outcome, now):
-                self.events.add(event)
-            note_pruned(row, now // 1000)
+        if not isinstance(outcome, Changed):
+            return False
+        for event in rule_events(outcome, now):
+            self.events.add(event)
+        return True
+
+    @property
+    def _rule_sets(self) -> RuleSets:
+        return RuleSets(self.connection, limit=0, request_cleanup=self.cleanup.send_claim)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -207,6 +229,14 @@ class Hourly:
             found = list(pool.map(attempt, visits))
         report.failed += found.count([])
         return list(chain.from_iterable(found))
+
+
+def _has_rules(subscription: Subscription) -> bool:
+    return SubscriptionStatus(subscription.status).has_rules
+
+
+def _is_pending(visit: Visit) -> bool:
+    return visit.subscription is not None and visit.subscription.status == SubscriptionStatus.PENDING
 
 
 def _visits(subscription_ids: Sequence[str]) -> list[Visit]:

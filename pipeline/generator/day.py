@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.generator import faults, live, people, traffic, xmtp
+from pipeline.generator import faults, live, people, traffic
+from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
@@ -41,10 +42,9 @@ def answers(lake: EventLake) -> DataFrame:
 
 
 def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
-    """The rows of each kind, of both networks."""
-    parts = [_statements(lake, plan)]
-    if plan.messages:
-        parts.append(xmtp.make(lake.spark, plan, partial(_kept, lake)))
+    """The rows of each kind, of all networks."""
+    others = [part for part in PARTS if plan.amounts.get(part.option)]
+    parts = [_statements(lake, plan), *(part.make(lake.spark, plan, partial(_kept, lake)) for part in others)]
     _kept(lake, "answers", reduce(DataFrame.unionByName, (part.answers for part in parts)))
     return {kind: reduce(DataFrame.unionByName, _rows(parts, kind)) for kind in EventKind}
 

@@ -1,5 +1,6 @@
 """What to make, and the dice: everything follows from the seed, except for the signatures, which are randomised."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -15,8 +16,10 @@ from pipeline.schemas import EventKind
 
 DICE = 10_000
 NETWORK = STATEMENTS
-"""Whose statements are made up; XMTP's part is made in `generator.xmtp`."""
-_MESSAGES_OF_GROUP = 25
+"""Whose statements are made up; the parts of other networks are in `generator.parts`."""
+
+type Keep = Callable[[str, DataFrame], DataFrame]
+"""Writes a step down by its name, and reads it back."""
 
 
 class Made(NamedTuple):
@@ -32,10 +35,10 @@ class Faults:
     """Shares are of 10,000. The outage is a span of the day, as fractions: what was observed in it was never decided.
 
     `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
-    `misjudged`: dropped, by a limit that wasn't reached or as badly signed (of XMTP: as not wanted) though they weren't;
-    `late`: delivered minutes later. Pushed though they should not have been were `forged` statements, statements for
-    rules that were `outlived`, `repeated` duplicates, `unwanted` reactions of XMTP, and, if `overrun`, one notification
-    of each flood.
+    `misjudged`: dropped, by a limit that wasn't reached or as badly signed (or not wanted, where nothing is signed)
+    though they weren't; `late`: delivered minutes later. Pushed though they should not have been were `forged`
+    statements, statements for rules that were `outlived`, `repeated` duplicates, `unwanted` reactions, and, if
+    `overrun`, one notification of each flood.
     """
 
     outage: tuple[float, float] = (0, 0)
@@ -69,15 +72,16 @@ SOME_OF_EACH = Faults(
 
 @dataclass(frozen=True)
 class Plan:
-    """`start` is a full hour in UNIX milliseconds; statements, and `messages` of XMTP, come from then on, for `hours`.
+    """`start` is a full hour in UNIX milliseconds; statements and other networks' envelopes come from then on, for `hours`.
 
-    `limits` are those that the deployment has for statements all the time.
+    `amounts` says how much there is of each part that `generator.parts` has. `limits` are those that the deployment has
+    for statements all the time.
     """
 
     start: int
     statements: int
     rules: int
-    messages: int = 0
+    amounts: Mapping[str, int] = field(default_factory=dict)
     hours: int = 24
     floods: int = 3
     seed: int = 1
@@ -98,11 +102,6 @@ class Plan:
     def strangers(self) -> int:
         """Senders that no rule names."""
         return max(10, self.statements // 20)
-
-    @cached_property
-    def groups(self) -> int:
-        """Of XMTP."""
-        return max(1, self.messages // _MESSAGES_OF_GROUP)
 
     @cached_property
     def clients(self) -> int:

@@ -6,7 +6,7 @@ own messages, too. Some senders' clocks are in another period than the node's. A
 same message.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from hashlib import sha256, shake_128
 
@@ -24,26 +24,27 @@ from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S, period_at, 
 from clarion.networks.xmtp.topics import group_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from pipeline.generator import faults, live
-from pipeline.generator.plan import DICE, Made, Plan
+from pipeline.generator.plan import DICE, Keep, Made, Plan
 from pipeline.lake import DAY_MS
 from pipeline.limits import default_span
 from pipeline.schemas import EventKind
 
+MESSAGES = "messages"
+"""The name of how many there are."""
 MEMBERS, INBOXES = 4, 3
 """Installations and inboxes of a group."""
 _AGAIN_MS = 2_000
 _REACTIONS, _ODD_CLOCKS, _SHOWN_TWICE = DICE // 5, DICE // 10, DICE // 50
 _ANSWERED = (NotificationDecision.QUEUED, NotificationDecision.OWN_MESSAGE)
 _GROUP_ID_BYTES = 16
+_MESSAGES_OF_GROUP = 25
 _MADE = pa.schema([("m", pa.int64()), ("raw", pa.binary()), ("envelope_id", pa.binary()), ("topic", pa.binary())])
 _RULES = pa.schema([("sub", pa.int64()), ("key", pa.binary()), ("condition_digest", pa.binary())])
 
-type Keep = Callable[[str, DataFrame], DataFrame]
 type Batches = Iterable[pa.RecordBatch]
 
 
 def make(spark: SparkSession, plan: Plan, keep: Keep) -> Made:
-    """`keep` writes a step down by its name."""
     crowd = keep("members", members(spark, plan))
     made = keep("messages", sealed(drafts(spark, plan), plan))
     shown = live.decided(observations(made, plan), plan)
@@ -67,7 +68,7 @@ def make(spark: SparkSession, plan: Plan, keep: Keep) -> Made:
 
 def members(spark: SparkSession, plan: Plan) -> DataFrame:
     """`sub, group, inbox, keyed, subscription_id, client_id, channel, key, condition_digest`."""
-    numbers = spark.range(MEMBERS * plan.groups).withColumnRenamed("id", "sub")
+    numbers = spark.range(MEMBERS * _groups(plan)).withColumnRenamed("id", "sub")
     ruled = numbers.mapInArrow(
         partial(_rule_batches, seed=plan.seed, at=plan.start // 1000), "sub long, key binary, condition_digest binary"
     )
@@ -90,11 +91,11 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 
     `clock` is how many periods the sender is ahead of the node.
     """
-    numbers = spark.range(plan.messages).withColumnRenamed("id", "m")
+    numbers = spark.range(plan.amounts[MESSAGES]).withColumnRenamed("id", "m")
     clock = plan.dice("clock", "m")
     return numbers.select(
         "m",
-        F.floor(plan.groups * plan.chance("group", "m")).alias("group"),
+        F.floor(_groups(plan) * plan.chance("group", "m")).alias("group"),
         F.floor(INBOXES * plan.chance("inbox", "m")).alias("author"),
         (plan.dice("reaction", "m") < _REACTIONS).alias("reaction"),
         F.when(clock < _ODD_CLOCKS, F.pmod(clock, F.lit(2)) * 2 - 1).otherwise(0).alias("clock"),
@@ -183,6 +184,10 @@ def _subscribed(crowd: DataFrame, plan: Plan) -> DataFrame:
     rule = F.struct("key", F.lit(None).cast("binary").alias("condition"), "condition_digest")
     at, change = F.lit(plan.start - DAY_MS).alias("at"), F.lit("added").alias("change")
     return crowd.select(at, change, "subscription_id", *_first(), F.array(rule).alias("rules"))
+
+
+def _groups(plan: Plan) -> int:
+    return max(1, plan.amounts[MESSAGES] // _MESSAGES_OF_GROUP)
 
 
 def _first() -> list[Column]:

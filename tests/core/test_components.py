@@ -38,6 +38,9 @@ OF_XMTP = (
     "layers/core/clarion/networks/xmtp/",
     "pipeline/generator/xmtp.py",
 )
+APART = {"local/cast.py", "local/pipeline_demo.py", "local/run.py", "local/story.py", "local/system.py"}
+"""Of `local/`, which plays a network's parts: what starts XMTP's, has scenes of them or leaves them out."""
+OF_XMTP_LOCALLY = ("local/xmtp_", "local/notifications.py")
 _, AGAIN, ONCE = re.split("^### ", (ROOT / "docs/decisions/0011-one-kernel.md").read_text(), flags=re.MULTILINE)
 """What of the decision says what each further network changes, and what the second one changed once."""
 
@@ -81,6 +84,17 @@ def test_what_is_changed_for_each_network_is_what_names_the_second_beside_its_ow
     naming = {name for name, text in files.items() if "xmtp" in text.lower()}
     assert {name for name in naming if not name.startswith(OF_XMTP)} == linked(AGAIN)
     assert all(any(name.startswith(own) for name in naming) for own in OF_XMTP)
+
+
+def test_what_names_the_second_network_in_the_local_system_is_what_plays_its_parts() -> None:
+    naming = {f"local/{path.name}" for path in (ROOT / "local").glob("*.py") if "xmtp" in path.read_text().lower()}
+    assert {name for name in naming if not name.startswith(OF_XMTP_LOCALLY)} == APART
+    assert "`local/` is apart" in AGAIN
+
+
+def test_how_many_files_change_for_each_network_is_counted() -> None:
+    assert len(linked(AGAIN)) == 6
+    assert "changes six files" in AGAIN
 
 
 def test_what_the_second_network_changed_once_is_there_and_counted() -> None:

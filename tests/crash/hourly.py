@@ -1,6 +1,7 @@
 """Scenario: what XMTP's worker does in an hour, for installations of which each has something else due."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from uuid import uuid4
@@ -20,7 +21,6 @@ from clarion.networks.xmtp.installations import (
     VALID_S,
     WEEK_S,
     Installation,
-    note_keys,
     registered,
     subscription_id_of,
 )
@@ -56,15 +56,15 @@ class Hour:
         self._client_id, self._bucket = uuid4().bytes * 2, next(_buckets)
         self._owner = Owner(XMTP, self._client_id)
         self._install("out of keys", NOW - 86_400)
-        note_keys(self._name("out of keys"), "out of keys", PERIOD)
+        self._subscribe("out of keys", 1, [SERVING])
+        self._make_due("out of keys", asked=0)
         self._install("about to end", NOW - VALID_S + WEEK_S)
         self._install(OVER, NOW - VALID_S - GRACE_S)
         self._subscribe(OVER, 1)
         for name, topics in TOPICS.items():
             self._install(name, NOW - 86_400)
             self._subscribe(name, topics)
-            due = [Installation.newest_keys.set(SERVING), Installation.keys_due.set(NOW - 1)]
-            Installation(self._name(name)).update([*due, Installation.asked_at.set(NOW - WEEK_S)])
+            self._make_due(name, asked=NOW - WEEK_S)
         self.stop()
 
     def _name(self, name: str) -> str:
@@ -79,8 +79,12 @@ class Hour:
         Installation(self._name(name)).update(registered(name, at))
         Installation(self._name(name)).update([Installation.bucket.set(self._bucket)])
 
-    def _subscribe(self, name: str, topics: int) -> None:
-        keys = {period: period.to_bytes(2) * (KEY_SIZE_V3 // 2) for period in (OLD, SERVING)}
+    def _make_due(self, name: str, asked: int) -> None:
+        """Its keys; `asked` is when it was sent a refresh."""
+        Installation(self._name(name)).update([Installation.keys_due.set(NOW - 1), Installation.asked_at.set(asked)])
+
+    def _subscribe(self, name: str, topics: int, periods: Sequence[int] = (OLD, SERVING)) -> None:
+        keys = {period: period.to_bytes(2) * (KEY_SIZE_V3 // 2) for period in periods}
         rules = {key_of(f"/xmtp/mls/1/g-{number:04x}/proto"): pack(TopicCondition(keys)) for number in range(topics)}
         sets = RuleSets(self.connection, limit=1000, request_cleanup=lambda *_: None)
         sets.replace(self._name(name), self._owner, rules, RequestContext(NOW * 1000))

@@ -26,7 +26,7 @@ from clarion.messages import CleanupMessage
 from clarion.networks import XMTP
 from clarion.networks.xmtp import rules
 from clarion.networks.xmtp.installations import Installation, subscription_id_of, valid_until
-from clarion.networks.xmtp.sender_hmac import PERIOD_S
+from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.proofs import PENDING_MS
 from clarion.rulesets import RuleSets
 from clarion.tables import RuleRow, Subscription, Token, WakeUp, rule_key
@@ -153,8 +153,8 @@ class Installing:
         installation = Installation.get(self._name, consistent_read=True)
         assert installation.installation_id == INSTALLATION, "it has another name"
         assert installation.valid_until == valid_until(NOW), "it is valid for another time"
-        assert installation.newest_keys == PERIOD, "the app is not to be asked for new keys in this period"
         assert installation.keys_due, "its keys are never looked at"
+        assert period_at(int(installation.keys_due)) == PERIOD, "its keys are not looked at in this period"
 
     def _check_noted(self) -> None:
         stored = [rule for rule in RuleRow.query(self._name) if rules.unpack(rule.condition or b"").hmac_keys]

@@ -425,7 +425,7 @@ def age_keys(system: System, chat: Chat) -> None:
     [rule] = rules_of(system, chat.app)
     table = f"{system.deployment.outputs.table_prefix}rules"
     system.client("dynamodb").put_item(TableName=table, Item=rule | {"condition": {"B": condition}})
-    change(system, INSTALLATIONS, chat.app, asked_at=now - 1, newest_keys=old, keys_due=now - 1)
+    change(system, INSTALLATIONS, chat.app, asked_at=now - 1, keys_due=now - 1)
 
 
 def rules_of(system: System, app: InstalledApp) -> list[dict[str, Any]]:

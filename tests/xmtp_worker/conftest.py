@@ -70,7 +70,7 @@ class Account:
     def install(
         self, name: str, channel: Channel = Channel.APNS, *, newest: int | None = None, **others: Any
     ) -> Subscription:
-        """Registered now, with keys up to the period `newest`."""
+        """Registered now, with one key if `newest` says for which period."""
         subscription_id = subscription_id_of(CLIENT, name)
         self.buckets.append(bucket_of(name))
         registration = Registration(XMTP, CLIENT, channel, f"token of {name}", subscription_id=subscription_id)
@@ -79,7 +79,7 @@ class Account:
         row.update([getattr(Subscription, key).set(value) for key, value in others.items()] or [_no_change(row)])
         self.renew(name)
         if newest is not None:
-            note_keys(subscription_id, name, newest)
+            self.subscribe(name, {"a topic": [newest]})
         return row
 
     def renew(self, name: str) -> None:
@@ -92,8 +92,8 @@ class Account:
             for topic, periods in topics.items()
         }
         subscription_id = subscription_id_of(CLIENT, name)
-        self._rule_sets.add(subscription_id, Owner(XMTP, CLIENT), given, RequestContext(self._clock()))
         note_keys(subscription_id, name, max(each for periods in topics.values() for each in periods))
+        self._rule_sets.add(subscription_id, Owner(XMTP, CLIENT), given, RequestContext(self._clock()))
 
     def unsubscribe(self, name: str, topic: str) -> None:
         subscription_id, owner = subscription_id_of(CLIENT, name), Owner(XMTP, CLIENT)

@@ -22,11 +22,11 @@ from clarion.networks.xmtp.installations import (
     bucket_of,
     note_keys,
 )
-from clarion.networks.xmtp.rules import TopicCondition, read
+from clarion.networks.xmtp.rules import TopicCondition, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S
 from clarion.rulesets import TRANSACTION_RULES, Owner
 from clarion.subscriptions import Registration
-from clarion.tables import RuleRow, Subscription, Token
+from clarion.tables import RuleRow, Subscription, Token, rule_key
 from clarion.tokens import token_hash
 from tests.xmtp_worker.conftest import CLIENT, PERIOD, Account, Clock
 from xmtp.hourly import Hourly, HourlyReport
@@ -69,9 +69,9 @@ def test_who_has_keys_of_the_next_period_or_none_is_left_alone(account: Account,
 
 
 def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, hourly: Hourly, clock: Clock) -> None:
-    row = account.install("phone", newest=PERIOD)
+    account.install("phone", newest=PERIOD)
     run(hourly)
-    note_keys(row.subscription_id, "phone", PERIOD + 1)
+    account.subscribe("phone", {"a topic": [PERIOD + 1]})
     assert run(hourly).refreshed == 0
     clock.now = (PERIOD + 1) * PERIOD_S * 1000 + 8 * DAY * 1000
     account.renew("phone")
@@ -80,9 +80,9 @@ def test_who_has_newer_keys_is_asked_when_they_are_the_last(account: Account, ho
 
 
 def test_who_answers_with_the_same_keys_is_not_asked_again_in_that_period(account: Account, hourly: Hourly) -> None:
-    row = account.install("phone", newest=PERIOD)
+    account.install("phone", newest=PERIOD)
     run(hourly)
-    note_keys(row.subscription_id, "phone", PERIOD)
+    account.subscribe("phone", {"a topic": [PERIOD]})
     assert run(hourly).refreshed == 0
 
 
@@ -92,9 +92,56 @@ def test_who_was_missed_for_a_whole_period_is_asked_in_the_next(account: Account
 
 
 def test_older_keys_are_no_reason_to_ask_sooner(account: Account, hourly: Hourly) -> None:
-    row = account.install("phone", newest=PERIOD + 1)
+    account.install("phone", newest=PERIOD + 1)
+    account.subscribe("phone", {"another topic": [PERIOD]})
+    assert run(hourly).refreshed == 0
+
+
+def test_newer_keys_that_went_with_their_topic_don_t_count(account: Account, hourly: Hourly) -> None:
+    account.install("phone", newest=PERIOD + 1)
+    account.unsubscribe("phone", "a topic")
+    account.subscribe("phone", {"a topic": [PERIOD]})
+    assert run(hourly).refreshed == 1
+    assert run(hourly).refreshed == 0
+
+
+def test_newer_keys_of_a_call_that_was_refused_don_t_count(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone", newest=PERIOD)
+    note_keys(row.subscription_id, "phone", PERIOD + 1)
+    assert run(hourly).refreshed == 1
+    note_keys(row.subscription_id, "phone", PERIOD + 1)
+    assert run(hourly).refreshed == 0
+
+
+def test_keys_of_a_call_that_was_refused_are_no_reason_to_ask(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone")
     note_keys(row.subscription_id, "phone", PERIOD)
     assert run(hourly).refreshed == 0
+    account.subscribe("phone", {"a topic": [PERIOD]})
+    assert run(hourly).refreshed == 1
+
+
+def test_who_is_pending_is_asked_in_the_same_period_once_it_is_active(
+    account: Account, hourly: Hourly, clock: Clock
+) -> None:
+    row = account.install("phone", newest=PERIOD)
+    row.update([Subscription.status.set("pending")])
+    for _ in range(2):
+        assert run(hourly).refreshed == 0
+        clock.advance(3600)
+    row.update([Subscription.status.set("active")])
+    assert run(hourly).refreshed == 1
+
+
+def test_who_is_pending_with_newer_keys_waits_for_the_next_period(account: Account, hourly: Hourly) -> None:
+    row = account.install("phone", newest=PERIOD + 1)
+    row.update([Subscription.status.set("pending")])
+    account.subscribe("phone", {"another topic": [PERIOD]})
+    run(hourly)
+    found = account.installation(row)
+    assert found
+    assert found.keys_due
+    assert found.keys_due >= (PERIOD + 1) * PERIOD_S
 
 
 def test_in_the_first_week_one_bucket_after_the_other_comes_of_age(
@@ -132,11 +179,8 @@ def test_whose_subscription_is_over_is_asked_no_more_but_may_come_back(account: 
     gone = account.install("gone", newest=PERIOD)
     Subscription(gone.subscription_id).delete()
     assert run(hourly).refreshed == 0
-    found = account.installation(dead)
-    assert found
-    assert found.attribute_values.keys().isdisjoint({"keys_due", "newest_keys"})
-    note_keys(dead.subscription_id, "dead", PERIOD)
     Subscription(dead.subscription_id).update([Subscription.status.set("active")])
+    account.subscribe("dead", {"a topic": [PERIOD]})
     assert run(hourly).refreshed == 1
 
 
@@ -174,11 +218,12 @@ def test_a_run_that_stops_after_sending_repeats_itself_recognisably(
 
 
 def test_a_row_that_cannot_be_read_keeps_no_other_from_being_asked(account: Account, hourly: Hourly) -> None:
-    broken = Subscription("no uuid", client_id=b"", network=XMTP, channel="apns", token="t", status="active")
+    broken = Subscription("no uuid", client_id=CLIENT, network=XMTP, channel="apns", token="t", status="active")
     broken.generation = broken.rule_count = broken.created_at = broken.updated_at = 1
     broken.save()
+    RuleRow("no uuid", rule_key(1, b"k"), key=b"k", condition=pack(TopicCondition({PERIOD: bytes(42)}))).save()
     row = Installation("no uuid", installation_id="x", bucket=0, valid_until=2**40, end_due=2**40)
-    row.newest_keys, row.keys_due = PERIOD, PERIOD * PERIOD_S
+    row.keys_due = PERIOD * PERIOD_S
     row.save()
     account.install("phone", newest=PERIOD)
     report = run(hourly)
@@ -224,9 +269,6 @@ def test_an_app_that_only_registers_keeps_no_old_keys(account: Account, hourly: 
         assert all(held >= period - 1 for held in account.periods(row)["loud"])
     assert account.periods(row) == {"loud": [], "quiet": []}
     assert account.conditions(row)["quiet"] == TopicCondition(silent=True)
-    found = account.installation(row)
-    assert found
-    assert found.attribute_values.keys().isdisjoint({"keys_due", "newest_keys"})
 
 
 def test_an_app_that_answers_within_a_week_has_its_keys_written_once(
@@ -323,9 +365,6 @@ def test_old_keys_are_erased_from_the_rules_of_whichever_subscription_has_some(
     row.update([Subscription.status.set(status.value)])
     prune(account, hourly, clock)
     assert (account.periods(row) == {"a group": [PERIOD, PERIOD + 1]}) == status.has_rules
-    found = account.installation(row)
-    assert found
-    assert bool(found.keys_due) == status.has_rules
 
 
 # ---- the week before the end ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Buffer, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -87,6 +87,21 @@ def test_a_key_of_another_size_skips_only_the_first_test(scheme: Scheme, timesta
     for flag, otherwise in ((True, SHOULD_PUSH), (False, NOT_PUSHABLE)):
         envelope = seal(timestamp_ns, stored, should_push=flag)
         assert decide(envelope, {period: stored}) == (OWN if size == usable else otherwise)
+
+
+@pytest.mark.parametrize("missing", [None, b"", memoryview(b"")])
+def test_a_missing_or_empty_key_skips_only_the_first_test(scheme: Scheme, missing: Buffer | None) -> None:
+    key_at, seal = scheme
+    for flag, otherwise in ((True, SHOULD_PUSH), (False, NOT_PUSHABLE)):
+        envelope = seal(ROLLOVER_NS, key_at(PERIOD), should_push=flag)
+        assert decide(envelope, {PERIOD: missing}) == otherwise
+        assert decide(envelope, {PERIOD - 1: missing, PERIOD: key_at(PERIOD)}) == OWN
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_key_may_be_any_object_with_bytes(scheme: Scheme, kind: Callable[[bytes], Buffer]) -> None:
+    key_at, seal = scheme
+    assert decide(seal(ROLLOVER_NS, key_at(PERIOD)), {PERIOD: kind(key_at(PERIOD))}) == OWN
 
 
 def test_a_key_that_hmac_would_pad_to_the_same_is_not_the_key(scheme: Scheme) -> None:

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from api.networks.xmtp.codecs import MOST_KEYS
 from api.networks.xmtp.codes import CallCode, CallError
+from api.networks.xmtp.limits import check_keys, check_topics
 from api.networks.xmtp.notifications_pb2 import Subscription
 from clarion.networks.xmtp.rules import NOTHING, key_of
 from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
@@ -12,7 +12,7 @@ from clarion.networks.xmtp.topics import MAX_TOPIC_SIZE, MessageKind, kind_of
 
 def rule_keys(topics: Sequence[str], limit: int) -> list[bytes]:
     """Of the rules for those of at most `limit` topics that pushes come from, each once."""
-    _check_count(topics, limit)
+    check_topics(topics, limit)
     if any(len(topic.encode()) > MAX_TOPIC_SIZE for topic in topics):
         raise CallError(CallCode.INVALID_ARGUMENT, f"a topic has at most {MAX_TOPIC_SIZE} bytes")
     return [key_of(topic) for topic in dict.fromkeys(topics) if kind_of(topic) is not MessageKind.UNKNOWN]
@@ -20,10 +20,10 @@ def rule_keys(topics: Sequence[str], limit: int) -> list[bytes]:
 
 def by_rule_key(named: Sequence[Subscription], limit: int) -> Mapping[bytes, Sequence[Subscription]]:
     """A topic may stand there more than once, and the last word counts."""
-    _check_count(named, limit)
+    check_topics(named, limit)
     keys = rule_keys([one.topic for one in named], limit)
-    if any(len(one.hmac_keys) > MOST_KEYS for one in named):
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {MOST_KEYS} keys for one topic in one call")
+    for one in named:
+        check_keys(one.hmac_keys)
     by_key = defaultdict[bytes, list[Subscription]](list)
     for one in named:
         by_key[key_of(one.topic)].append(one)
@@ -39,9 +39,3 @@ def newest_period(named: Iterable[Sequence[Subscription]], now: int) -> int | No
     """The newest period that a usable key is for; `now` is the current one."""
     conditions = (NOTHING.renewed(hmac_keys(one), silent=False, period=now) for of_topic in named for one in of_topic)
     return max((number for condition in conditions for number in condition.hmac_keys), default=None)
-
-
-def _check_count(named: Sequence[object], limit: int) -> None:
-    """Before anything is made of them: a message has room for a million."""
-    if len(named) > limit:
-        raise CallError(CallCode.INVALID_ARGUMENT, f"at most {limit} topics in one call")

@@ -49,6 +49,8 @@ from clarion.subscriptions import ExtraWrites, Registration
 APP_HEADER, ENVIRONMENT_HEADER = "clarion-app", "clarion-environment"
 MISSING_MECHANISM = "missing delivery mechanism"
 """The reference server's words."""
+_ABSENT = frozenset({ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID})
+"""No installation, or one that has ended: there are no topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def subscribe_with_metadata(call: XmtpCall, message: SubscribeWithMetadataReques
 
 
 def unsubscribe(call: XmtpCall, message: UnsubscribeRequest) -> Empty:
-    """Topics that are not subscribed to are passed over."""
+    """Topics that are not subscribed to are passed over, all of them if the installation has ended."""
     subscription_id = call.subscription_id(message.installation_id)
     keys = rule_keys(message.topics, call.most_topics)
     with _passing_over_absent():
@@ -175,7 +177,7 @@ def _subscribe(call: XmtpCall, installation_id: str, change: Callable[[], object
     try:
         change()
     except Problem as problem:
-        if problem.kind not in {ProblemKind.NO_SUBSCRIPTION, ProblemKind.SUBSCRIPTION_INVALID}:
+        if problem.kind not in _ABSENT:
             raise
         subscription_id = call.subscription_id(installation_id)
         # Which channel it will be of, its registration will say.
@@ -197,7 +199,7 @@ def _passing_over_absent() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        if problem.kind is not ProblemKind.NO_SUBSCRIPTION:
+        if problem.kind not in _ABSENT:
             raise
 
 

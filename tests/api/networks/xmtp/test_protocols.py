@@ -1,6 +1,7 @@
 import gzip
+import json
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from urllib.parse import unquote
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 
 from api.networks.xmtp.codecs import Codec
 from api.networks.xmtp.codes import _CODES, CallCode, CallError
+from api.networks.xmtp.limits import MOST_KEYS
 from api.networks.xmtp.notifications_pb2 import SubscribeRequest, SubscribeWithMetadataRequest
 from api.networks.xmtp.protocols import COMPRESSED, MEDIA_TYPES, TRAILERS, CallProtocol, frame, only_frame, protocol_of
 from api.problems import ProblemKind
+from api.settings import MOST_RULES
 
 LIMIT = 10_000
 WEB = [name for name in MEDIA_TYPES if name.startswith("application/grpc-web")]
@@ -210,7 +213,6 @@ def test_unknown_fields_of_protobuf_are_passed_over() -> None:
         b'{"installationId":' + b"9" * 5000 + b"}",
         b'{"x":' * 100_000,
         b'{"topics":' + b"[" * 100_000,
-        b'{"topics":[' + b'"",' * 20_000 + b'""]}',
     ],
 )
 def test_json_that_is_no_such_message_is_refused_without_being_quoted(raw: bytes) -> None:
@@ -219,6 +221,51 @@ def test_json_that_is_no_such_message_is_refused_without_being_quoted(raw: bytes
     assert (refused.value.code, refused.value.message) == (CallCode.INVALID_ARGUMENT, "not a SubscribeRequest in JSON")
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
+
+
+def subscribing(key: str, spelled: str = "hmacKeys") -> bytes:
+    return json.dumps({"subscriptions": [{"topic": "t", spelled: [{"key": key}]}]}).encode()
+
+
+@given(st.binary(max_size=50), st.booleans(), st.booleans(), st.sampled_from(["hmacKeys", "hmac_keys"]))
+def test_a_key_is_base64_of_either_alphabet_padded_or_not(key: bytes, url: bool, padded: bool, spelled: str) -> None:
+    text = (urlsafe_b64encode if url else b64encode)(key).decode()
+    raw = subscribing(text if padded else text.rstrip("="), spelled)
+    assert Codec.JSON.read(raw, SubscribeWithMetadataRequest).subscriptions[0].hmac_keys[0].key == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["!!!", "A", "AAAAA", "A===", "AA=", "AAA==", "AAAA=", "AAAA====", "=", "+_AA", "AA AA", "AAAA\n", "ÄAAA", "AA=A"],
+)
+@pytest.mark.parametrize("spelled", ["hmacKeys", "hmac_keys"])
+def test_a_key_that_is_no_base64_is_refused(key: str, spelled: str) -> None:
+    with pytest.raises(CallError) as refused:
+        Codec.JSON.read(subscribing(key, spelled), SubscribeWithMetadataRequest)
+    assert refused.value.code is CallCode.INVALID_ARGUMENT
+    assert key not in refused.value.message
+
+
+@pytest.mark.parametrize("name", ["topics", "subscriptions"])
+def test_json_with_too_many_topics_is_refused_by_the_rule_s_name(name: str) -> None:
+    kind = SubscribeRequest if name == "topics" else SubscribeWithMetadataRequest
+    with pytest.raises(CallError, match=f"at most {MOST_RULES} topics in one call"):
+        Codec.JSON.read(json.dumps({name: [{}] * (MOST_RULES + 1)}).encode(), kind)
+
+
+@pytest.mark.parametrize("spelled", ["hmacKeys", "hmac_keys"])
+def test_json_with_too_many_keys_of_a_topic_is_refused_by_the_rule_s_name(spelled: str) -> None:
+    raw = json.dumps({"subscriptions": [{spelled: [{}] * (MOST_KEYS + 1)}]}).encode()
+    with pytest.raises(CallError, match=f"at most {MOST_KEYS} keys for one topic"):
+        Codec.JSON.read(raw, SubscribeWithMetadataRequest)
+
+
+def test_unknown_fields_of_json_are_passed_over_however_long_they_are() -> None:
+    long = [0] * (MOST_RULES + 1)
+    beside = {"installationId": "i", "later": long, "subscriptions": long}
+    assert Codec.JSON.read(json.dumps(beside).encode(), SubscribeRequest) == SubscribeRequest(installation_id="i")
+    within = {"subscriptions": [{"topic": "t", "later": long, "hmacKeys": [{"later": long}]}]}
+    assert Codec.JSON.read(json.dumps(within).encode(), SubscribeWithMetadataRequest).subscriptions[0].topic == "t"
 
 
 @pytest.mark.parametrize("inner", [b'{"\\ud800":1}', b'{"hmacKeys":[{"\\udfff":1}]}'])

@@ -252,6 +252,7 @@ def test_an_installation_whose_token_died_lives_again_without_topics(registered:
     reply = registered("Subscribe", {"topics": [GROUP]})
     assert (reply.status, reply.code) == (400, "failed_precondition")
     assert "register it again" in reply.json["message"]
+    assert registered("Unsubscribe", {"topics": [GROUP]}).status == 200
     assert registered.register(row.token).status == 200
     revived = row_of(registered)
     assert (revived.status, revived.status_reason, revived.ttl) == (SubscriptionStatus.ACTIVE, None, None)
@@ -345,22 +346,31 @@ def test_a_topic_that_is_named_twice_gets_the_keys_of_both_and_the_last_word(reg
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1), now + 1: key(2)})}
 
 
-def test_keys_are_due_when_the_newest_of_the_first_comes_of_age(registered: Any) -> None:
-    def noted() -> tuple[float | None, float | None]:
-        found = Installation.get(sid)
-        return found.newest_keys, found.keys_due
+def test_keys_are_due_when_the_newest_of_the_first_comes_of_age_or_older_ones_are_given(registered: Any) -> None:
+    def due() -> float | None:
+        return Installation.get(sid).keys_due
+
+    def turn(period: int) -> int:
+        return period * PERIOD_S + bucket_of(registered.installation) * 3600
 
     sid, now = sid_of(registered), period_at(registered.worker.now() // 1000)
-    turn = bucket_of(registered.installation) * 3600
     metadata(registered, named(WELCOME, silent=True))
-    assert noted() == (None, None)
-    metadata(registered, named(GROUP, {now - 1: key(1), now: key(2)}))
-    assert noted() == (now, now * PERIOD_S + turn)
-    metadata(registered, named(OTHER, {now + 1: key(3), now + 9: key(4)}))
-    assert noted() == (now + 1, now * PERIOD_S + turn)
-    metadata(registered, named(GROUP, {now: key(2)}))
+    assert due() is None
+    metadata(registered, named(GROUP, {now: key(2), now + 1: key(3), now + 9: key(4)}))
+    assert due() == turn(now + 1)
+    metadata(registered, named(OTHER, {now - 1: key(1), now: key(2)}))
+    assert due() == turn(now)
+    metadata(registered, named(GROUP, {now + 1: key(3)}))
     registered.register()
-    assert noted() == (now + 1, now * PERIOD_S + turn)
+    assert due() == turn(now)
+
+
+def test_keys_that_answer_a_refresh_of_their_period_are_due_no_sooner(registered: Any) -> None:
+    now = period_at(registered.worker.now() // 1000)
+    asked, due = Installation.asked_at.set(now * PERIOD_S), Installation.keys_due.set((now + 1) * PERIOD_S)
+    Installation(sid_of(registered)).update([asked, due])
+    metadata(registered, named(GROUP, {now: key(1)}))
+    assert Installation.get(sid_of(registered)).keys_due == (now + 1) * PERIOD_S
 
 
 @pytest.mark.parametrize(
@@ -385,15 +395,27 @@ def test_a_topic_has_only_so_many_bytes(registered: Any) -> None:
 
 
 def test_a_topic_takes_only_so_many_keys_in_a_call(registered: Any) -> None:
-    assert metadata(registered, named(GROUP, {period: key(1) for period in range(17)})).code == "invalid_argument"
+    in_json = metadata(registered, named(GROUP, {period: key(1) for period in range(17)}))
+    assert in_json.code == "invalid_argument"
     many = SubscribeWithMetadataRequest(installation_id=registered.installation)
     subscription = many.subscriptions.add(topic=GROUP)
     for period in range(17):
         subscription.hmac_keys.add(thirty_day_periods_since_epoch=period)
     path = "/notifications.v1.Notifications/SubscribeWithMetadata"
     reply = registered.send(path, many.SerializeToString(), content_type="application/proto")
-    assert reply.code == "invalid_argument"
+    assert reply.json == in_json.json
+    assert "at most 16 keys" in reply.json["message"]
     assert topics_of(registered) == {}
+
+
+@pytest.mark.parametrize("spelled", ["hmacKeys", "hmac_keys"])
+def test_a_malformed_key_in_json_is_refused_and_the_stored_one_stays(registered: Any, spelled: str) -> None:
+    now = period_at(registered.worker.now() // 1000)
+    metadata(registered, named(GROUP, {now: key(1)}))
+    malformed = {"topic": GROUP, spelled: [{"thirtyDayPeriodsSinceEpoch": now, "key": "!!!"}]}
+    reply = metadata(registered, malformed)
+    assert (reply.status, reply.code) == (400, "invalid_argument")
+    assert topics_of(registered) == {GROUP: TopicCondition({now: key(1)})}
 
 
 def test_changes_are_recorded_with_digests_in_place_of_keys(registered: Any, emitted: Any) -> None:

@@ -12,7 +12,7 @@ reference tries the key of the envelope's period alone, and so pushes own messag
 https://github.com/xmtp/example-notification-server-go/blob/main/pkg/xmtp/listener.go
 """
 
-from collections.abc import Mapping
+from collections.abc import Buffer, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -35,12 +35,12 @@ class MessageDecision(NamedTuple):
 _DECIDED = {reason: MessageDecision(reason in {Reason.SHOULD_PUSH, Reason.NO_FLAG}, reason) for reason in Reason}
 
 
-def decide(envelope: bytes, hmac_keys: Mapping[int, bytes]) -> MessageDecision:
+def decide(envelope: bytes, hmac_keys: Mapping[int, Buffer | None]) -> MessageDecision:
     """`hmac_keys` are one subscriber's for the envelope's topic, by period. Raises `MalformedEnvelope`."""
     return decide_message(decode(envelope), hmac_keys)
 
 
-def decide_message(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> MessageDecision:
+def decide_message(message: TopicMessage, hmac_keys: Mapping[int, Buffer | None]) -> MessageDecision:
     """As `decide`, for one of many subscribers of an envelope that is decoded once."""
     return _DECIDED[_reason(message, hmac_keys)]
 
@@ -53,7 +53,7 @@ def bytes_hashed(message: TopicMessage) -> int:
     return len(_periods(message.period)) * len(metadata.covered)
 
 
-def _reason(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Reason:
+def _reason(message: TopicMessage, hmac_keys: Mapping[int, Buffer | None]) -> Reason:
     metadata = message.push_metadata
     if metadata is None:
         return Reason.NO_FLAG
@@ -64,7 +64,7 @@ def _reason(message: TopicMessage, hmac_keys: Mapping[int, bytes]) -> Reason:
     return Reason.SHOULD_PUSH if metadata.should_push else Reason.NOT_PUSHABLE
 
 
-def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int) -> bool:
+def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, Buffer | None], period: int) -> bool:
     """Tries the neighbouring periods as well: a sender goes by its own clock, and the node by another.
 
     A key of another scheme's size is passed over. HMAC pads its key with zeros, so one could stand for the other.
@@ -73,7 +73,7 @@ def _is_own(metadata: PushMetadata, hmac_keys: Mapping[int, bytes], period: int)
     if not metadata.may_be_own:
         return False
     for near in _periods(period):
-        key = hmac_keys.get(near, b"")
+        key = bytes(hmac_keys.get(near) or b"")
         if len(key) == metadata.key_size and verify(key, metadata.covered, metadata.sender_hmac):
             return True
     return False

@@ -6,11 +6,12 @@ to be looked up, and nobody reaches another's. The row is written in one transac
                API                                 worker, every hour
     end_due    registered ──▶ a week before its    come ──▶ refresh sent, unless one was since it registered
                registration is over                over ──▶ subscription ended, row deleted
-    keys_due   keys handed over ──▶ the newest     come ──▶ refresh sent; a week on, keys that serve no more are erased,
-               period begins                                and so in each further period until none is left
+    keys_due   keys handed over ──▶ the newest     come ──▶ refresh sent if the newest that is left is not of a later
+               period begins                                period; a week on, keys that serve no more are erased,
+                                                            and so in each further period
 
-Both are sorted by an index, in `BUCKETS` parts. That of `keys_due` is sparse: it has only those that have keys. In a
-period one bucket comes of age in each hour of its first week, so that not all phones are woken at once.
+Both are sorted by an index, in `BUCKETS` parts. That of `keys_due` is sparse: it has only those that were given keys. In
+a period one bucket comes of age in each hour of its first week, so that not all phones are woken at once.
 """
 
 import hashlib
@@ -64,7 +65,7 @@ class ByEndDue(GlobalSecondaryIndex["Installation"]):
 class Installation(Model):
     """What the subscription's row has no place for. Instants are in UNIX seconds.
 
-    `newest_keys` is the newest period of its keys, there with `keys_due`; `asked_at` is when it was last sent a refresh.
+    `asked_at` is when it was last sent a refresh.
     """
 
     class Meta:
@@ -75,7 +76,6 @@ class Installation(Model):
     bucket = NumberAttribute()
     valid_until = NumberAttribute()
     end_due = NumberAttribute()
-    newest_keys = NumberAttribute(null=True)
     keys_due = NumberAttribute(null=True)
     asked_at = NumberAttribute(default=0)
 
@@ -114,9 +114,17 @@ def are_keys_due(row: Installation, now: int) -> bool:
     return row.keys_due is not None and row.keys_due <= now and not is_over(row, now)
 
 
-def lacks_newer_keys(row: Installation, now: int) -> bool:
-    """Whether its newest keys are of this period or an older one, and it has not been asked for newer ones since."""
-    return row.newest_keys is not None and period_at(int(row.asked_at)) < row.newest_keys <= period_at(now)
+def was_asked(row: Installation, now: int) -> bool:
+    """Whether it was sent a refresh in this period."""
+    return period_at(int(row.asked_at)) == period_at(now)
+
+
+def lacks_newer_keys(row: Installation, newest: int | None, now: int) -> bool:
+    """Whether its newest keys are of this period or an older one, and it has not been asked for newer ones since.
+
+    `newest` is their period, None without keys.
+    """
+    return newest is not None and period_at(int(row.asked_at)) < newest <= period_at(now)
 
 
 def is_over(row: Installation, now: int) -> bool:
@@ -128,16 +136,14 @@ def asked_since_registered(row: Installation) -> bool:
 
 
 def note_keys(subscription_id: str, installation_id: str, newest: int) -> None:
-    """The app has given keys, the newest for the period `newest`: then it is asked for others, if not sooner.
+    """The app gives keys, the newest for the period `newest`: they are looked at in that period, if not sooner.
 
     In one period it is asked once, whatever keys it answers with.
     """
-    there, noted = Installation.subscription_id.exists(), Installation.newest_keys
-    actions = (
-        Installation.newest_keys.set(newest),
-        Installation.keys_due.set(Installation.keys_due | _turn(bucket_of(installation_id), newest)),
-    )
-    _update(subscription_id, *actions, condition=there & (noted.does_not_exist() | (noted < newest)))
+    turn, there = _turn(bucket_of(installation_id), newest), Installation.subscription_id.exists()
+    asked, due = Installation.asked_at, Installation.keys_due
+    later = (due > turn) & (asked.does_not_exist() | (asked < newest * PERIOD_S))
+    _update(subscription_id, due.set(turn), condition=there & (due.does_not_exist() | later))
 
 
 def note_asked_for_keys(row: Installation, now: int) -> None:
@@ -147,19 +153,9 @@ def note_asked_for_keys(row: Installation, now: int) -> None:
 
 
 def note_pruned(row: Installation, now: int) -> None:
-    """The keys are looked at again in the next period, if any is left."""
-    period = period_at(now)
-    if row.newest_keys is not None and row.newest_keys < period - 1:
-        forget_keys(row)
-    else:
-        again = Installation.keys_due.set(_turn(int(row.bucket), period + 1))
-        _update(row.subscription_id, again, condition=Installation.keys_due == row.keys_due)
-
-
-def forget_keys(row: Installation) -> None:
-    """It has none any more, unless it has given newer ones meanwhile."""
-    actions = (Installation.newest_keys.remove(), Installation.keys_due.remove())
-    _update(row.subscription_id, *actions, condition=Installation.newest_keys == row.newest_keys)
+    """The keys are looked at again in the next period."""
+    again = Installation.keys_due.set(_turn(int(row.bucket), period_at(now) + 1))
+    _update(row.subscription_id, again, condition=Installation.keys_due == row.keys_due)
 
 
 def note_ending(row: Installation, *actions: Action) -> None:

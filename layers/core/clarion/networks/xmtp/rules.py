@@ -8,7 +8,7 @@ A shorter key is followed by zeros. A condition that says nothing is empty.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from clarion.networks import Rule
@@ -98,6 +98,11 @@ def read(condition: bytes) -> TopicCondition:
         return unpack(condition) if condition else NOTHING
     except ValueError:
         return NOTHING
+
+
+def newest_stored_period(conditions: Iterable[bytes]) -> int | None:
+    """Of the keys that they hold; None without keys."""
+    return max((period for one in conditions for period in read(one).hmac_keys), default=None)
 
 
 def describe(rule: Rule) -> dict[str, str]:
