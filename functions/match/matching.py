@@ -20,7 +20,6 @@ from match.failures import Unreadable, bisect_on_failure, read_row
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-BATCH_GET_KEYS = 100
 _WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
 
 type TakesOwn = Callable[[str | None], bool]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
 from clarion.networks import network
+from clarion.tables import BATCH_GET_ITEMS
 from match import fan_out, matching
 from match.failures import Failure, Pool, Unreadable, split_failures
 from match.fan_out import FannedOut, Page
@@ -97,7 +98,7 @@ def _read_pages(
 
 
 def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
-    requests = {some: some for some in batched(names, matching.BATCH_GET_KEYS, strict=False)}
+    requests = {some: some for some in batched(names, BATCH_GET_ITEMS, strict=False)}
     subscribers: dict[str, Subscriber | Failure] = {}
     for some, found in pool.map_concurrently(matching.subscribers, requests).items():
         subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found

@@ -20,11 +20,8 @@ from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.proofs import expires_at
-from clarion.tables import Subscription, WakeUp
+from clarion.tables import BATCH_GET_ITEMS, Subscription, WakeUp
 from clarion.wake_ups import expiry_slots
-
-BATCH = 100
-"""The most items of one BatchGetItem."""
 
 logger = Logger(service="schedule")
 
@@ -49,7 +46,7 @@ class Expiries:
         """End what has expired by the minute `at`; nothing new begins after `until`, in seconds of the monotonic clock."""
         report = ExpiryReport()
         for slot in expiry_slots(after, at):
-            for entries in batched(WakeUp.query(slot), BATCH, strict=False):
+            for entries in batched(WakeUp.query(slot), BATCH_GET_ITEMS, strict=False):
                 if time.monotonic() < until:
                     self._end(entries, at * 60_000, report)
                 else:
