@@ -21,6 +21,8 @@ from clarion import aws
 
 BATCH_GET_ITEMS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+TRANSACTION_SUBSCRIPTIONS = 33
+"""A transaction takes 100 items; a subscription, its token and its wake-up are three."""
 GENERATION_BYTES = 8
 WINDOW_PART = b"\x00"
 """Sorts before every part that is named by an instant of this millennium."""
