@@ -25,6 +25,7 @@ from clarion.issuers import JwksIssuer, issuer_name
 from clarion.networks import NETWORKS, network
 from clarion.networks.needs import Nodes
 from clarion.settings import LimitSettings, NodeBudget
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS
 
 
 class Config(BaseModel):
@@ -154,7 +155,7 @@ def stub_names() -> tuple[str, ...]:
 class Allowance(Config):
     """How much a client, or one request, is allowed, as `ApiSettings` has it."""
 
-    subscriptions_per_client: Annotated[int, Field(ge=1, le=33)] | None = None
+    subscriptions_per_client: Annotated[int, Field(ge=1, le=TRANSACTION_SUBSCRIPTIONS)] | None = None
     rules_per_subscription: PositiveInt | None = None
     rules_per_request: PositiveInt | None = None
     rules_per_page: Annotated[int, Field(ge=1, le=20_000)] | None = None
@@ -200,8 +201,8 @@ class ApiConfig(Config):
     so that neither slow requests nor many starve the pushes. No account has enough for that from the start:
     docs/operations.md, "What the account needs". `size` is that of the networks' routers, too.
 
-    Web pages of `origins` may call the API, as browsers ask it. `per_address` puts CloudFront in front, with a limit for each address. `serve_docs` answers `/docs`, a page of 1.7 MB
-    for anybody who asks.
+    Web pages of `origins` may call the API, as browsers ask it. `per_address` puts CloudFront in front, with a limit for
+    each address. `serve_docs` answers `/docs`, a page of 1.7 MB for anybody who asks.
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
     device.

@@ -91,11 +91,6 @@ class Outputs:
     api_id: str
     table_prefix: str
     envelopes_queue_url: str
-    apns_queue_url: str
-    voip_queue_url: str
-    fcm_queue_url: str
-    webpush_queue_url: str
-    webhook_queue_url: str
     lake_bucket: str
     oversize_bucket: str
     events_stream: str
@@ -111,6 +106,10 @@ class Outputs:
     def of(cls, given: Mapping[str, str]) -> Self:
         """What an earlier version does not output yet is empty."""
         return cls(**{field.name: given.get(field.name.title().replace("_", ""), "") for field in fields(cls)})
+
+    def queue_url(self, name: str) -> str:
+        """Of the queue of this bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
+        return f"{self.envelopes_queue_url.removesuffix('envelopes')}{name}"
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ async def _live(system: System) -> tuple[str, str]:
 
 
 def _queues(deployment: EmulatedDeployment) -> dict[str, str]:
-    names = [f"{queue}_queue_url" for queue in ("envelopes", *CHANNELS)]
-    urls = {f"CLARION_{name.upper()}": getattr(deployment.outputs, name) for name in names}
+    names = ("envelopes", *CHANNELS)
+    urls = {f"CLARION_{name.upper()}_QUEUE_URL": deployment.outputs.queue_url(name) for name in names}
     return {**deployment.emulator.variables, **urls}
 
 

@@ -23,17 +23,7 @@ from infra.environments import EMULATOR
 from local import keys, page, tls
 from local.apns import Apns
 from local.device import Device
-from local.emulator import (
-    ROOT,
-    EmulatedDeployment,
-    Emulator,
-    Outputs,
-    deploy,
-    leashed,
-    python_path,
-    started,
-    synthesise,
-)
+from local.emulator import ROOT, EmulatedDeployment, Emulator, deploy, leashed, python_path, started, synthesise
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
@@ -124,8 +114,8 @@ class System:
 
     @property
     def queue_urls(self) -> dict[str, str]:
-        """By the queue's bare name, such as `apns`, `apns-held`, or `apns-dead` for the dead letters of both."""
-        return {name: _queue_url(self.deployment.outputs, name) for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
+        """By the queue's bare name."""
+        return {name: self.deployment.outputs.queue_url(name) for name in (*QUEUES, *DEAD_LETTER_QUEUES)}
 
     def messages(self) -> dict[str, int]:
         """How many there are, visible, in flight or delayed, in each queue that is not empty."""
@@ -189,10 +179,6 @@ class System:
         """Past ingest, as a second ingest task would."""
         queue = self.deployment.outputs.envelopes_queue_url
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
-
-
-def _queue_url(outputs: Outputs, name: str) -> str:
-    return f"{outputs.envelopes_queue_url.removesuffix('envelopes')}{name}"
 
 
 def _count(sqs: Any, queue_url: str) -> int:
@@ -289,7 +275,7 @@ def ingesting(
     `followed` are those of its settings that say whom it follows, and perhaps others.
     """
     outputs, emulator, networks = deployment.outputs, deployment.emulator, _networks(checkout)
-    commands = {name: _queue_url(outputs, COMMAND_QUEUES[name]) for name in TAKING_COMMANDS if name in networks}
+    commands = {name: outputs.queue_url(COMMAND_QUEUES[name]) for name in TAKING_COMMANDS if name in networks}
     settings = {
         "stage": EMULATOR.stage,
         "networks": ",".join(networks),

@@ -17,8 +17,8 @@ from clarion.decisions import SubscriptionStatus
 from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
-from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, remove
-from clarion.tables import Subscription
+from clarion.subscriptions import remove
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 from pipeline.lake import DAY_MS, EventLake, Period
 from pipeline.rules import REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind

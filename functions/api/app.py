@@ -1,25 +1,23 @@
-"""The resolver: who may pass, what a body must be, and how every refusal becomes problem details.
+"""The resolver: who may pass, and what a body must be.
 
 API Gateway answers a request that its authorizer refuses with a body of its own. So the authorizer lets everyone
 through and says in its context who it is; here, whoever is nobody is refused before anything else is looked at.
 """
 
 import json
-import re
-from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from api import deliveries, openapi, routes, sign_in
+from api import deliveries, openapi, refusals, routes, sign_in
 from api.networks import routes_of
 from api.problems import Problem, ProblemKind
+from api.refusals import TOO_DEEP
 from api.requests import UNAVAILABLE, Event, body_of, caller, check_origin, deadline, not_now, within_allowance
-from api.worker import ApiRequest, ApiWorker, answering, current
+from api.worker import ApiRequest, ApiWorker, answering
 
 OPEN = ("/v1/auth/", *openapi.PATHS)
 """What needs no client: everything else does, whatever its address."""
@@ -27,12 +25,6 @@ PREFLIGHT = "OPTIONS /{proxy+}"
 """The route, as `infra.api` has it, of what browsers ask before a page's request: API Gateway adds the words to it."""
 JSON = "application/json"
 WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
-MOST_ERRORS = 20
-"""In one answer."""
-LONGEST_NAME = 32
-"""Characters of a member that is named in an answer: one that is no field may be anything, even a push token."""
-UUID_TEXT = re.compile(r"/[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-TOO_DEEP = "too deep, or a number of too many digits"
 
 
 def handle(event: Event, context: LambdaContext, worker: ApiWorker) -> dict[str, Any]:
@@ -71,7 +63,7 @@ def resolver(networks: tuple[str, ...]) -> APIGatewayHttpResolver:
     for router in (*common, *(router for each in enabled for router in each.routers)):
         app.include_router(router)
     openapi.serve(app, networks)
-    _answer_refusals(app, {path: kind for each in enabled for path, kind in each.invalid.items()})
+    refusals.answer(app, {path: kind for each in enabled for path, kind in each.invalid.items()})
     return app
 
 
@@ -100,54 +92,3 @@ def _built(problem: Problem) -> dict[str, Any]:
     response = problem.response()
     headers = {"Content-Type": response.content_type, **response.headers}
     return {"statusCode": response.status_code, "headers": headers, "body": response.body}
-
-
-def _response(problem: Problem) -> Response[str]:
-    return current().worker.counted(problem).response()
-
-
-def _answer_refusals(app: APIGatewayHttpResolver, invalid: Mapping[str, ProblemKind]) -> None:
-    """Whatever a route raises becomes problem details; `invalid` is as in `NetworkRoutes`."""
-
-    @cache
-    def methods() -> dict[str, str]:
-        """The methods that each address takes, as `Allow` lists them."""
-        paths = openapi.document(app)["paths"]
-        return {path: ", ".join(sorted(method.upper() for method in methods)) for path, methods in paths.items()}
-
-    def no_address() -> Response[str]:
-        path = app.current_event.path
-        allowed = methods().get(path) or methods().get(UUID_TEXT.sub("/{subscription_id}", path))
-        if allowed is None:
-            return Problem(ProblemKind.NO_ROUTE).response()
-        return Problem(ProblemKind.WRONG_METHOD, headers={"Allow": allowed}).response()
-
-    @app.exception_handler(RequestValidationError)
-    def invalid_body(error: RequestValidationError) -> Response[str]:
-        if any(each["loc"][0] == "path" for each in error.errors()):
-            return no_address()
-        errors = [{"field": _path(each["loc"]), "rule": _rule(each)} for each in error.errors()[:MOST_ERRORS]]
-        kind = invalid.get(app.current_event.path, ProblemKind.INVALID)
-        return Problem(kind, more={"errors": errors}).response()
-
-    app.not_found(lambda _: no_address())
-    app.exception_handler(Problem)(_response)
-    app.exception_handler(UnicodeDecodeError)(lambda _: Problem(ProblemKind.MALFORMED, "not UTF-8").response())
-    app.exception_handler(RecursionError)(lambda _: Problem(ProblemKind.MALFORMED, TOO_DEEP).response())
-    app.exception_handler(list(UNAVAILABLE))(lambda error: _response(not_now(error)))
-
-
-def _path(location: tuple[str | int, ...]) -> str:
-    """`("body", "rules", 3, "topic")` becomes `rules[3].topic`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{_name(step)}" for step in location[1:])
-    return "".join(steps).removeprefix(".") or str(location[0])
-
-
-def _name(member: str) -> str:
-    return member if len(member) <= LONGEST_NAME else "…"
-
-
-def _rule(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "is no member of this request"
-    return str(error["msg"]).removeprefix("Value error, ")

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import NamedTuple, Self
 from uuid import UUID
 
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.worker import ClientRequest
 from clarion import base64url, subscriptions
 from clarion.networks import network
@@ -85,7 +85,7 @@ def _listed(request: ClientRequest, owner: Owner, here: Cursor, limit: int) -> L
         case Unchanged.NOT_FOUND:
             return None
         case Unchanged():
-            raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+            raise contended()
         case row, rules:
             if here.revision is not None and here.revision != row.revision:
                 raise Problem(ProblemKind.RULES_CHANGED, "begin again without a cursor")

@@ -76,3 +76,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
             headers=dict(self.headers),
             body=json.dumps({name: value for name, value in body.items() if value is not None}),
         )
+
+
+def contended() -> Problem:
+    """What the same request may succeed at a second later."""
+    return Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from api import quotas
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.subscriptions import own
 from api.worker import ClientRequest
@@ -66,7 +66,7 @@ def renew(request: ClientRequest, row: Subscription) -> None:
     quotas.require(name, rate, request.worker.now(), detail)
     renewed = proofs.replace_code(row, code)
     if renewed is None:
-        raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+        raise contended()
     push(request, renewed, code)
 
 
@@ -90,7 +90,7 @@ def prove(request: ClientRequest, subscription_id: UUID, secret: bytes) -> Subsc
         row = own(request, subscription_id)
         if row.status != SubscriptionStatus.PENDING or not proofs.is_right(row, secret):
             return _proven_before(request, subscription_id, secret)
-    raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+    raise contended()
 
 
 def _rates(channel: Channel) -> TokenRates:

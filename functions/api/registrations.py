@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from api import proofs
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.subscriptions import check_options, invalid_field, removed
 from api.worker import ClientRequest
 from clarion import subscriptions
@@ -125,7 +125,7 @@ def _require_written(written: Written, registration: Registration) -> Subscripti
         mine = {"subscription_id": written.subscription_id} if written.owner == registration.owner else {}
         raise Problem(ProblemKind.TOKEN_TAKEN, more=mine)
     if isinstance(written, Unchanged):
-        raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+        raise contended()
     return written
 
 

@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 
 from api import quotas
 from api.authorization import SharedSecret
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.worker import ClientWorker
 from clarion.faults import AWS_ERRORS, describe
@@ -72,6 +72,6 @@ def within_allowance(client_id: bytes, worker: ClientWorker) -> None:
 def not_now(error: Exception) -> Problem:
     """`error` is one of `UNAVAILABLE`. It is not the service's fault that a client's own requests meet."""
     if met_transaction(error):
-        return Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+        return contended()
     logger.error("AWS gives no usable answer", extra={"error": describe(error)})
     return Problem(ProblemKind.UNAVAILABLE, headers={"Retry-After": "2"})

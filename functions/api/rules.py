@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import assert_never
 
 from api import quotas
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.worker import ClientRequest, ClientWorker
 from clarion.rule_events import rule_events
@@ -66,6 +66,6 @@ def _done(worker: ClientWorker, outcome: Changed | Unchanged, at: int) -> Change
         case Unchanged.TOO_MANY:
             raise Problem(ProblemKind.TOO_MANY_RULES, f"at most {worker.settings.rules_per_subscription}")
         case Unchanged.CONTENDED | Unchanged.SUPERSEDED:
-            raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+            raise contended()
         case _:
             assert_never(outcome)

@@ -12,6 +12,7 @@ from clarion.messages import NetworkName
 from clarion.networks import STATEMENTS
 from clarion.providers import apns, fcm
 from clarion.settings import TITLE, EventSettings, Origin, Settings, Title
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS
 
 MOST_RULES = 10_000
 """In one request."""
@@ -52,7 +53,7 @@ class ClientSettings(EventSettings):
     origin_secret_id: str | None = None
     """What CloudFront sends with each request; what comes around it is then refused."""
 
-    subscriptions_per_client: int = Field(default=20, gt=0, le=33)
+    subscriptions_per_client: int = Field(default=20, gt=0, le=TRANSACTION_SUBSCRIPTIONS)
     rules_per_subscription: int = Field(default=10_000, gt=0)
     rules_per_request: int = Field(default=MOST_RULES, gt=0, le=MOST_RULES)
     rules_per_page: int = Field(default=10_000, gt=0, le=20_000)

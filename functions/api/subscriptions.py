@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from api.problems import Problem, ProblemKind
+from api.problems import Problem, ProblemKind, contended
 from api.worker import ClientRequest
 from clarion import proofs, subscriptions
 from clarion.addresses import canonical
@@ -31,7 +31,7 @@ def remove(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str]
     if outcome is Unchanged.NOT_FOUND:
         raise Problem(ProblemKind.NO_SUBSCRIPTION, "nothing was removed")
     if outcome is not None:
-        raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+        raise contended()
 
 
 def removed(request: ClientRequest, owner: Owner, subscription_ids: Sequence[str], now: int) -> Unchanged | None:
@@ -61,7 +61,7 @@ def change(request: ClientRequest, subscription_id: UUID, changes: Mapping[str, 
         if changed := subscriptions.change(request.worker.connection, row, changes, now=now):
             return changed
         time.sleep(back_off(attempt))
-    raise Problem(ProblemKind.CONTENDED, headers={"Retry-After": "1"})
+    raise contended()
 
 
 def check_options(request: ClientRequest, channel: Channel, options: Mapping[str, Any]) -> None:

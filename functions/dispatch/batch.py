@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -79,57 +79,13 @@ class Dispatcher:
         self._schedule(attempts)
         # Before a subscription ends: when its message comes again, the answer of the provider is known no more.
         without_command = self._send_commands(attempts)
-        self._end_subscriptions(
-            [
-                attempt
-                for attempt in attempts
-                if isinstance(attempt.verdict, TokenGone)
-                and attempt.delivery.received.message_id not in without_command
-            ]
-        )
+        others = [attempt for attempt in attempts if attempt.delivery.received.message_id not in without_command]
+        self._end_subscriptions(others)
         self._record_proofs(attempts)
         self._conclude(attempts, report)
-        report.unfinished = [*without_command, *self._unfinished(attempts, deliveries, without_command)]
+        unreadable = [delivery for delivery in deliveries if delivery.message is None]
+        report.unfinished = [*without_command, *self._delay(others), *self._dead_letter(others, unreadable)]
         return report
-
-    def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
-        """Returns the ids of messages that stay in the queue they came from."""
-        failed = [(attempt, attempt.delay) for attempt in attempts if attempt.delay is not None]
-        unheld = self.queue.hold(
-            [
-                (replace(attempt.delivery, token_faults=attempt.token_faults), delay)
-                for attempt, delay in failed
-                if attempt.held
-            ]
-        )
-        retried = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
-        self.queue.retry_later(retried)
-        return [*unheld, *(delivery.received.message_id for delivery, _ in retried)]
-
-    def _unfinished(
-        self, attempts: Sequence[Attempt], deliveries: Iterable[Delivery], without_command: Collection[str]
-    ) -> list[str]:
-        """Send every other message on its way; returns the ids of those that stay in the queue they came from."""
-        refused = [
-            (one.delivery, one.verdict.reason)
-            for one in attempts
-            if isinstance(one.verdict, Refused) and one.delivery.received.message_id not in without_command
-        ]
-        unreadable = [(delivery, "message unreadable") for delivery in deliveries if delivery.message is None]
-        return [*self._delay(attempts), *self.queue.dead_letter([*refused, *unreadable])]
-
-    def _send_commands(self, attempts: Iterable[Attempt]) -> list[str]:
-        """What final outcomes change in networks' own state; returns the ids of messages to be tried again for it."""
-        by_network: dict[str, list[tuple[Delivery, str]]] = defaultdict(list)
-        for attempt in attempts:
-            if attempt.delay is None and (command := _command(attempt)):
-                body = CommandMessage(network=command.network, content=command.content).to_json()
-                by_network[command.network].append((attempt.delivery, body))
-        return [
-            unsent
-            for name, commands in by_network.items()
-            for unsent in self.queue.send_commands(self.command_queues.get(name), commands)
-        ]
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription as it is now, and what stands in its way."""
@@ -196,10 +152,30 @@ class Dispatcher:
             )
         return self.states[app]
 
-    def _end_subscriptions(self, attempts: Sequence[Attempt]) -> None:
-        if attempts:
+    def _schedule(self, attempts: Iterable[Attempt]) -> None:
+        """Before anything follows from how an attempt ended: one that can't be retried any more is final."""
+        now = self.clock()
+        for attempt in attempts:
+            schedule_retry(attempt, now, self.max_receives)
+
+    def _send_commands(self, attempts: Iterable[Attempt]) -> list[str]:
+        """What final outcomes change in networks' own state; returns the ids of messages to be tried again for it."""
+        by_network: dict[str, list[tuple[Delivery, str]]] = defaultdict(list)
+        for attempt in attempts:
+            if attempt.delay is None and (command := _command(attempt)):
+                body = CommandMessage(network=command.network, content=command.content).to_json()
+                by_network[command.network].append((attempt.delivery, body))
+        return [
+            unsent
+            for name, commands in by_network.items()
+            for unsent in self.queue.send_commands(self.command_queues.get(name), commands)
+        ]
+
+    def _end_subscriptions(self, attempts: Iterable[Attempt]) -> None:
+        gone = [attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)]
+        if gone:
             with ThreadPoolExecutor(self.transactions) as pool:
-                for ended in pool.map(self._end_subscription, attempts):
+                for ended in pool.map(self._end_subscription, gone):
                     for row in ended:
                         self.events.add(SubscriptionChanged.of(row, self._milliseconds()))
 
@@ -222,12 +198,6 @@ class Dispatcher:
                 with suppress(*AWS_ERRORS):
                     record_push(attempt.row.subscription_id, attempt.message.receipt, attempt.verdict.decision)
 
-    def _schedule(self, attempts: Iterable[Attempt]) -> None:
-        """Before anything follows from how an attempt ended: one that can't be retried any more is final."""
-        now = self.clock()
-        for attempt in attempts:
-            schedule_retry(attempt, now, self.max_receives)
-
     def _conclude(self, attempts: Iterable[Attempt], report: BatchReport) -> None:
         now = self._milliseconds()
         for attempt in attempts:
@@ -242,6 +212,25 @@ class Dispatcher:
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
                 report.faults[app or self.apps.first, attempt.verdict.reason] += 1
+
+    def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
+        failed = [(attempt, attempt.delay) for attempt in attempts if attempt.delay is not None]
+        unheld = self.queue.hold(
+            [
+                (replace(attempt.delivery, token_faults=attempt.token_faults), delay)
+                for attempt, delay in failed
+                if attempt.held
+            ]
+        )
+        retried = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
+        self.queue.retry_later(retried)
+        return [*unheld, *(delivery.received.message_id for delivery, _ in retried)]
+
+    def _dead_letter(self, attempts: Iterable[Attempt], unreadable: Iterable[Delivery]) -> list[str]:
+        """Returns the ids of messages that stay in the queue they came from."""
+        refused = [(one.delivery, one.verdict.reason) for one in attempts if isinstance(one.verdict, Refused)]
+        return self.queue.dead_letter([*refused, *((delivery, "message unreadable") for delivery in unreadable)])
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)

@@ -10,11 +10,10 @@ from pynamodb.connection import Connection
 from clarion.faults import AWS_ERRORS
 from clarion.networks import Row, network
 from clarion.providers.outcomes import Refused, RetryLater
+from clarion.tables import BATCH_GET_ITEMS
 from dispatch.attempts import UNTRIED, Attempt
 from dispatch.pushes import Stale
 
-ROWS_AT_ONCE = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 ROW_UNREAD = RetryLater(status=None, reason="the network's row could not be read")
 NOTHING_TO_SEND = Stale(reason="nothing to send")
 
@@ -53,7 +52,7 @@ def _add_body(attempt: Attempt, rows: Mapping[str, Row | None]) -> None:
 def _read(connection: Connection, table: str, subscription_ids: Collection[str]) -> dict[str, Row | None]:
     """By subscription, None where there is no row. Those that could not be read are left out."""
     found: dict[str, Row | None] = {}
-    for ids in batched(subscription_ids, ROWS_AT_ONCE, strict=False):
+    for ids in batched(subscription_ids, BATCH_GET_ITEMS, strict=False):
         # The push may have been sent a moment after what it is about was written.
         asked = {"Keys": [{"subscription_id": {"S": one}} for one in ids], "ConsistentRead": True}
         try:

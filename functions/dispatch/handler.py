@@ -9,7 +9,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from botocore.config import Config
 from botocore.session import Session
 
-from clarion import tables
+from clarion import aws, tables
 from clarion.channels import CHANNELS, Provider
 from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment, PushDecision
@@ -25,9 +25,7 @@ from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
 
 if TYPE_CHECKING:
-    from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_secretsmanager import SecretsManagerClient
-    from mypy_boto3_sqs import SQSClient
 
 logger = Logger(service="dispatch")
 SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
@@ -46,18 +44,16 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str,
 def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     connection = tables.bind(settings.table_prefix)
-    # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
     session = connection.session
     transport = Transport(settings.ca_file)
-    sqs = cast("SQSClient", session.create_client("sqs"))
-    firehose = cast("FirehoseClient", session.create_client("firehose", config=FIREHOSE_IN_TIME))
+    sqs = aws.sqs(session)
     dispatcher = Dispatcher(
         apps=_apps(settings, transport, session),
         transport=transport,
         connection=connection,
         queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-        events=EventLog(EventWriter(firehose, sqs, settings)),
+        events=EventLog(EventWriter(aws.firehose(session, FIREHOSE_IN_TIME), sqs, settings)),
         command_queues=settings.command_queues,
         table_prefix=settings.table_prefix,
         max_receives=settings.max_receives,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
 from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
+from clarion.tables import BATCH_GET_ITEMS
 from match import fan_out, matching, rule_reader
 from match.capacity import Capacity
 from match.failures import Failure, Pool, Unreadable, split_failures
@@ -68,7 +69,7 @@ def _read_pages(
 
 
 def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
-    requests = {some: some for some in batched(names, rule_reader.BATCH_GET_KEYS, strict=False)}
+    requests = {some: some for some in batched(names, BATCH_GET_ITEMS, strict=False)}
     subscribers: dict[str, Subscriber | Failure] = {}
     for some, found in pool.map_concurrently(rule_reader.subscribers, requests).items():
         subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found

@@ -21,7 +21,6 @@ from match.matching import Candidate, Candidates, Match, Subscriber, TakesOwn, m
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-BATCH_GET_KEYS = 100
 _WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
 
 

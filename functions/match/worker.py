@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 from botocore.config import Config
 from pydantic import ValidationError
 
-from clarion import sqs, tables
+from clarion import aws, sqs, tables
 from clarion.clock import now_ms
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.messages import MatchMessage, read_match_message
@@ -68,12 +68,11 @@ class MatchClients:
     @classmethod
     def make(cls, table_prefix: str) -> Self:
         connection = tables.bind(table_prefix, pool=THREADS, seconds=_TABLE_SECONDS)
-        # One session for all, and botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
         session = connection.session
         return cls(
             dynamodb=cast("DynamoDBClient", connection.client),
-            sqs=cast("SQSClient", session.create_client("sqs", config=_TIMEOUTS)),
-            firehose=cast("FirehoseClient", session.create_client("firehose", config=FIREHOSE_IN_TIME)),
+            sqs=aws.sqs(session, _TIMEOUTS),
+            firehose=aws.firehose(session, FIREHOSE_IN_TIME),
             s3=cache(lambda: cast("S3Client", session.create_client("s3", config=_TIMEOUTS))),
             executor=ThreadPoolExecutor(THREADS),
         )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from itertools import batched
 
@@ -20,13 +21,18 @@ from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.proofs import expires_at
-from clarion.tables import Subscription, WakeUp
+from clarion.tables import BATCH_GET_ITEMS, Subscription, WakeUp
 from clarion.wake_ups import expiry_slots
 
-BATCH = 100
-"""The most items of one BatchGetItem."""
-
 logger = Logger(service="schedule")
+
+
+class Ending(Enum):
+    """What became of a subscription whose day is over; `CHANGED` at that moment, it is left for the next hour."""
+
+    ENDED = auto()
+    CHANGED = auto()
+    FAILED = auto()
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class Expiries:
         """End what has expired by the minute `at`; nothing new begins after `until`, in seconds of the monotonic clock."""
         report = ExpiryReport()
         for slot in expiry_slots(after, at):
-            for entries in batched(WakeUp.query(slot), BATCH, strict=False):
+            for entries in batched(WakeUp.query(slot), BATCH_GET_ITEMS, strict=False):
                 if time.monotonic() < until:
                     self._end(entries, at * 60_000, report)
                 else:
@@ -60,22 +66,22 @@ class Expiries:
         rows = Subscription.batch_get([entry.subscription_id for entry in entries], consistent_read=True)
         over = [row for row in rows if row.status == SubscriptionStatus.PENDING and expires_at(row) <= now]
         with ThreadPoolExecutor(self.threads) as pool:
-            ends = list(pool.map(partial(self._try_to_end, now=now), over))
-        report.ended += ends.count(True)
-        report.failed += ends.count(None)
-        left = {row.subscription_id for row, ended in zip(over, ends, strict=True) if not ended}
+            endings = list(pool.map(partial(self._try_to_end, now=now), over))
+        report.ended += endings.count(Ending.ENDED)
+        report.failed += endings.count(Ending.FAILED)
+        left = {row.subscription_id for row, ending in zip(over, endings, strict=True) if ending is not Ending.ENDED}
         with WakeUp.batch_write() as batch:
             for entry in entries:
                 if entry.subscription_id not in left:
                     batch.delete(entry)
 
-    def _try_to_end(self, row: Subscription, now: int) -> bool | None:
-        """Whether it was ended; False if it was changed at that moment, None if it can't be ended now."""
+    def _try_to_end(self, row: Subscription, now: int) -> Ending:
         try:
             ended = expire(row, now, request_cleanup=self.cleanup.send)
         except (*AWS_ERRORS, ValueError, TypeError) as error:
             logger.error("not ended", subscription_id=row.subscription_id, error=describe(error))  # noqa: TRY400 - its text may quote the row
-            return None
-        if ended:
-            self.events.add(SubscriptionChanged.of(ended, now))
-        return ended is not None
+            return Ending.FAILED
+        if ended is None:
+            return Ending.CHANGED
+        self.events.add(SubscriptionChanged.of(ended, now))
+        return Ending.ENDED

@@ -42,7 +42,7 @@ from clarion.networks.xmtp.sender_hmac import period_at
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSets, Unchanged
 from clarion.sqs import SqsMessage, send_to_queues
-from clarion.tables import Subscription
+from clarion.tables import BATCH_GET_ITEMS, Subscription
 from xmtp.refresh import refresh
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 REGISTRATION_OVER = "registration_over"
 """The reason for which a subscription is invalid whose installation was not registered again."""
-BATCH = 100
-"""The most items of one BatchGetItem."""
 
 logger = Logger(service=XMTP)
 
@@ -253,4 +251,4 @@ def _split(visits: Sequence[Visit], which: Callable[[Visit], bool]) -> tuple[lis
 
 
 def _named(found: Iterator[Installation]) -> Iterator[Sequence[str]]:
-    return batched((row.subscription_id for row in found), BATCH, strict=False)
+    return batched((row.subscription_id for row in found), BATCH_GET_ITEMS, strict=False)

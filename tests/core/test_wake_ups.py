@@ -17,8 +17,8 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.networks import STATEMENTS
-from clarion.subscriptions import TRANSACTION_SUBSCRIPTIONS, Registration, move, remove
-from clarion.tables import Subscription, Token, WakeUp
+from clarion.subscriptions import Registration, move, remove
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription, Token, WakeUp
 from clarion.tokens import token_hash
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES, PERIODS, due_slots, expiry_slots, slot_of
 from tests.match.scene import credentials

@@ -14,8 +14,7 @@ from clarion.channels import Channel
 from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
 from clarion.networks import network
-from clarion.tables import Subscription
-from dispatch.bodies import ROWS_AT_ONCE
+from clarion.tables import BATCH_GET_ITEMS, Subscription
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
 from tests.toy import LATEST, MOST_TEXTS, ToyBody
@@ -213,12 +212,12 @@ def test_one_request_reads_the_rows_of_a_batch(
 def test_more_rows_than_one_request_may_ask_for_take_another(
     toy: str, worker: Any, queue: Any, register: Register, message: Write, latest: Latest, requests: Requests
 ) -> None:
-    for number in range(ROWS_AT_ONCE + 1):
+    for number in range(BATCH_GET_ITEMS + 1):
         row = register(Channel.APNS, f"{number:064x}", network=toy)
         latest.write(row, "hello")
         queue.put(without_body(message, row))
 
-    assert worker.work().decisions == {PushDecision.DELIVERED: ROWS_AT_ONCE + 1}
+    assert worker.work().decisions == {PushDecision.DELIVERED: BATCH_GET_ITEMS + 1}
     assert requests.reads == 2
 
 

@@ -104,7 +104,7 @@ def request_of(push: WebPushPush) -> Request:
 
 
 def test_a_push_is_a_request_as_the_rfcs_have_it(service: Service, push: Callable[..., Answered]) -> None:
-    push(ttl=60, urgency=Urgency.VERY_LOW, collapse_id="statement", content=b"x" * 3993)
+    push(ttl=60, urgency=Urgency.NORMAL, collapse_id="statement", content=b"x" * 3993)
 
     (request,) = service.requests
     assert (request.method, request.path, len(request.body)) == ("POST", "/wpush/v2/x", 4096)
@@ -112,7 +112,7 @@ def test_a_push_is_a_request_as_the_rfcs_have_it(service: Service, push: Callabl
         "content-encoding": "aes128gcm",
         "content-type": "application/octet-stream",
         "ttl": "60",
-        "urgency": "very-low",
+        "urgency": "normal",
         "topic": topic("statement"),
     }
     assert {name: request.header(name) for name in expected} == expected

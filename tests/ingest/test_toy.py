@@ -299,8 +299,8 @@ async def test_sigterm_waits_for_commands_to_be_taken(
         while not task.status()["shards"]:
             await asyncio.sleep(0.01)
         toy_source.OPENED[-1].show(*(Command(TOY, bytes([number])) for number in range(5)))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        while task.status()["held"] != 5:
+            await asyncio.sleep(0)
     assert len(commands()) == 5
 
 

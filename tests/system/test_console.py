@@ -127,7 +127,7 @@ async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, cl
 
 
 async def test_a_muted_channels_messages_wait_until_it_is_unmuted(system: System, clarion: Operator) -> None:
-    sqs, url = system.client("sqs"), system.deployment.outputs.voip_queue_url
+    sqs, url = system.client("sqs"), system.queue_urls["voip"]
     late = _push("voip", expires_at=1)
     try:
         muted = await clarion("mute", "voip", "--yes")
@@ -144,9 +144,9 @@ async def test_a_muted_channels_messages_wait_until_it_is_unmuted(system: System
 
 
 async def test_a_dead_letter_is_redriven_and_handled(system: System, clarion: Operator) -> None:
-    sqs, url = system.client("sqs"), system.deployment.outputs.apns_queue_url
+    sqs, url = system.client("sqs"), system.queue_urls["apns-dead"]
     unwanted = _push("apns", expires_at=2**32 - 1)
-    await asyncio.to_thread(sqs.send_message, QueueUrl=f"{url}-dead", MessageBody=unwanted.to_json())
+    await asyncio.to_thread(sqs.send_message, QueueUrl=url, MessageBody=unwanted.to_json())
 
     counted = await clarion("redrive", "apns", "--dry-run")
     ended = await clarion("redrive", "apns", "--yes")

@@ -25,7 +25,7 @@ async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters
         *(f"{outputs.table_prefix}{name}" for name in of_networks),
     }
     assert set(system.client("dynamodb").list_tables()["TableNames"]) == tables
-    for url in (outputs.envelopes_queue_url, outputs.apns_queue_url, outputs.voip_queue_url, outputs.fcm_queue_url):
+    for url in map(outputs.queue_url, ("envelopes", "apns", "voip", "fcm")):
         attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
         assert "-dead" in attributes["RedrivePolicy"]
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from clarion.channels import Channel
 from clarion.decisions import Purpose
-from clarion.networks import FcmMessage, Payload
+from clarion.networks import FcmMessage, Payload, background_fcm
 
 if TYPE_CHECKING:
     from clarion.messages import PushMessage
@@ -64,7 +64,7 @@ def compose(channel: Channel, push: "PushMessage") -> Payload[bytes] | Payload[F
         case Channel.VOIP:
             return Payload(f'{{"aps":{{}},"clarion":{content}}}'.encode(), truncated=False)
         case Channel.FCM:
-            return Payload(_fcm_message(content), truncated=False)
+            return Payload(background_fcm({"clarion": content}), truncated=False)
         case Channel.WEBPUSH:
             return Payload(f'{{"clarion":{content}}}'.encode(), truncated=False)
     raise LookupError(channel)
@@ -73,12 +73,3 @@ def compose(channel: Channel, push: "PushMessage") -> Payload[bytes] | Payload[F
 def _content(push: "PushMessage") -> dict[str, str]:
     named = {"purpose": push.purpose.value, "subscription_id": str(push.subscription_id)}
     return named | {"code": push.body.code} if isinstance(push.body, VerificationBody) else named
-
-
-def _fcm_message(content: str) -> FcmMessage:
-    """An iPhone that is reached by way of FCM is woken as one that is reached directly."""
-    background: dict[str, dict[str, object]] = {
-        "headers": {"apns-push-type": "background", "apns-priority": "5"},
-        "payload": {"aps": {"content-available": 1}},
-    }
-    return {"data": {"clarion": content}, "android": {"priority": "normal"}, "apns": background}

@@ -115,7 +115,7 @@ def owned(subscription_id: str, owner: Owner) -> Subscription | None:
 
 
 class RuleSets:
-    """Reads and changes rule sets of up to `limit` rules."""
+    """Reads and changes rule sets of up to `limit` rules. `clock` is the monotonic one, in seconds."""
 
     def __init__(
         self,
@@ -124,11 +124,13 @@ class RuleSets:
         limit: int,
         request_cleanup: RequestCleanup,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._limit = limit
         self._request_cleanup = request_cleanup
         self._sleep = sleep
+        self._clock = clock
 
     def read(
         self,
@@ -220,7 +222,7 @@ class RuleSets:
     def _attempts(self, subscription_id: str, owner: Owner, until: float) -> Iterator[Subscription]:
         """The subscription as it is now, again after each lost race; ends if it is not there."""
         for attempt in range(WRITE_ATTEMPTS):
-            if time.monotonic() > until:
+            if self._clock() > until:
                 return
             row = owned(subscription_id, owner)
             if row is None:
@@ -282,7 +284,7 @@ class RuleSets:
         """Write the whole set under its claimed generation; False if time ran out."""
         self._request_cleanup(subscription_id, claim)
         for batch in batched(rules.items(), BATCH, strict=False):
-            if time.monotonic() > until:
+            if self._clock() > until:
                 return False
             rows = [_rule(subscription_id, claim, key, condition) for key, condition in batch]
             batch_write(self._connection, [{"PutRequest": {"Item": row.serialize()}} for row in rows])

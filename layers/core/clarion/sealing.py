@@ -16,7 +16,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from clarion import base64url
+from clarion import base64url, compact_json
 from clarion.channels import CHANNELS, Channel
 from clarion.networks import FcmMessage, Payload
 
@@ -52,7 +52,7 @@ def parse_device_key(text: str) -> bytes:
 
 def payload_bytes(channel: Channel, title: str) -> int:
     """The most that a payload may have, as its channel counts, so that it fits the channel once it is sealed."""
-    clear = CLEAR_BYTES + len(_encoded(title))
+    clear = CLEAR_BYTES + len(compact_json.encode(title))
     sealed = (CHANNELS[channel].payload_bytes - clear) * 3 // 4
     fitting = (sealed - HPKE_BYTES) // BUCKET * BUCKET
     return fitting - QUOTING_BYTES if channel is Channel.FCM else fitting
@@ -67,9 +67,9 @@ def seal(
         content = json.loads(body)
         clear = {name: content.pop(name) for name in CLEAR if name in content}
         sealed = _sealed(content, device_key, subscription_id)
-        return Payload(_encoded(clear | {MEMBER: sealed}), payload.truncated)
+        return Payload(compact_json.encode(clear | {MEMBER: sealed}), payload.truncated)
     # The values of FCM's data are text.
-    text = _encoded(_sealed(body["data"], device_key, subscription_id)).decode()
+    text = compact_json.encode(_sealed(body["data"], device_key, subscription_id)).decode()
     message: FcmMessage = {**body, "data": {MEMBER: text}}
     return Payload(message, payload.truncated)
 
@@ -80,11 +80,7 @@ def info(subscription_id: UUID) -> bytes:
 
 
 def _sealed(content: Mapping[str, object], device_key: bytes, subscription_id: UUID) -> dict[str, object]:
-    plaintext = _encoded(content)
+    plaintext = compact_json.encode(content)
     padded = plaintext.ljust(-(-len(plaintext) // BUCKET) * BUCKET)
     sealed = SUITE.encrypt(padded, X25519PublicKey.from_public_bytes(device_key), info(subscription_id))
     return {"v": VERSION, "sealed": base64url.encode(sealed)}
-
-
-def _encoded(content: object) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()

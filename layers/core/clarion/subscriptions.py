@@ -20,9 +20,6 @@ from clarion.tables import Subscription, Token, find_subscription, transact, unc
 from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
 from clarion.wake_ups import WAKING, add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
-TRANSACTION_SUBSCRIPTIONS = 33
-"""A transaction takes 100 items; a subscription, its token and its wake-up are three."""
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:
@@ -201,7 +198,8 @@ def remove(
 ) -> list[Subscription] | Unchanged:
     """Remove all of the given subscriptions; none is removed if one isn't the owner's.
 
-    `kept_beside` is the owner's network's model with a row under a subscription's id, which goes with it. At most `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
+    `kept_beside` is the owner's network's model with a row under a subscription's id, which goes with it. At most
+    `TRANSACTION_SUBSCRIPTIONS` at a time. They go at one moment. Their rules stay behind, never in force:
     `request_cleanup` is called once they are known to be the owner's and before they go, or the caller erases them.
     """
     for attempt in range(WRITE_ATTEMPTS):

@@ -19,6 +19,10 @@ from pynamodb.transactions import TransactWrite
 
 from clarion import aws
 
+BATCH_GET_ITEMS = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+TRANSACTION_SUBSCRIPTIONS = 33
+"""A transaction takes 100 items; a subscription, its token and its wake-up are three."""
 GENERATION_BYTES = 8
 WINDOW_PART = b"\x00"
 """Sorts before every part that is named by an instant of this millennium."""
@@ -185,8 +189,8 @@ class RateLimit(Model):
 class Lease(Model):
     """Says that the task called `name` is at work, for as long as it goes on raising `version`, the time in UNIX ms.
 
-    It is connected to sources of so many `networks`. One that has `ended` has handed over. What it was shown before `delivered_through`, and is its own to forward, has all
-    been passed on.
+    It is connected to sources of so many `networks`. One that has `ended` has handed over. All that it was shown before
+    `delivered_through`, of its own shards, has been delivered.
     """
 
     class Meta:

@@ -4,7 +4,6 @@ It knows nothing of subscriptions and leaves them alone: what a provider says of
 it already, and nowhere else.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from api.bodies import RequestBody, SparseAnswer
 from api.settings import DirectPushSettings
+from clarion import compact_json
 from clarion.decisions import Environment
 from clarion.networks import FcmMessage
 from clarion.providers.apns import ApnsApp, ApnsPush, PushType
@@ -172,5 +172,4 @@ def _apple_app(settings: DirectPushSettings, secrets: "SecretsManagerClient", en
 
 def _apns_body(message: DirectMessage, title: str) -> bytes:
     aps = {} if message.is_call else {"alert": {"title": title}, "mutable-content": 1}
-    body = {"aps": aps, "pushId": message.push_id, "message": message.message}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return compact_json.encode({"aps": aps, "pushId": message.push_id, "message": message.message})

@@ -30,12 +30,10 @@ from clarion.decisions import Environment
 from clarion.networks.statements.payload import CHANNELS
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
 from clarion.rulesets import RuleSet
-from clarion.tables import Subscription
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.listing.Cursor`."""
-MOST_SUBSCRIPTIONS = 33
-"""In one request."""
 
 
 def _served(channel: Channel) -> Channel:
@@ -175,8 +173,8 @@ class RulesChange(RulesRemoval):
 
 
 class Removal(RequestBody):
-    subscription_ids: Annotated[list[UUID], at_most(MOST_SUBSCRIPTIONS)] = Field(
-        min_length=1, max_length=MOST_SUBSCRIPTIONS
+    subscription_ids: Annotated[list[UUID], at_most(TRANSACTION_SUBSCRIPTIONS)] = Field(
+        min_length=1, max_length=TRANSACTION_SUBSCRIPTIONS
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from clarion import compact_json
 from clarion.addresses import WebhookAddress
 from clarion.channels import CHANNELS, Channel
 from clarion.providers.apps import Apps, AppSettings
@@ -214,7 +215,7 @@ def addressed(body: bytes, address: WebhookAddress) -> bytes:
         raise ValueError("a webhook's payload is a JSON object")  # noqa: TRY004 - of the value, which is a network's
     mechanism = {"kind": "custom", "token": address.token}
     whole = {**content, "installation": {"id": address.installation_id, "delivery_mechanism": mechanism}}
-    addressed = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+    addressed = compact_json.encode(whole)
     if len(addressed) > MAX_BODY_BYTES:
         raise ValueError(f"a webhook's body has at most {MAX_BODY_BYTES} bytes")
     return addressed

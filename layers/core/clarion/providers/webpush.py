@@ -63,8 +63,6 @@ _REASON = re.compile(r"[A-Za-z]{1,40}")
 class Urgency(StrEnum):
     """Whether a device that saves energy is to get the push: https://www.rfc-editor.org/rfc/rfc8030#section-5.3"""
 
-    VERY_LOW = "very-low"
-    LOW = "low"
     NORMAL = "normal"
     HIGH = "high"
 

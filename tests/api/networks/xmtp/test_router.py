@@ -4,8 +4,10 @@ import gzip
 import json
 import logging
 import time
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -31,6 +33,18 @@ from tests.api.conflicts import conflicts
 
 SERVICE = "/notifications.v1.Notifications"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
+MOST_MEMORY = 20_000_000
+"""Bytes, for one request of at most 4 MB: a few copies of it, but not an object for each of a million parts."""
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/grpc", "application/connect+proto", ""])
@@ -87,10 +101,9 @@ def test_a_compressed_call_is_answered_and_a_bomb_is_not(registered: Any) -> Non
     headers = {"content_type": "application/json", "content_encoding": "gzip"}
     assert registered.send(f"{SERVICE}/Subscribe", gzip.compress(raw), **headers).status == 200
     bomb = gzip.compress(bytes(200_000_000), 9)
-    began = time.process_time()
-    reply = registered.send(f"{SERVICE}/Subscribe", bomb, **headers)
+    with within_memory():
+        reply = registered.send(f"{SERVICE}/Subscribe", bomb, **headers)
     assert (reply.status, reply.code) == (429, "resource_exhausted")
-    assert time.process_time() - began < 1
 
 
 @pytest.fixture
@@ -140,26 +153,26 @@ def test_a_body_has_only_so_many_bytes(registered: Any) -> None:
 
 @pytest.mark.parametrize("repeated", [b"\x12\x00", b"\x12\x02\x12\x00"], ids=["empty parts", "parts of empty parts"])
 @pytest.mark.parametrize("method", RPCS)
-def test_a_message_of_a_million_parts_is_refused_in_time(registered: Any, method: str, repeated: bytes) -> None:
+def test_a_message_of_a_million_parts_is_refused_before_anything_is_made_of_them(
+    registered: Any, method: str, repeated: bytes
+) -> None:
     raw = b"\x0a\x08install1" + repeated * (3_900_000 // len(repeated))
-    began = time.process_time()
-    reply = registered.send(f"{SERVICE}/{method}", raw, content_type="application/proto")
+    with within_memory():
+        reply = registered.send(f"{SERVICE}/{method}", raw, content_type="application/proto")
     assert reply.status in {200, 400}
-    assert time.process_time() - began < 5
 
 
-def test_one_subscription_with_a_million_keys_is_refused_in_time(registered: Any) -> None:
+def test_one_subscription_with_a_million_keys_is_refused_before_anything_is_made_of_them(registered: Any) -> None:
     keys = b"\x12\x00" * 1_900_000
     inner = b"\x0a\x18" + TOPIC.encode() + keys
     size, length = len(inner), b""
     while size:
         length += bytes([(size & 0x7F) | (0x80 if size > 0x7F else 0)])
         size >>= 7
-    began = time.process_time()
     raw = b"\x0a\x08install1\x12" + length + inner
-    reply = registered.send(f"{SERVICE}/SubscribeWithMetadata", raw, content_type="application/proto")
+    with within_memory():
+        reply = registered.send(f"{SERVICE}/SubscribeWithMetadata", raw, content_type="application/proto")
     assert (reply.status, reply.code) == (400, "invalid_argument")
-    assert time.process_time() - began < 5
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)

@@ -7,19 +7,17 @@ https://github.com/xmtp/example-notification-server-go/tree/main/pkg/delivery
 A refresh asks the app to subscribe again, with the keys of the next period. It names no topic.
 """
 
-import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
-from clarion import channels
+from clarion import channels, compact_json
 from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import FcmMessage, Payload, Receiver
+from clarion.networks import FcmMessage, Payload, Receiver, background_fcm
 from clarion.networks.xmtp.envelope import TopicMessage
 
 CHANNELS = (Channel.APNS, Channel.FCM, Channel.WEBHOOK)
@@ -93,14 +91,14 @@ def apns(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
     """An alert that the app's notification service extension rewrites, or, silently, what wakes the app alone."""
     aps = {"content-available": 1} if _silent(push) else {"alert": TITLE, "mutable-content": 1}
     if push.purpose is Purpose.REFRESH:
-        return Payload(_encoded({"aps": aps, "messageKind": REFRESH_KEYS}), truncated=False)
+        return Payload(compact_json.encode({"aps": aps, "messageKind": REFRESH_KEYS}), truncated=False)
     body = _body(push)
     found = {"aps": aps, "topic": body.topic, "messageKind": body.kind}
     if body.message is not None:
-        whole = _encoded({**found, "encryptedMessage": _base64(body.message)})
+        whole = compact_json.encode({**found, "encryptedMessage": _base64(body.message)})
         if len(whole) <= receiver.payload_bytes:
             return Payload(whole, truncated=False)
-    return Payload(_encoded({**found, "truncated": True}), truncated=True)
+    return Payload(compact_json.encode({**found, "truncated": True}), truncated=True)
 
 
 def fcm(push: PushMessage, receiver: Receiver) -> Payload[FcmMessage]:
@@ -111,7 +109,7 @@ def fcm(push: PushMessage, receiver: Receiver) -> Payload[FcmMessage]:
     found = {"topic": body.topic, "messageType": body.kind}
     if body.message is not None:
         full = {**found, "encryptedMessage": _base64(body.message)}
-        if len(_encoded(full)) <= receiver.payload_bytes and _size_by_apns(full) <= APNS_LIMIT:
+        if len(compact_json.encode(full)) <= receiver.payload_bytes and _size_by_apns(full) <= APNS_LIMIT:
             return Payload(_fcm_message(full, push), truncated=False)
     return Payload(_fcm_message({**found, "truncated": "true"}, push), truncated=True)
 
@@ -123,13 +121,13 @@ def webhook(push: PushMessage, receiver: Receiver) -> Payload[bytes]:
             "idempotency_key": push.envelope_id.hex(),
             "message_context": {"message_type": REFRESH_KEYS},
         }
-        return Payload(_encoded(context), truncated=False)
+        return Payload(compact_json.encode(context), truncated=False)
     message = _body(push).message
     if message is not None:
-        whole = _encoded(_request(push, receiver, {"message": _base64(message)}))
+        whole = compact_json.encode(_request(push, receiver, {"message": _base64(message)}))
         if len(whole) <= receiver.payload_bytes:
             return Payload(whole, truncated=False)
-    return Payload(_encoded(_request(push, receiver, {"truncated": True})), truncated=True)
+    return Payload(compact_json.encode(_request(push, receiver, {"truncated": True})), truncated=True)
 
 
 def _request(push: PushMessage, receiver: Receiver, content: dict[str, object]) -> dict[str, object]:
@@ -155,11 +153,7 @@ def _rfc3339(at: int) -> str:
 def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
     """An iPhone that is reached by way of FCM shows what its app makes of the data: there is no alert."""
     if _silent(push):
-        apns: dict[str, dict[str, object]] = {
-            "headers": {"apns-push-type": "background", "apns-priority": "5"},
-            "payload": {"aps": {"content-available": 1}},
-        }
-        return {"data": data, "android": {"priority": "normal"}, "apns": apns}
+        return background_fcm(data)
     return {
         "data": data,
         "android": {"priority": "high"},
@@ -170,7 +164,7 @@ def _fcm_message(data: dict[str, str], push: PushMessage) -> FcmMessage:
 
 def _size_by_apns(data: dict[str, str]) -> int:
     """Of what FCM sends to APNs for an iPhone: the data beside `aps`, and keys of its own."""
-    return len(_encoded({"aps": {"mutable-content": 1}, **data})) + ADDED_BY_FCM
+    return len(compact_json.encode({"aps": {"mutable-content": 1}, **data})) + ADDED_BY_FCM
 
 
 def _silent(push: PushMessage) -> bool:
@@ -181,7 +175,3 @@ def _body(push: PushMessage) -> TopicBody:
     if not isinstance(push.body, TopicBody):
         raise TypeError("no push of XMTP")
     return push.body
-
-
-def _encoded(content: Mapping[str, object]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
