@@ -44,7 +44,9 @@ def test_a_subscription_is_due_exactly_once_in_any_period(name: str, period: int
 
 @given(names, periods, minutes)
 def test_a_slot_says_when_it_is_due_again(name: str, period: int, begin: int) -> None:
-    [again] = [due.next_minute for due in due_slots([period], begin - period, begin) if due.slot == slot_of(name, period)]
+    [again] = [
+        due.next_minute for due in due_slots([period], begin - period, begin) if due.slot == slot_of(name, period)
+    ]
     assert begin < again <= begin + period
     assert slot_of(name, period) in {due.slot for due in due_slots([period], again - 1, again)}
 

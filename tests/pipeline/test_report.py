@@ -5,12 +5,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
+from clarion.decisions import Purpose
 from clarion.networks.xmtp.topics import group_topic
 from pipeline.charts import ChartSeries, bars, number
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS, EventLake
 from pipeline.page import COLOURS, page
-from pipeline.report import report
+from pipeline.report import latency, report
 from pipeline.schemas import EventKind
 
 
@@ -29,6 +30,12 @@ def test_the_funnel_counts_each_envelope_and_delivery_once(
     envelopes = day.read(EventKind.ENVELOPE).where(plan.period.has(F.col("at")))
     assert counts["envelopes"] == envelopes.select("receipt").distinct().count()
     assert counts["wanted"] > counts["queued"] >= counts["delivered"] > 0
+
+
+def test_a_wake_ups_lateness_is_no_notifications_latency(day: EventLake) -> None:
+    pushes = day.read(EventKind.PUSH)
+    late = pushes.limit(10).withColumns({"purpose": F.lit(str(Purpose.WAKE_UP)), "latency_ms": F.lit(60_000)})
+    assert latency(pushes.unionByName(late)).collect() == latency(pushes).collect()
 
 
 def test_floods_show_among_the_senders_and_rules_at_each_hour(
