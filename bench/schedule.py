@@ -1,114 +1,158 @@
-"""What a tick of the schedule costs with 50,000 due at once: `make bench-schedule`.
+"""What a tick of the schedule costs with 50,000 due at once, and how late they are woken: `make bench-schedule`.
 
-DynamoDB and SQS are a stand-in in a process of its own: its time doesn't count, but for what the tick waits for it.
+DynamoDB, SQS and Firehose are a stand-in in a process of its own, and so is APNs: their time doesn't count, but for what
+is waited for. EventBridge's own delay is not in it.
 """
 
-import asyncio
+import json
 import os
-import subprocess
-import sys
+import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from itertools import islice
-from typing import Any
-from uuid import UUID
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import quantiles
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.request import Request, urlopen
 
 import boto3
 
+from bench import dispatch as push_bench
 from bench.figures import Figure, report
-from bench.stand_ins import Answer, serving
+from bench.senders.task import TOPIC
+from bench.wake_ups import stand_in
 from clarion import tables
 from clarion.channels import Channel
 from clarion.clock import now_ms
-from clarion.networks import STATEMENTS
-from clarion.wake_ups import PERIODS, due_slots
+from clarion.wake_ups import due_slots
+from dispatch import handler as dispatch
+from infra.environments import PROD
+from local import keys, tls
 from schedule.handler import CONFIG
 from schedule.periods import periods_in_use
 from schedule.waking import THREADS, WakeUpReport, WakeUps
-from tests.match.scene import credentials
+from tests.match.scene import credentials, received
+
+if TYPE_CHECKING:
+    from threading import Event
 
 DUE = 50_000
-PAGE = 8_000
-"""Entries of some 130 bytes in the megabyte that a query reads at a time."""
 TURNS = 3
+WORKERS = 2
+"""Of dispatch: production has ten, each with less of a processor."""
+PROVIDER = push_bench.stand_in(50, 0)
+
+
+class Turn(NamedTuple):
+    """Seconds of processor time and of the clock."""
+
+    cpu: float
+    passed: float
 
 
 def figures(due: int = DUE, turns: int = TURNS) -> list[Figure]:
     os.environ |= credentials()
-    with stand_in(due) as url:
-        os.environ["AWS_ENDPOINT_URL"] = url
-        tables.bind("")
-        with ThreadPoolExecutor(THREADS) as executor:
-            queues = {Channel.APNS: f"{url}/apns", Channel.FCM: f"{url}/fcm"}
-            sender = WakeUps(sqs=boto3.client("sqs", config=CONFIG), held_queues=queues, executor=executor)
-            cpu, passed = min(turn(sender, due) for _ in range(turns))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        keys.generate(folder)
+        best = min(sent_alone(due, turns, folder))
+        late = lateness(due, folder)
     return [
-        Figure.alone("processor time of a wake-up", cpu / due * 1e6, "µs"),
-        Figure.beside("send the wake-ups of a minute, beside the minute", passed, 60, "s"),
+        Figure.alone("processor time of a wake-up", best.cpu / due * 1e6, "µs"),
+        Figure.beside("send the wake-ups of a minute, beside the minute", best.passed, 60, "s"),
+        Figure.beside("from the schedule's call to the provider, 99th percentile, beside a minute", late, 60, "s"),
     ]
 
 
-def turn(sender: WakeUps, due: int) -> tuple[float, float]:
-    """Seconds of processor time, and of the clock."""
-    minute = now_ms() // 60_000
-    cpu, begun = time.process_time(), time.monotonic()
-    report = sender.run(due_slots(periods_in_use(), minute - 1, minute), until=begun + 600)
-    if report != WakeUpReport(sent=due):
-        raise SystemExit(f"not all were sent: {report}")
-    return time.process_time() - cpu, time.monotonic() - begun
+def sent_alone(due: int, turns: int, folder: Path) -> list[Turn]:
+    with deployed(due, folder) as wake_ups:
+        return [turn(wake_ups, due) for _ in range(turns)]
+
+
+def lateness(due: int, folder: Path) -> float:
+    """The 99th percentile of seconds, by the events of dispatch, from when the schedule is called."""
+    context = get_context("spawn")
+    with push_bench.provider(PROVIDER, folder) as port, deployed(due, folder) as wake_ups, context.Manager() as manager:
+        os.environ |= settings_of_dispatch(folder, port)
+        sent = manager.Event()
+        with ProcessPoolExecutor(WORKERS, context) as workers:
+            done = [workers.submit(dispatch_until, sent) for _ in range(WORKERS)]
+            called_after = now_ms() % 60_000
+            try:
+                turn(wake_ups, due)
+            finally:
+                sent.set()
+        for each in done:
+            each.result()
+        latencies = delivered()
+    if len(latencies) != due:
+        raise SystemExit(f"{len(latencies)} of {due} were delivered")
+    return (quantiles(latencies, n=100)[-1] - called_after) / 1000
 
 
 @contextmanager
-def stand_in(due: int) -> Iterator[str]:
-    """Yields its address."""
-    command = [sys.executable, "-m", "bench.schedule", "serve", str(due)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield "".join(islice(process.stdout or (), 1)).strip()
-        finally:
-            process.kill()
+def deployed(due: int, folder: Path) -> Iterator[WakeUps]:
+    with stand_in(due, folder) as url, ThreadPoolExecutor(THREADS) as executor:
+        os.environ["AWS_ENDPOINT_URL"] = url
+        tables.bind("")
+        sqs = boto3.client("sqs", config=CONFIG)
+        yield WakeUps(sqs=sqs, held_queues={Channel.APNS: f"{url}/apns-held"}, executor=executor)
 
 
-async def serve(due: int) -> None:
-    """Until it is killed."""
-    async with serving(partial(answer, due)) as url:
-        print(url, flush=True)
-        await asyncio.Event().wait()
+def turn(wake_ups: WakeUps, due: int) -> Turn:
+    minute = now_ms() // 60_000
+    cpu, begun = time.process_time(), time.monotonic()
+    report = wake_ups.run(due_slots(periods_in_use(), minute - 1, minute), until=begun + 600)
+    if report != WakeUpReport(sent=due):
+        raise SystemExit(f"not all were sent: {report}")
+    return Turn(time.process_time() - cpu, time.monotonic() - begun)
 
 
-def answer(due: int, request: dict[str, Any]) -> Answer:
-    if "Entries" in request:
-        taken = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0" * 32} for entry in request["Entries"]]
-        return "200 OK", {"Successful": taken}
-    [slot] = [value["S"] for value in request["ExpressionAttributeValues"].values()]
-    if slot == PERIODS:
-        return "200 OK", {
-            "Items": [{"slot": {"S": slot}, "subscription_id": {"S": "20"}}],
-            "Count": 1,
-            "ScannedCount": 1,
-        }
-    begin = int(UUID(request.get("ExclusiveStartKey", NOTHING)["subscription_id"]["S"])) + 1
-    items = [item(slot, number) for number in range(begin, min(begin + PAGE, due + 1))]
-    more = {"LastEvaluatedKey": items[-1]} if begin + PAGE <= due else {}
-    return "200 OK", {"Items": items, "Count": len(items), "ScannedCount": len(items), **more}
-
-
-NOTHING = {"subscription_id": {"S": str(UUID(int=0))}}
-
-
-def item(slot: str, number: int) -> dict[str, dict[str, str]]:
-    """Of an entry: as many on APNs as on FCM."""
-    return {
-        "slot": {"S": slot},
-        "subscription_id": {"S": str(UUID(int=number))},
-        "network": {"S": STATEMENTS},
-        "channel": {"S": (Channel.APNS, Channel.FCM)[number % 2]},
-        "client_id": {"B": "Y2xpZW50IGlkIG9mIHRoaXJ0eS10d28gYnl0ZXMuLi4="},
+def settings_of_dispatch(folder: Path, port: str) -> Mapping[str, str]:
+    url = os.environ["AWS_ENDPOINT_URL"]
+    settings = {
+        "stage": PROD.stage,
+        "table_prefix": "",
+        "events_stream": "events",
+        "late_events_queue_url": f"{url}/late-events",
+        "queue_url": f"{url}/apns",
+        "channel": Channel.APNS,
+        "cleanup_queue_url": f"{url}/cleanup",
+        "provider_secret_id": "apns",
+        "bundle_id": TOPIC,
+        "apns_url": f"https://127.0.0.1:{port}",
+        "ca_file": str(tls.Localhost.within(folder).ca_file),
     }
+    return {f"CLARION_{name.upper()}": value for name, value in settings.items()}
+
+
+def dispatch_until(sent: "Event") -> None:
+    """Work as one Lambda does, until all are sent and none is left."""
+    sqs, url = boto3.client("sqs"), f"{os.environ['AWS_ENDPOINT_URL']}/apns-held"
+    most = PROD.dispatch.of_held.batch
+    while True:
+        over = sent.is_set()
+        messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=most).get("Messages", [])
+        if messages:
+            records = [received(one["MessageId"], one["Body"]) for one in messages]
+            with redirect_stdout(StringIO()):
+                dispatch.handler({"Records": records}, None)
+        elif over:
+            return
+        else:
+            time.sleep(0.01)
+
+
+def delivered() -> list[int]:
+    """The latencies of all pushes."""
+    request = Request(os.environ["AWS_ENDPOINT_URL"], json.dumps({"latencies": "all"}).encode())  # noqa: S310 - as below
+    with urlopen(request) as answer:  # noqa: S310 - the stand-in's address is no file's
+        found: list[int] = json.load(answer)["latencies"]
+    return found
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[2]))) if sys.argv[1:2] == ["serve"] else report(figures())
+    report(figures())

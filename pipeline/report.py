@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
@@ -137,8 +138,9 @@ def funnel(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> Data
 
 
 def latency(pushes: DataFrame, *by: str) -> DataFrame:
-    """`p50, p90, p99, count` in milliseconds from observed to delivered, by `channel` and `by`."""
-    delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
+    """`p50, p90, p99, count` in milliseconds from observed to delivered, by `channel` and `by`; not of Clarion's own."""
+    own = F.coalesce("purpose", F.lit("")).isin(*map(str, own_pushes.BODIES))
+    delivered = pushes.where((F.col("decision") == PushDecision.DELIVERED) & ~own)
     values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
     dated = delivered.select(_hour(), "channel", "latency_ms")
     return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")

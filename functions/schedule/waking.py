@@ -4,7 +4,7 @@ They go to the queues of what can wait, by which no call or alert waits behind t
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,7 +15,6 @@ from uuid import UUID, uuid4
 from aws_lambda_powertools import Logger
 
 from clarion.channels import Channel
-from clarion.clock import now_ms
 from clarion.decisions import Purpose, Wanted
 from clarion.faults import describe
 from clarion.messages import PushMessage
@@ -51,7 +50,6 @@ class WakeUps:
     sqs: "SQSClient"
     held_queues: Mapping[Channel, str]
     executor: Executor
-    clock: Callable[[], int] = now_ms
 
     def run(self, slots: Iterable[DueSlot], until: float) -> WakeUpReport:
         """Wake all in `slots`. What is not sent by `until`, in seconds of the monotonic clock, is only counted."""
@@ -64,9 +62,8 @@ class WakeUps:
         return report
 
     def _messages(self, due: DueSlot, entries: Iterable[WakeUp]) -> Iterator[Queued]:
-        now = self.clock()
         for entry in entries:
-            if push := _push(entry, due, now):
+            if push := _push(entry, due):
                 yield self.held_queues[push.channel], SqsMessage(push.to_json())
 
     def _send(self, messages: Iterable[Queued]) -> int:
@@ -78,13 +75,16 @@ class WakeUps:
         return len(tried) - len(unsent)
 
 
-def wake_up(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage:
-    """One subscription's of one minute: the id stays when it is sent again. It is of use until the next one is due."""
+def wake_up(entry: WakeUp, due: DueSlot) -> PushMessage:
+    """One subscription's of one minute: the id stays when it is sent again. It is of use until the next one is due.
+
+    It counts as observed when its minute begins, so that the latency of its push is how late the app is woken.
+    """
     return PushMessage(
         network=entry.network,
         purpose=Purpose.WAKE_UP,
         receipt=uuid4(),
-        observed_at=queued_at,
+        observed_at=due.minute * 60_000,
         envelope_id=sha256(f"wake_up {due.next_minute} {entry.subscription_id}".encode()).digest(),
         subscription_id=UUID(entry.subscription_id),
         client_id=entry.client_id,
@@ -95,10 +95,10 @@ def wake_up(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage:
     )
 
 
-def _push(entry: WakeUp, due: DueSlot, queued_at: int) -> PushMessage | None:
+def _push(entry: WakeUp, due: DueSlot) -> PushMessage | None:
     """None for an entry that can't be read, which must not keep the others asleep."""
     try:
-        return wake_up(entry, due, queued_at)
+        return wake_up(entry, due)
     except (ValueError, TypeError) as error:
         logger.error("not woken", subscription_id=entry.subscription_id, error=describe(error))  # noqa: TRY400 - its text may quote the row
         return None

@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import StringIO
+from itertools import batched
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from tests.match.scene import PREFIX, Scene, Sender, credentials, deploy, receiv
 DATA = bytes(400)
 BUNDLE = "io.pcf.polkadotapp"
 BATCH = PROD.match.batch
+"""Also the most that one request to SQS receives or deletes."""
 
 type Work = Callable[[list[dict[str, Any]]], Any]
 """What a Lambda does with SQS's records."""
@@ -71,8 +74,8 @@ class EndToEnd:
         before = self.relay.sent
         with meter.running() as bill:
             self._ingest(batch)
-            match = self._invoke(self.settings.queue_url, self.worker.handle)
-            dispatched = self._invoke(self.settings.push_queues[Channel.APNS], _dispatch)
+            match = self.invoke(self.settings.queue_url, self.worker.handle)
+            dispatched = self.invoke(self.settings.push_queues[Channel.APNS], dispatch_batch)
         return Usage(bill, match, dispatched, self.log.getvalue(), self.relay.sent - before)
 
     def new_pairs(self, count: int) -> list[Sender]:
@@ -97,15 +100,17 @@ class EndToEnd:
         lake = LakeStream(EventWriter(boto3.client("firehose"), boto3.client("sqs"), settings))
         assert queue.send(batch) == lake.put(batch) == []
 
-    def _invoke(self, queue_url: str, work: Work) -> Spent:
-        """Once, as Lambda's event source does: receive a batch, hand it over, delete it."""
+    def invoke(self, queue_url: str, work: Work, receives: int = 1) -> Spent:
+        """Once, as Lambda's event source does: receive a batch by so many requests, hand it over, delete it."""
         sqs = boto3.client("sqs")
-        messages = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=BATCH)["Messages"]
+        receive = partial(sqs.receive_message, QueueUrl=queue_url, MaxNumberOfMessages=BATCH)
+        messages = [message for _ in range(receives) for message in receive()["Messages"]]
         records = [received(one["MessageId"], one["Body"], handle=one["ReceiptHandle"]) for one in messages]
         with redirect_stdout(self.log), _loggers_to(self.log), stopwatch.running() as spent:
             assert work(records) == []
         entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in messages]
-        sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        for ten in batched(entries, BATCH, strict=False):
+            sqs.delete_message_batch(QueueUrl=queue_url, Entries=ten)  # type: ignore[arg-type] # the stub's TypedDict
         return spent
 
 
@@ -147,7 +152,7 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
     return {f"CLARION_{name.upper()}": value for name, value in settings.items()}
 
 
-def _dispatch(records: list[dict[str, Any]]) -> list[dict[str, str]]:
+def dispatch_batch(records: list[dict[str, Any]]) -> list[dict[str, str]]:
     stopwatch.waited += PROVIDER_WAIT
     return dispatch.handler({"Records": records}, None)["batchItemFailures"]
 

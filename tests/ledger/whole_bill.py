@@ -139,7 +139,7 @@ def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
         "S3": of.files * FILE,
         "Lambda, invocations": of.invocations * INVOCATION,
         "Lambda, match's time": match_time(pace, of),
-        "Lambda, dispatch's time": _time(of.dispatch_waiting, of.dispatch_processor, pace.pushes, dispatch_mb),
+        "Lambda, dispatch's time": lambda_time(of.dispatch_waiting, of.dispatch_processor, pace.pushes, dispatch_mb),
         "logs": of.logged * LOG_BYTE,
         "metrics": of.metrics * METRIC_MONTH,
         "traces": of.traces * TRACE,
@@ -224,7 +224,7 @@ def memory_table(measured: Mapping[str, Amounts]) -> str:
 
 def match_time(pace: Pace, of: Amounts, memory_mb: int = PROD.match.size.memory_mb) -> float:
     """Dollars a million pushes."""
-    return _time(of.match_waiting, of.match_processor, pace.pushes, memory_mb)
+    return lambda_time(of.match_waiting, of.match_processor, pace.pushes, memory_mb)
 
 
 def last_line(measured: Mapping[str, Amounts]) -> str:
@@ -264,11 +264,15 @@ def _metrics(log: str) -> set[tuple[str, str]]:
     }
 
 
-def _time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
-    """Dollars a million pushes, of milliseconds for each. An invocation is billed by the full millisecond."""
-    computing = processor * max(1, PROCESSOR_MB / memory_mb)
-    invocation = ceil((waiting + computing) * pushes) / 1000 * memory_mb / 1024
+def lambda_time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
+    """Dollars a million pushes, of milliseconds for each."""
+    invocation = invocation_ms(waiting, processor, pushes, memory_mb) / 1000 * memory_mb / 1024
     return invocation * GIGABYTE_SECOND / pushes
+
+
+def invocation_ms(waiting: float, processor: float, pushes: int, memory_mb: int) -> int:
+    """As it is billed: by the full millisecond."""
+    return ceil((waiting + processor * max(1, PROCESSOR_MB / memory_mb)) * pushes)
 
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, list[str]]]) -> str:

@@ -1,4 +1,4 @@
-"""What each path through match costs, and a wake-up, measured on the real code: `make ledger` prints the table of docs/cost.md."""
+"""What each path through match costs, measured on the real code: `make ledger` prints the table of docs/cost.md."""
 
 import os
 import random
@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from itertools import takewhile
-from math import inf
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -22,13 +21,10 @@ from clarion.messages import EnvelopeMessage, MatchMessage, PageMessage, SecondL
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import encode
 from clarion.networks.statements.rules import key_of
-from clarion.tables import RuleRow, Subscription, WakeUp, rule_key
-from clarion.wake_ups import PERIODS, due_slots
+from clarion.tables import RuleRow, Subscription, rule_key
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from pipeline.prices import READ_UNIT
-from schedule.periods import periods_in_use
-from schedule.waking import WakeUps
 from tests.match.dictionary import Dictionary
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials, deploy
@@ -36,7 +32,6 @@ from tests.match.scene import PREFIX, TOPIC, InTurn, Scene, Sender, credentials,
 PAGE = 250
 """As deployed: the default of the settings."""
 BATCH = 300
-WOKEN = 1_000
 LARGE = 900_000
 """Bytes, more than a message takes."""
 DISPATCH_READ = 0.5
@@ -328,22 +323,6 @@ def surplus_page(scene: Scene) -> Bill:
     return bill
 
 
-def woken(scene: Scene) -> Bill:
-    """By the schedule: all who are due in one minute."""
-    WakeUp(PERIODS, "20").save()
-    with WakeUp.batch_write() as batch:
-        for number in range(WOKEN):
-            name = str(UUID(int=number, version=4))
-            batch.save(WakeUp("20:7", name, network=STATEMENTS, channel=Channel.APNS.value, client_id=bytes(32)))
-    queues, executor = scene.settings.push_queues, scene.clients.executor
-    with meter.running() as bill:
-        report = WakeUps(sqs=scene.clients.sqs, held_queues=queues, executor=executor).run(
-            due_slots(periods_in_use(), 6, 7), inf
-        )
-    assert report.sent == WOKEN
-    return bill
-
-
 def want(table: Dictionary, subscription_id: str, sender: bytes) -> None:
     now = int(time.time() * 1000)
     table.keep(
@@ -392,7 +371,6 @@ PATHS = (
     Path("delivered to 2,000, each", partial(crowd, size=2_000), per=2_000, delivered=True),
     Path("delivered to 100,000, each", partial(crowd, size=100_000), per=100_000, delivered=True, long=True),
     Path("page of a fan-out that was sent once too often", surplus_page),
-    Path("woken, of 1,000 in a minute, each", woken, per=WOKEN, delivered=True),
 )
 
 

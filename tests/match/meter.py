@@ -62,6 +62,7 @@ class Meter:
             "BatchGetItem": _batch_get,
             "Query": _query,
             "PutItem": _put,
+            "UpdateItem": _update,
             "SendMessageBatch": _send,
             "GetObject": _fetch,
             "GetSecretValue": _get_secret,
@@ -107,6 +108,11 @@ def _query(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
 
 def _put(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
     bill.writes += ceil(max(_size(params["Item"]), _size(parsed.get("Item", {}))) / WRITE_BYTES)
+
+
+def _update(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
+    # The item doesn't come back: those updated here are well below 1 KB.
+    bill.writes += 1
 
 
 def _send(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:

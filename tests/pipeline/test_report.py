@@ -2,15 +2,17 @@ import re
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
+from clarion.decisions import Purpose
 from clarion.networks.xmtp.topics import group_topic
 from pipeline.charts import ChartSeries, bars, number
 from pipeline.generator.plan import Plan
 from pipeline.lake import HOUR_MS, EventLake
 from pipeline.page import COLOURS, page
-from pipeline.report import report
+from pipeline.report import latency, report
 from pipeline.schemas import EventKind
 
 
@@ -29,6 +31,14 @@ def test_the_funnel_counts_each_envelope_and_delivery_once(
     envelopes = day.read(EventKind.ENVELOPE).where(plan.period.has(F.col("at")))
     assert counts["envelopes"] == envelopes.select("receipt").distinct().count()
     assert counts["wanted"] > counts["queued"] >= counts["delivered"] > 0
+
+
+def test_a_wake_ups_lateness_is_no_notifications_latency(spark: SparkSession) -> None:
+    purposes = {None: 100, str(Purpose.NOTIFICATION): 100, str(Purpose.WAKE_UP): 60_000}
+    rows = [(0, "apns", "delivered", purpose, latency_ms) for purpose, latency_ms in purposes.items()]
+    pushes = spark.createDataFrame(rows, "at long, channel string, decision string, purpose string, latency_ms long")
+    [found] = latency(pushes).collect()
+    assert (found["p99"], found["count"]) == (100, 2)
 
 
 def test_floods_show_among_the_senders_and_rules_at_each_hour(

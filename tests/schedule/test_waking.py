@@ -25,7 +25,7 @@ NEVER = math.inf
 @pytest.fixture
 def sender(account: Account) -> WakeUps:
     queues = {channel: account.queues[channel] for channel in (Channel.APNS, Channel.FCM)}
-    return WakeUps(sqs=account.sqs, held_queues=queues, executor=InTurn(), clock=lambda: AT_MS)
+    return WakeUps(sqs=account.sqs, held_queues=queues, executor=InTurn())
 
 
 def slots(after: int, at: int) -> Iterator[DueSlot]:
@@ -62,6 +62,16 @@ def test_after_a_gap_everybody_who_was_due_in_it_is_woken_once(account: Account,
     rows = [account.due_at(minute) for minute in (AT - 7, AT - 1, AT)]
     sender.run(slots(AT - 50, AT), NEVER)
     assert sorted(account.woken()) == sorted(row.subscription_id for row in rows)
+
+
+@pytest.mark.parametrize("late", [0, 1, 4])
+def test_a_wake_up_is_observed_when_its_minute_begins_however_late_it_is_sent(
+    account: Account, sender: WakeUps, late: int
+) -> None:
+    account.due_at(AT)
+    sender.run(slots(AT - 1, AT + late), NEVER)
+    [push] = account.pushes()
+    assert (push.observed_at, push.expires_at) == (AT_MS, (AT + 20) * 60)
 
 
 def test_a_minute_that_comes_again_repeats_its_pushes_under_the_same_ids(account: Account, sender: WakeUps) -> None:

@@ -34,9 +34,10 @@ _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 class DueSlot(NamedTuple):
-    """`next_minute` is when the slot is due again, counted from the epoch."""
+    """`minute` is the one in which the slot is due, `next_minute` when it is due again; both count from the epoch."""
 
     slot: str
+    minute: int
     next_minute: int
 
 
@@ -54,7 +55,7 @@ def due_slots(periods: Iterable[int], after: int, at: int) -> Iterator[DueSlot]:
     """Those of the minutes from `after`, exclusively, to `at`. A slot that was due several times is there once."""
     for period in periods:
         for minute in range(max(after, at - period) + 1, at + 1):
-            yield DueSlot(_slot(period, minute), minute + period)
+            yield DueSlot(_slot(period, minute), minute, minute + period)
 
 
 def expiry_slot(hour: int) -> str:
