@@ -7,14 +7,15 @@ import UIKit
 protocol Clarion {
     /// PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
     /// names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
-    /// `wake_every_minutes`), then PUT of all rules.
+    /// `wake_every_minutes`), then PUT of all rules. For a subscription that is still pending a minute later, POST
+    /// /v1/subscriptions/{id}/proof/request.
     func register(channel: String, token: String, environment: String) async throws
     /// XMTP: RegisterInstallation with the token registered last, then SubscribeWithMetadata to all topics, with fresh
     /// keys of the SDK. See docs/xmtp.md.
     func registerInstallation() async throws
-    /// PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request.
+    /// PATCH of each subscription's `device_key`.
     func sendDeviceKey() async throws
-    /// POST /v1/subscriptions/{id}/proof
+    /// POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription.
     func prove(subscription: String, code: String) async throws
 }
 
@@ -50,7 +51,7 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
     ) {
         Task {
             do {
-                try await handle(opened(payload, subscriptionIds: messages.subscriptionIds))
+                try await handle(payload)
                 completion(.newData)
             } catch {
                 completion(.failed)
@@ -58,14 +59,20 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
         }
     }
 
-    /// `content` is nil if it couldn't be opened.
-    private func handle(_ content: [AnyHashable: Any]?) async throws {
-        guard let content else {
-            try await clarion.sendDeviceKey()
-            return try await messages.synchronise()
+    private func handle(_ payload: [AnyHashable: Any]) async throws {
+        guard let content = opened(payload, subscriptionIds: messages.subscriptionIds) else {
+            return try await recover(from: payload)
         }
         if case .refreshKeys? = ReceivedPush(content) { return try await clarion.registerInstallation() }
         if !(try await handBack(content, to: clarion)) { try await messages.synchronise() }
+    }
+
+    /// From an alert that was sealed for another key. What is no alert may be a code that somebody else has asked for,
+    /// with this token and a key of theirs: nothing is done for it.
+    private func recover(from payload: [AnyHashable: Any]) async throws {
+        guard let aps = payload["aps"] as? [String: Any], aps["alert"] != nil else { return }
+        try await clarion.sendDeviceKey()
+        try await messages.synchronise()
     }
 }
 

@@ -40,7 +40,7 @@ class PushService : FirebaseMessagingService() {
     override fun onDeletedMessages() = runOnce(this, "synchronise")
 
     override fun onMessageReceived(message: RemoteMessage) {
-        val data = app.deviceKey.open(message.data, app.messages.subscriptionIds) ?: return onUnopened()
+        val data = app.deviceKey.open(message.data, app.messages.subscriptionIds) ?: return onUnopened(message)
         when (val push = ReceivedPush.of(data)) {
             is ReceivedStatement -> onStatement(message, push)
             is ReceivedMessage -> onMessage(message, push)
@@ -49,8 +49,12 @@ class PushService : FirebaseMessagingService() {
         }
     }
 
-    /** Sealed for another key, or for a subscription whose id the app doesn't know yet. */
-    private fun onUnopened() {
+    /**
+     * Sealed for another key. One of normal priority shows nothing if it can be opened, nor does it here: it may be a
+     * code that somebody else has asked for, with this token and a key of theirs.
+     */
+    private fun onUnopened(message: RemoteMessage) {
+        if (message.originalPriority == RemoteMessage.PRIORITY_NORMAL) return
         showText(this, getString(R.string.app_name), "You may have new messages.", UNOPENED)
         runOnce(this, "recover")
     }
@@ -193,7 +197,8 @@ interface Clarion {
     /**
      * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
      * names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
-     * `wake_every_minutes`), then PUT of all rules. At each start, too.
+     * `wake_every_minutes`), then PUT of all rules. For a subscription that is still pending a minute later, POST
+     * /v1/subscriptions/{id}/proof/request. At each start, too.
      */
     suspend fun register(token: String)
 
@@ -203,10 +208,10 @@ interface Clarion {
      */
     suspend fun registerInstallation()
 
-    /** PATCH of each subscription's `device_key`, and for one that is pending POST /v1/subscriptions/{id}/proof/request. */
+    /** PATCH of each subscription's `device_key`. */
     suspend fun sendDeviceKey()
 
-    /** POST /v1/subscriptions/{id}/proof */
+    /** POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription. */
     suspend fun prove(subscription: String, code: String)
 }
 

@@ -30,7 +30,7 @@ from local.gateway import Event, Gateway
 from local.page import serving
 from tests.api.conftest import Client
 from tests.local.application_server import ApplicationServer
-from tests.local.chromium import BINARY, headless
+from tests.local.chromium import headless
 from tests.web_app import WebApp, subscribing
 
 if TYPE_CHECKING:
@@ -155,8 +155,6 @@ def test_the_pages_of_the_readme_agree_with_the_packages_types(installed: Path) 
 async def test_the_page_has_its_pushes_sealed_and_its_service_worker_opens_them(
     api_for_pages: Gateway, client: Client
 ) -> None:
-    if not BINARY.exists():
-        pytest.skip("there is no Chromium: make .tools/chromium")
     key = ApplicationServer().public_key
     browser = BrowserSubscription(f"https://fcm.googleapis.com/fcm/send/{uuid4()}", key).as_json()
     statement = {"data": b"hello, world".hex(), "topic": "aa" * 32, "sender_pubkey": "bb" * 32}
@@ -189,8 +187,6 @@ async def test_the_page_has_its_pushes_sealed_and_its_service_worker_opens_them(
 async def test_the_page_takes_a_browser_over_by_the_code_that_is_pushed_to_it(
     api_for_pages: Gateway, worker: ApiWorker, new_client: Callable[[], Client], register: Callable[..., str]
 ) -> None:
-    if not BINARY.exists():
-        pytest.skip("there is no Chromium: make .tools/chromium")
     key = ApplicationServer().public_key
     browser = BrowserSubscription(f"https://fcm.googleapis.com/fcm/send/{uuid4()}", key).as_json()
     first, second = new_client(), new_client()

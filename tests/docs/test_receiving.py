@@ -11,7 +11,6 @@ from uuid import UUID
 
 import jsonschema_rs
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from clarion import own_pushes, sealing
 from clarion.addresses import WebhookAddress
@@ -28,6 +27,7 @@ from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
 from clarion.providers.webhook import addressed
 from clarion.settings import TITLE
+from tests.docs import test_privacy
 from xmtp.hourly import REGISTRATION_OVER
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,6 +38,8 @@ JSON_BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
 TOO_LARGE = bytes(4096)
 CODE = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 TOPIC = "/xmtp/mls/1/g-00ff/proto"
+BEGAN_AT = 1_763_812_800_012
+"""UNIX milliseconds."""
 
 
 push_of = partial(
@@ -62,7 +64,8 @@ def received(push: PushMessage, device_key: bytes | None = None) -> Any:
 
 
 def _of_network(push: PushMessage) -> Any:
-    return network(push.network).payload(push.channel, push, Receiver(TITLE, CHANNEL_SPECS[push.channel].payload_bytes))
+    receiver = Receiver(TITLE, CHANNEL_SPECS[push.channel].payload_bytes, BEGAN_AT)
+    return network(push.network).payload(push.channel, push, receiver)
 
 
 def statement(channel: Channel, data: bytes | None, wanted: Wanted = Wanted.ALERT, key: bytes | None = None) -> Any:
@@ -103,7 +106,7 @@ def clarions_own(channel: Channel) -> Iterator[Any]:
 
 
 def sealed(channel: Channel) -> Iterator[Any]:
-    key = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    key = sealing.parse_device_key(test_privacy.KEY.public)
     yield from (
         statement(channel, b"data", key=key),
         statement(channel, TOO_LARGE, key=key),
@@ -158,6 +161,21 @@ def test_a_payload_without_one_of_its_members_is_not_what_its_schema_says(name: 
     for payload in MADE[name](channel):
         for member in payload.keys() - {"truncated"}:
             assert not validates.is_valid({key: value for key, value in payload.items() if key != member})
+
+
+@pytest.mark.parametrize(("name", "channel"), SERVED)
+def test_each_network_and_channel_has_examples_which_are_payloads_as_they_are_made(name: str, channel: Channel) -> None:
+    schema = schema_of(name, channel)
+    made = [opened(payload) for payload in MADE[name](channel)]
+    assert schema["examples"]
+    for example in schema["examples"]:
+        validator(schema).validate(example)
+        assert opened(example) in made
+
+
+def opened(payload: dict[str, Any]) -> dict[str, Any]:
+    """By the key of the page's test vector. What isn't sealed stays as it is."""
+    return test_privacy.KEY.open(payload, test_privacy.NAME)
 
 
 def test_what_is_text_at_fcm_is_described_as_well() -> None:

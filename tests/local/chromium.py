@@ -130,6 +130,8 @@ class Target:
 @asynccontextmanager
 async def headless() -> AsyncIterator[DevTools]:
     """With a new profile, which is gone afterwards."""
+    if not BINARY.exists():
+        raise FileNotFoundError("there is no Chromium: make .tools/chromium")
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, _running(Path(folder)) as process:
         url = await _debugger_url(Path(folder), process)
         async with connect(url, proxy=None, compression=None, max_size=None, ping_interval=None) as socket:

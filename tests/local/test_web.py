@@ -15,7 +15,7 @@ from local import tls
 from local.page import serving
 from local.webpush import PushService
 from tests.local.application_server import ApplicationServer, encrypt
-from tests.local.chromium import BINARY, DevTools, Target, headless
+from tests.local.chromium import DevTools, Target, headless
 from tests.web_app import NOTIFICATIONS, WebApp, subscribing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,8 +36,6 @@ UNREADABLE = {"title": "New message", "body": "Open the app to read it.", "data"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def devtools() -> AsyncIterator[DevTools]:
-    if not BINARY.exists():
-        pytest.skip("there is no Chromium: make .tools/chromium")
     async with headless() as devtools:
         yield devtools
 

@@ -12,7 +12,7 @@ from clarion_client import rule
 from local.device import Device, topic_of
 from local.run import guide
 from local.system import System
-from tests.local.chromium import BINARY, headless
+from tests.local.chromium import headless
 from tests.web_app import WebApp
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -20,8 +20,6 @@ pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def app(system: System) -> AsyncIterator[WebApp]:
-    if not BINARY.exists():
-        pytest.skip("there is no Chromium: make .tools/chromium")
     [(origin, query)] = re.findall(r"(http://localhost:\d+)/\?(\S+)", guide(system))
     async with headless() as devtools:
         page = await devtools.new_page()

@@ -12,7 +12,7 @@ from local.device import Device, topic_of
 from local.run import guide
 from local.system import System
 from tests.docs_page import DocsPage, ShownAnswer
-from tests.local.chromium import BINARY, DevTools, headless
+from tests.local.chromium import DevTools, headless
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -21,8 +21,6 @@ WIDTHS = (1280, 400)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def devtools() -> AsyncIterator[DevTools]:
-    if not BINARY.exists():
-        pytest.skip("there is no Chromium: make .tools/chromium")
     async with headless() as devtools:
         yield devtools
 

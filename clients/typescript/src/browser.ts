@@ -36,9 +36,22 @@ export async function register(client: ClarionClient, subscription: PushSubscrip
   }
 }
 
-/** Proves the token if `message`, which the service worker posted, is a verification; null if it is none. */
+/**
+ * Proves the token if `message`, which the service worker posted, is a verification; null if it is none, or that of
+ * another client's subscription.
+ */
 export async function handBack(client: ClarionClient, message: unknown) {
-  return isVerification(message) ? client.proveToken(message.subscription_id, message.code) : null;
+  if (!isVerification(message)) {
+    return null;
+  }
+  try {
+    return await client.proveToken(message.subscription_id, message.code);
+  } catch (error) {
+    if (error instanceof ClarionError && error.kind === "no-subscription") {
+      return null;
+    }
+    throw error;
+  }
 }
 
 function keyOf({ options }: PushSubscription): string {

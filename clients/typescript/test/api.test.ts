@@ -85,6 +85,7 @@ test("a browser that another client has registered is the other's until the push
   const push = readPayload(JSON.parse(await ask("/push")));
   assert(push?.kind === "verification");
   assert.equal(await handBack(second, { data: "c0ffee" }), null);
+  assert.equal(await handBack(first, push.verification), null);
   const proven = await handBack(second, push.verification);
   assert.deepEqual(proven, { subscription_id: pending.subscription_id, status: "active" });
   const lost = await first.getSubscription(before.subscription_id);
