@@ -138,16 +138,16 @@ def _written(
     return Unchanged.CONTENDED
 
 
-def holder(registration: Registration) -> TokenTaken | None:
-    """Whose the token is now, in the registration's network; a token whose subscription is gone is nobody's."""
-    held = _held(registration)
+def holder(asked: Registration | Subscription) -> TokenTaken | None:
+    """Whose the token is now, in the network of `asked`; a token whose subscription is gone is nobody's."""
+    held = _held(asked)
     if held is None or find_subscription(held.subscription_id) is None:
         return None
     return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
 
 
-def _held(registration: Registration) -> Token | None:
-    return held_token(registration.network, token_hash(registration.channel, registration.token))
+def _held(asked: Registration | Subscription) -> Token | None:
+    return held_token(asked.network, token_hash(Channel(asked.channel), asked.token))
 
 
 def _free_orphan(connection: Connection, registration: Registration) -> None:
