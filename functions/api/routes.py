@@ -100,6 +100,8 @@ def prove(subscription_id: UUID, body: HandedBackCode) -> Registered:
         [
             *OF_ONE,
             *WITHOUT_BODY,
+            ProblemKind.TOO_LARGE,
+            ProblemKind.UNSUPPORTED_MEDIA_TYPE,
             ProblemKind.SUBSCRIPTION_INVALID,
             ProblemKind.ALREADY_ACTIVE,
             ProblemKind.TOKEN_TAKEN,
@@ -108,7 +110,7 @@ def prove(subscription_id: UUID, body: HandedBackCode) -> Registered:
     ),
 )
 def request_code(subscription_id: UUID) -> Response[str]:
-    """It replaces the one before."""
+    """It replaces the one before. A body is ignored."""
     request = current()
     proofs.renew(request, own(request, subscription_id))
     return Response(status_code=HTTPStatus.ACCEPTED, body="")
