@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from api.bodies import RequestBody, SparseAnswer
 from clarion import base64url
@@ -15,6 +15,7 @@ from clarion.tables import Subscription
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES
 
 APP = "^[A-Za-z0-9._-]{1,64}$"
+CHANNEL_NAMES = AliasChoices("notificationType", "notification_type", "platform")
 CODE = "^[A-Za-z0-9_-]{43}$"
 
 
@@ -40,7 +41,9 @@ DeviceKey = Annotated[
     ),
 ]
 AppName = Annotated[str, Field(pattern=APP)]
-WakeEveryMinutes = Annotated[int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm")]
+WakeEveryMinutes = Annotated[
+    int, Field(strict=True, ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm")
+]
 
 
 class Registered(BaseModel):
@@ -63,7 +66,7 @@ class HandedBackCode(RequestBody):
 class NewToken(RequestBody):
     token: str = Field(repr=False, description="as for the registration")
     notify_type: Channel | None = Field(
-        default=None, validation_alias="notificationType", description="the subscription's own, if it is given"
+        default=None, validation_alias=CHANNEL_NAMES, description="the subscription's own, if it is given"
     )
 
 
