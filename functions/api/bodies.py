@@ -67,7 +67,7 @@ def _meaning(value: object) -> object:
     """
     if isinstance(value, str):
         return value.lower().removeprefix("0x") if _HEX.fullmatch(value) else value
-    return value if value is None or isinstance(value, int) else object()
+    return value if value is None or isinstance(value, int | float) else object()
 
 
 def _both_cases(name: str) -> str | AliasChoices:

@@ -28,6 +28,13 @@ def _device_key(value: object) -> bytes:
     return parse_device_key(value)
 
 
+def _no_text(value: object) -> object:
+    """JSON's 30 and 30.0 are the same number; "30" is none."""
+    if isinstance(value, str):
+        raise ValueError("must be an integer")  # noqa: TRY004 - pydantic makes no error of a TypeError
+    return value
+
+
 DeviceKey = Annotated[
     bytes,
     BeforeValidator(_device_key),
@@ -42,7 +49,7 @@ DeviceKey = Annotated[
 ]
 AppName = Annotated[str, Field(pattern=APP)]
 WakeEveryMinutes = Annotated[
-    int, Field(strict=True, ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm")
+    int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm"), BeforeValidator(_no_text)
 ]
 
 
