@@ -81,9 +81,9 @@ def json_object(body: str | None) -> dict[str, Any]:
 
 def _admissible(event: Event, limit: int) -> Event:
     """The event as the resolver is to see it, which is strict about how a media type is spelt and parses others too."""
-    body_of(event, limit)
+    body = body_of(event, limit)
     media_type = event["headers"].get("content-type", JSON).partition(";")[0].strip().lower()
-    if media_type != JSON and event["requestContext"]["http"]["method"] in WITH_BODY:
+    if body and media_type != JSON and event["requestContext"]["http"]["method"] in WITH_BODY:
         raise Problem(ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"send {JSON}")
     return {**event, "headers": {**event["headers"], "content-type": JSON}}
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
+    AliasGenerator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -18,6 +19,10 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.alias_generators import to_camel
+
+_HEX = re.compile(r"(0[xX])?[0-9a-fA-F-]*")
+"""Of bytes or of a UUID."""
 
 
 def _hex(size: int) -> Callable[[object], bytes]:
@@ -56,19 +61,24 @@ Signature = Annotated[bytes, BeforeValidator(_hex(64)), _hex_schema(64)]
 
 
 def _meaning(value: object) -> object:
-    """What neither the case of hex nor its prefix changes. No field with two spellings holds more than a text.
+    """What neither the case of hex nor its prefix changes.
 
-    So whatever else is there equals nothing: to compare two lists within lists may go deeper than Python can.
+    A list or an object equals nothing: to compare two may go deeper than Python can.
     """
     if isinstance(value, str):
-        return value.lower().removeprefix("0x")
-    return None if value is None else object()
+        return value.lower().removeprefix("0x") if _HEX.fullmatch(value) else value
+    return value if value is None or isinstance(value, int | float) else object()
+
+
+def _both_cases(name: str) -> str | AliasChoices:
+    """A field's name in snake case, by which the API's description has it, and in camel case."""
+    return AliasChoices(name, to_camel(name)) if "_" in name else name
 
 
 class RequestBody(BaseModel):
-    """A member that is no field is refused, since it may be a misspelt one; two spellings of one field must not differ."""
+    """Each field may be spelt in snake case or in camel case. A member that is no field is refused, since it may be a misspelt one; two spellings of one field must not differ."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=AliasGenerator(validation_alias=_both_cases))
 
     @model_validator(mode="before")
     @classmethod

@@ -86,8 +86,8 @@ def listing(subscription_id: UUID) -> DeliveryList:
 
 def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime, *, until: float) -> DeliveryList:
     """Read the youngest files first, until there are enough deliveries or files, or it is `until` (monotonic seconds)."""
-    made = datetime.fromtimestamp(row.created_at / 1000, UTC)
-    since, read, found = max(now - timedelta(hours=KEPT_HOURS), made), 0, list[DeliveryRecord]()
+    began = datetime.fromtimestamp(row.began_at / 1000, UTC)
+    since, read, found = max(now - timedelta(hours=KEPT_HOURS), began), 0, list[DeliveryRecord]()
     with ThreadPoolExecutor(READERS) as pool:
         for files in batched(_files(s3, bucket, since, now), READERS, strict=False):
             for of_file in pool.map(lambda file: _read(s3, bucket, file, UUID(row.subscription_id)), files):
@@ -98,7 +98,10 @@ def look_back(s3: "S3Client", bucket: str, row: Subscription, now: datetime, *, 
                 since = files[-1].written_at
                 break
     last = sorted(found, key=lambda one: one.at, reverse=True)[:MOST_DELIVERIES]
-    return DeliveryList(since=since, deliveries=[_shape(one, row.network) for one in last])
+    shapes = [_shape(one, row.network) for one in last]
+    if len(shapes) == MOST_DELIVERIES:
+        since = max(since, shapes[-1].at)
+    return DeliveryList(since=since, deliveries=shapes)
 
 
 def _check_rate(request: ApiRequest, now: int) -> None:

@@ -21,8 +21,8 @@ TITLE = "Clarion"
 VERSION = "1"
 DESCRIPTION = (
     "Push notifications for messengers on decentralised networks. Register a push token, whitelist pairs of sender "
-    "and topic, and the statements that these senders sign wake the phone or the browser. Errors are problem "
-    "details (RFC 9457)."
+    "and topic, and the statements that these senders sign wake the phone or the browser. A request may spell its "
+    "members in snake case or in camel case. Errors are problem details (RFC 9457)."
 )
 BEARER_DESCRIPTION = "A client's token, of `/v1/auth/tokens` or of another issuer that the deployment trusts."
 VALIDATION_ERROR = "HTTPValidationError"

@@ -9,10 +9,10 @@ from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.subscriptions import own
 from api.worker import ClientRequest
-from clarion import proofs, sqs, takeovers
+from clarion import proofs, sqs, subscriptions, takeovers
 from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import Channel, is_call
-from clarion.decisions import SubscriptionStatus, Wanted
+from clarion.decisions import SubscriptionStatus, TokenProof, Wanted
 from clarion.events import SubscriptionChanged
 from clarion.proofs import ProofCode
 from clarion.sqs import SqsMessage
@@ -60,6 +60,7 @@ def push(request: ClientRequest, row: Subscription, code: ProofCode) -> None:
 def renew(request: ClientRequest, row: Subscription) -> None:
     """Push another code to a pending subscription; it replaces the one before."""
     _require_pending(row, request.worker.now())
+    _require_takeover_allowed(request, row)
     code = new_code(request, Channel(row.channel), row.token)
     name, rate = _token_quota(row)
     detail = f"at most {rate.limit} codes an hour to one token, for all its clients"
@@ -103,6 +104,7 @@ def _token_quota(row: Subscription) -> tuple[str, Rate]:
 
 
 def _taken_over(request: ClientRequest, row: Subscription) -> Subscription | None:
+    _require_takeover_allowed(request, row)
     worker = request.worker
     now = worker.now()
     changed = takeovers.take_over(
@@ -122,6 +124,15 @@ def _proven_before(request: ClientRequest, subscription_id: UUID, secret: bytes)
         return row
     _require_pending(row, request.worker.now())
     raise Problem(ProblemKind.CODE_EXPIRED, "ask for another")
+
+
+def _require_takeover_allowed(request: ClientRequest, row: Subscription) -> None:
+    """Under `never` another client's token stays its own, even if the subscription began to wait under another policy."""
+    if request.worker.settings.token_proof is not TokenProof.NEVER:
+        return
+    taken = subscriptions.holder(row)
+    if taken and taken.owner.client_id != row.client_id:
+        raise Problem(ProblemKind.TOKEN_TAKEN)
 
 
 def _require_pending(row: Subscription, now: int) -> None:

@@ -94,9 +94,17 @@ def replace_token(request: ClientRequest, row: Subscription, token: str) -> Subs
             raise Problem(ProblemKind.NO_SUBSCRIPTION)
         if not status_at(current, request.worker.now()).has_rules:
             raise Problem(ProblemKind.SUBSCRIPTION_INVALID)
-        return current if current.token == token else _replace_token(request, current, _with_token(current, token))
+        asked = _with_token(current, token)
+        return current if _keeps(request, current, asked) else _replace_token(request, current, asked)
 
     return _require_written(_until_written(request, registration, attempt), registration)
+
+
+def _keeps(request: ClientRequest, row: Subscription, registration: Registration) -> bool:
+    """Whether it has this token already, and is active or waits for a proof that is still due."""
+    if row.token != registration.token:
+        return False
+    return row.status == SubscriptionStatus.ACTIVE or _is_to_be_proven(request, registration)
 
 
 def _with_token(row: Subscription, token: str) -> Registration:
@@ -132,7 +140,7 @@ def _require_written(written: Written, registration: Registration) -> Subscripti
 def _put(request: ClientRequest, registration: Registration, extra_writes: ExtraWrites) -> Written:
     """The subscription that the registration names, as it is then: new, unchanged or with the token; or who holds that."""
     row, now = _named(registration), request.worker.now()
-    if row is not None and _has_good_code(row, registration, now):
+    if row is not None and _has_good_code(row, registration, now) and _is_to_be_proven(request, registration):
         connection = request.worker.connection
         kept = subscriptions.change(connection, row, {}, now=now, extra_writes=extra_writes)
         return kept or Unchanged.CONTENDED
@@ -154,16 +162,21 @@ def _register_new(
 ) -> Written:
     """The new subscription, pending if its token is to be proven, or who has the token.
 
-    `taken` is who holds it, as far as is known. A client that waits for the proof of this token has it, too.
+    `taken` is who holds it, as far as is known. A client that waits for the proof of this token has it, too; if no proof
+    is due any more, its subscription is the one that becomes active.
     """
     if taken and not _may_be_proven(request, registration, taken):
         return taken
     now, rows = request.worker.now(), subscriptions.of_owner(registration.owner)
+    to_be_proven = _needs_proof(request, registration, taken)
     if pending := next((row for row in rows if _is_pending(row, registration, now)), None):
-        return TokenTaken(pending.subscription_id, registration.owner)
+        # A network that names its subscriptions has another name for this one.
+        if to_be_proven or registration.subscription_id:
+            return TokenTaken(pending.subscription_id, registration.owner)
+        return _replace_token(request, pending, registration)
     if not _make_space(request, registration.owner, rows, now):
         return Unchanged.CONTENDED
-    asked = _with_code(request, registration) if _needs_proof(request, registration, taken) else registration
+    asked = _with_code(request, registration) if to_be_proven else registration
     made = subscriptions.register(request.worker.connection, asked, now=now, extra_writes=extra_writes)
     return _publish(request, asked, made, now)
 
@@ -214,6 +227,10 @@ def _publish(request: ClientRequest, registration: Registration, written: Writte
 
 def _with_code(request: ClientRequest, registration: Registration) -> Registration:
     return replace(registration, code=proofs.new_code(request, registration.channel, registration.token))
+
+
+def _is_to_be_proven(request: ClientRequest, registration: Registration) -> bool:
+    return _needs_proof(request, registration, subscriptions.holder(registration))
 
 
 def _needs_proof(request: ClientRequest, registration: Registration, taken: TokenTaken | None) -> bool:

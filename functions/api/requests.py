@@ -24,8 +24,11 @@ UNAVAILABLE = (*AWS_ERRORS, SecretError)
 """What AWS's troubles raise."""
 ORIGIN_HEADER = "x-clarion-origin"
 """As `infra.edge` has CloudFront send it."""
-REQUEST_SECONDS = 20
-"""After so long a request begins nothing new: what is under way then may take 6 s more, and API Gateway gives it 30."""
+REQUEST_SECONDS = 16
+"""After so long a request begins nothing new. API Gateway gives it 29 s.
+
+What is under way may take 7 s more, two attempts at a table and the back-off of its conflicts, and to emit events 4 s.
+"""
 
 logger = Logger(service="api")
 

@@ -73,7 +73,13 @@ def replace_token(subscription_id: UUID, body: NewToken) -> Registered:
     responses=answers(
         HTTPStatus.OK,
         Registered,
-        [*OF_A_CHANGE, ProblemKind.WRONG_CODE, ProblemKind.CODE_EXPIRED, ProblemKind.ALREADY_ACTIVE],
+        [
+            *OF_A_CHANGE,
+            ProblemKind.WRONG_CODE,
+            ProblemKind.CODE_EXPIRED,
+            ProblemKind.ALREADY_ACTIVE,
+            ProblemKind.TOKEN_TAKEN,
+        ],
     ),
 )
 def prove(subscription_id: UUID, body: HandedBackCode) -> Registered:
@@ -91,11 +97,20 @@ def prove(subscription_id: UUID, body: HandedBackCode) -> Registered:
     responses=answers(
         HTTPStatus.ACCEPTED,
         None,
-        [*OF_ONE, *WITHOUT_BODY, ProblemKind.SUBSCRIPTION_INVALID, ProblemKind.ALREADY_ACTIVE, ProblemKind.CONTENDED],
+        [
+            *OF_ONE,
+            *WITHOUT_BODY,
+            ProblemKind.TOO_LARGE,
+            ProblemKind.UNSUPPORTED_MEDIA_TYPE,
+            ProblemKind.SUBSCRIPTION_INVALID,
+            ProblemKind.ALREADY_ACTIVE,
+            ProblemKind.TOKEN_TAKEN,
+            ProblemKind.CONTENDED,
+        ],
     ),
 )
 def request_code(subscription_id: UUID) -> Response[str]:
-    """It replaces the one before."""
+    """It replaces the one before. A body is ignored."""
     request = current()
     proofs.renew(request, own(request, subscription_id))
     return Response(status_code=HTTPStatus.ACCEPTED, body="")

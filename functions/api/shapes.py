@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from api.bodies import RequestBody, SparseAnswer
 from clarion import base64url
@@ -15,6 +15,7 @@ from clarion.tables import Subscription
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES
 
 APP = "^[A-Za-z0-9._-]{1,64}$"
+CHANNEL_NAMES = AliasChoices("notificationType", "notification_type", "platform")
 CODE = "^[A-Za-z0-9_-]{43}$"
 
 
@@ -25,6 +26,13 @@ def _device_key(value: object) -> bytes:
     from clarion.sealing import parse_device_key  # noqa: PLC0415
 
     return parse_device_key(value)
+
+
+def _no_text(value: object) -> object:
+    """JSON's 30 and 30.0 are the same number; "30" is none."""
+    if isinstance(value, str):
+        raise ValueError("must be an integer")  # noqa: TRY004 - pydantic makes no error of a TypeError
+    return value
 
 
 DeviceKey = Annotated[
@@ -40,7 +48,9 @@ DeviceKey = Annotated[
     ),
 ]
 AppName = Annotated[str, Field(pattern=APP)]
-WakeEveryMinutes = Annotated[int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm")]
+WakeEveryMinutes = Annotated[
+    int, Field(ge=LEAST_MINUTES, le=MOST_MINUTES, description="only for apns and fcm"), BeforeValidator(_no_text)
+]
 
 
 class Registered(BaseModel):
@@ -63,7 +73,7 @@ class HandedBackCode(RequestBody):
 class NewToken(RequestBody):
     token: str = Field(repr=False, description="as for the registration")
     notify_type: Channel | None = Field(
-        default=None, validation_alias="notificationType", description="the subscription's own, if it is given"
+        default=None, validation_alias=CHANNEL_NAMES, description="the subscription's own, if it is given"
     )
 
 

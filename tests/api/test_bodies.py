@@ -24,11 +24,12 @@ ROUTES = [
 ]
 FIELDS = [
     *("subscription_id", "rules", "sender_pubkey", "senderPubkey", "topic", "notify_type", "notifyType"),
-    *("notificationType", "platform", "token", "app", "environment", "subscription_ids"),
-    *("client_id", "challenge", "signature"),
+    *("notificationType", "notification_type", "platform", "token", "app", "environment", "subscription_ids"),
+    *("device_key", "deviceKey", "wake_every_minutes", "wakeEveryMinutes", "subscriptionId", "subscriptionIds"),
+    *("client_id", "clientId", "challenge", "signature"),
     *("deviceToken", "pushId", "bundlerId", "message", "voip"),
 ]
-SPELLINGS = [("sender_pubkey", "senderPubkey"), ("notificationType", "platform")]
+SPELLINGS = [("sender_pubkey", "senderPubkey"), ("notificationType", "platform"), ("device_key", "deviceKey")]
 KEY = "ab" * 32
 
 

@@ -13,7 +13,7 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription
-from tests.api.proving import RULES, SUBSCRIPTIONS, new_token, register
+from tests.api.proving import RULE, RULES, SUBSCRIPTIONS, new_token, register
 from tests.api.test_problems import assert_problem
 
 KEY = base64url.encode(bytes(range(32)))
@@ -42,6 +42,7 @@ def test_a_change_leaves_alone_what_it_does_not_name(client: Any) -> None:
         ("apns", "device_key", 7),
         ("apns", "wake_every_minutes", 19),
         ("apns", "wake_every_minutes", 1441),
+        ("apns", "wake_every_minutes", "30"),
         ("voip", "wake_every_minutes", 30),
     ],
 )
@@ -53,6 +54,33 @@ def test_a_change_or_a_registration_that_breaks_a_rule_names_the_field(
     for answer in (client("PATCH", f"{SUBSCRIPTIONS}/{name}", {field: value}), client("POST", SUBSCRIPTIONS, body)):
         assert_problem(answer, 422, "invalid")
         assert [error["field"] for error in answer.json["errors"]] == [field]
+
+
+@pytest.mark.parametrize("name", ["notificationType", "notification_type", "platform"])
+def test_every_member_may_be_spelt_in_camel_case(client: Any, name: str) -> None:
+    options = {"deviceKey": KEY, "wakeEveryMinutes": 30}
+    made = client("POST", SUBSCRIPTIONS, {name: "apns", "token": new_token(), **options}).json["subscription_id"]
+    path = f"{SUBSCRIPTIONS}/{made}"
+    assert client("PATCH", path, {"wakeEveryMinutes": 40, "wake_every_minutes": 40}).json["device_key"] == KEY
+    assert client("GET", path).json["wake_every_minutes"] == 40
+    assert client("PUT", f"{path}/token", {name: "apns", "token": new_token()}).status == 200
+    rule = {"senderPubkey": RULE["sender_pubkey"], "topic": RULE["topic"], "notifyType": "voip"}
+    assert client("PUT", RULES, {"subscriptionId": made, "rules": [rule]}).status == 204
+    assert client("DELETE", SUBSCRIPTIONS, {"subscriptionIds": [made]}).status == 204
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"wakeEveryMinutes": 40, "wake_every_minutes": 30},
+        {"deviceKey": KEY, "device_key": f"b{KEY[1:]}"},
+        {"deviceKey": KEY, "device_key": KEY.lower()},
+        {"deviceKey": KEY, "device_key": None},
+    ],
+)
+def test_two_spellings_of_one_member_must_not_differ(client: Any, body: dict[str, Any]) -> None:
+    name = register(client, new_token())["subscription_id"]
+    assert_problem(client("PATCH", f"{SUBSCRIPTIONS}/{name}", body), 422, "invalid")
 
 
 def test_a_move_to_a_webhook_drops_the_options_that_it_does_not_have(client: Any, worker: ApiWorker) -> None:

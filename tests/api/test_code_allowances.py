@@ -56,6 +56,16 @@ def test_a_token_that_has_had_its_codes_is_registered_without_one(
     assert prove(late, made["subscription_id"], inbox.code(Channel(channel))).status == 200
 
 
+def test_a_code_is_asked_for_with_or_without_a_body(new_client: Any, inbox: Inbox) -> None:
+    client, token = new_client(), new_token()
+    register(new_client(), token)
+    path = f"{SUBSCRIPTIONS}/{register(client, token)['subscription_id']}/proof/request"
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert client("POST", path, raw="", **form).status == 202
+    assert client("POST", path, raw='{"x": 1').status == 202
+    assert_problem(client("POST", path, raw="x=1", **form), 415, "unsupported-media-type")
+
+
 def test_one_client_has_twenty_codes_an_hour(new_client: Any, inbox: Inbox) -> None:
     client = new_client()
     names = []

@@ -9,8 +9,7 @@ from api.worker import ApiWorker
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from tests.api.conftest import Client
-
-SUBSCRIPTIONS = "/v1/subscriptions"
+from tests.api.proving import SUBSCRIPTIONS, Inbox, prove, register
 
 
 def registered(client: Client) -> str:
@@ -59,6 +58,29 @@ def test_what_was_decided_before_a_push_has_neither_latency_nor_attempt(new_clie
     indexed(subscription_id, NotificationDecision.RATE_LIMITED)
     [listed] = client("GET", deliveries(subscription_id)).json["deliveries"]
     assert (listed["decision"], listed["latency_ms"], listed["attempt"]) == ("rate_limited", None, None)
+
+
+def test_what_came_before_the_token_was_replaced_is_listed_still(client: Client) -> None:
+    token = uuid4().hex * 2
+    subscription_id = register(client, token)["subscription_id"]
+    begin = client("GET", deliveries(subscription_id)).json["since"]
+    indexed(subscription_id)
+    for each in (uuid4().hex * 2, token):
+        assert client("PUT", f"{SUBSCRIPTIONS}/{subscription_id}/token", {"token": each}).json["status"] == "active"
+    answer = client("GET", deliveries(subscription_id)).json
+    assert (answer["since"], len(answer["deliveries"])) == (begin, 1)
+
+
+def test_who_takes_a_token_over_sees_nothing_of_the_one_before(new_client: Callable[[], Client], inbox: Inbox) -> None:
+    before, after, token = new_client(), new_client(), uuid4().hex * 2
+    old = register(before, token)["subscription_id"]
+    indexed(old)
+    name = register(after, token)["subscription_id"]
+    begin = after("GET", deliveries(name)).json["since"]
+    assert prove(after, name, inbox.code()).status == 200
+    assert after("GET", deliveries(name)).json == {"since": begin, "deliveries": []}
+    assert len(before("GET", deliveries(old)).json["deliveries"]) == 1
+    assert after("GET", deliveries(old)).status == 404
 
 
 def test_a_client_may_look_a_few_times_a_minute(new_client: Callable[[], Client], worker: ApiWorker) -> None:

@@ -22,6 +22,7 @@ from api.authorization import Authorizer
 from api.openapi import document
 from api.problems import ProblemKind
 from api.proofs import PER_CLIENT, TO_RINGING_TOKEN, TO_TOKEN
+from api.requests import REQUEST_SECONDS
 from api.settings import ApiSettings
 from api.worker import ApiWorker
 from clarion.networks import NETWORKS, STATEMENTS
@@ -49,6 +50,10 @@ def gateway(authorizer: Authorizer, pushing: Callable[..., ApiWorker]) -> Iterat
 
 def test_the_committed_description_is_that_of_the_code() -> None:
     assert json.loads((DOCS / "openapi.json").read_text()) == document(resolver(ALL), ALL), "run `make openapi`"
+
+
+def test_the_page_says_how_long_a_request_begins_something_new() -> None:
+    assert f"A request begins nothing new after {REQUEST_SECONDS} seconds." in API_PAGE
 
 
 def test_the_description_has_no_answer_of_the_resolvers_own_and_no_schema_in_vain() -> None:

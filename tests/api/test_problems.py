@@ -72,8 +72,8 @@ UNKNOWN = "is no member of this request"
 @pytest.mark.parametrize(
     ("method", "path", "body", "field"),
     [
-        ("POST", "/v1/subscriptions", IPHONE | {"deviceKey": "A" * 43}, "deviceKey"),
-        ("PATCH", SUBSCRIPTION, {"wakeEveryMinutes": 30}, "wakeEveryMinutes"),
+        ("POST", "/v1/subscriptions", IPHONE | {"deviceKeys": "A" * 43}, "deviceKeys"),
+        ("PATCH", SUBSCRIPTION, {"wake-every-minutes": 30}, "wake-every-minutes"),
         ("PUT", f"{SUBSCRIPTION}/token", {"token": "ab" * 32, "app": "first"}, "app"),
         ("POST", f"{SUBSCRIPTION}/proof", {"code": "A" * 43, "token": "ab" * 32}, "token"),
         ("DELETE", "/v1/subscriptions", {"subscription_ids": [KEY[:32]], "rules": []}, "rules"),
@@ -150,8 +150,10 @@ def test_a_body_of_another_kind_is_unsupported(client: Any) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/auth/tokens", "/v1/subscriptions"])
 @pytest.mark.parametrize("media_type", ["multipart/form-data", "text/plain", "application/x-www-form-urlencoded"])
-def test_no_body_of_another_kind_is_unsupported_too(client: Any, path: str, media_type: str) -> None:
-    assert_problem(client("POST", path, **{"content-type": media_type}), 415, "unsupported-media-type")
+def test_an_empty_body_is_missing_whatever_its_kind(client: Any, path: str, media_type: str) -> None:
+    refused = client("POST", path, raw="", **{"content-type": media_type})
+    assert_problem(refused, 422, "invalid")
+    assert refused.json["errors"] == [{"field": "body", "rule": "Field required"}]
 
 
 @pytest.mark.parametrize("media_type", ["Application/JSON", "application/json ; charset=utf-8"])

@@ -30,6 +30,28 @@ def test_under_never_a_token_stays_with_its_client_who_is_not_named(new_client: 
     assert inbox.pushes() == []
 
 
+def test_under_never_a_takeover_that_was_begun_before_ends_without_the_token(
+    new_client: Any, policy: Any, inbox: Inbox
+) -> None:
+    token, client, other = new_token(), new_client(), new_client()
+    held = register(other, token)["subscription_id"]
+    name = register(client, token)["subscription_id"]
+    code = inbox.code()
+    client.worker = policy(token_proof=TokenProof.NEVER)
+    refusals = (
+        prove(client, name, code),
+        client("POST", f"{SUBSCRIPTIONS}/{name}/proof/request"),
+        client("PUT", f"{SUBSCRIPTIONS}/{name}/token", {"token": token}),
+    )
+    for refused in refusals:
+        assert_problem(refused, 409, "token-taken")
+        assert set(refused.json) == {"type", "title", "status"}
+    assert owner_of(token) == [held]
+    assert inbox.pushes() == []
+    other("DELETE", SUBSCRIPTIONS, {"subscription_ids": [held]})
+    assert prove(client, name, code).json == {"subscription_id": name, "status": "active"}
+
+
 @pytest.mark.parametrize(("channel", "status"), [("apns", "pending"), ("fcm", "pending"), ("voip", "active")])
 def test_under_always_a_free_token_is_proven_unless_that_would_ring(
     new_client: Any, policy: Any, inbox: Inbox, channel: str, status: str

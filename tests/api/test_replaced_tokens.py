@@ -4,15 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 from api.worker import ApiWorker
-from clarion import proofs, subscriptions
+from clarion import base64url, proofs, subscriptions
 from clarion.channels import Channel
 from clarion.clock import now_ms
-from clarion.decisions import SubscriptionStatus
+from clarion.decisions import SubscriptionStatus, TokenProof
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription, WakeUp
 from clarion.wake_ups import expiry_slot
 from tests.api.proving import DAY, HOUR, RULE, RULES, SUBSCRIPTIONS, Inbox, new_token, owner_of, prove, register, state
 from tests.api.test_problems import assert_problem
+
+DEVICE_KEY = base64url.encode(bytes(range(32)))
 
 
 def replace_token(client: Any, name: str, token: str, **more: Any) -> Any:
@@ -44,6 +46,44 @@ def test_another_token_that_another_client_has_is_pending_until_it_is_proven(new
     assert owner_of(new) == [name]
     [listed] = client("GET", SUBSCRIPTIONS).json
     assert listed["rules"] == [RULE]
+
+
+def test_a_token_that_has_become_free_is_active_without_a_push(new_client: Any, inbox: Inbox) -> None:
+    token, holder, client = new_token(), new_client(), new_client()
+    held = register(holder, token, notificationType="voip")["subscription_id"]
+    name = register(client, token, notificationType="voip")["subscription_id"]
+    assert len(inbox.pushes(Channel.VOIP)) == 1
+    assert replace_token(client, name, token).json["status"] == "pending"
+    holder("DELETE", SUBSCRIPTIONS, {"subscription_ids": [held]})
+    assert replace_token(client, name, token).json == {"subscription_id": name, "status": "active"}
+    assert inbox.pushes(Channel.VOIP) == []
+    assert owner_of(token, Channel.VOIP) == [name]
+
+
+def test_to_register_a_token_again_that_has_become_free_makes_the_pending_one_active(
+    new_client: Any, inbox: Inbox
+) -> None:
+    token, holder, client = new_token(), new_client(), new_client()
+    held = register(holder, token)["subscription_id"]
+    name = register(client, token, wake_every_minutes=30)["subscription_id"]
+    assert len(inbox.pushes()) == 1
+    holder("DELETE", SUBSCRIPTIONS, {"subscription_ids": [held]})
+    assert register(client, token, device_key=DEVICE_KEY) == {"subscription_id": name, "status": "active"}
+    assert inbox.pushes() == []
+    assert owner_of(token) == [name]
+    now = state(client, name)
+    assert (now["device_key"], now["wake_every_minutes"]) == (DEVICE_KEY, 30)
+
+
+def test_a_free_token_waits_on_for_the_proof_that_its_deployment_asks_of_all(
+    client: Any, policy: Any, inbox: Inbox
+) -> None:
+    token, client.worker = new_token(), policy(token_proof=TokenProof.ALWAYS)
+    name = register(client, token)["subscription_id"]
+    assert replace_token(client, name, token).json["status"] == "pending"
+    again = client("POST", SUBSCRIPTIONS, {"notificationType": "apns", "token": token})
+    assert_problem(again, 409, "token-taken")
+    assert len(inbox.pushes()) == 1
 
 
 def test_another_token_gives_a_pending_subscription_no_other_day(

@@ -92,8 +92,8 @@ def notify(*keys: str) -> list[str]:
     return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
 
-def look(subscription_id: UUID, now: datetime = NOW, created_at: int = 0) -> DeliveryList:
-    row = Subscription(str(subscription_id), network=STATEMENTS, created_at=created_at)
+def look(subscription_id: UUID, now: datetime = NOW, began_at: int = 0) -> DeliveryList:
+    row = Subscription(str(subscription_id), network=STATEMENTS, began_at=began_at)
     return look_back(boto3.client("s3"), "lake", row, now, until=time.monotonic() + 60)
 
 
@@ -183,6 +183,17 @@ def test_where_there_are_many_files_the_answer_says_how_far_back_it_goes(monkeyp
     assert found.since > NOW - timedelta(days=1)
 
 
+def test_an_answer_with_as_many_entries_as_it_may_have_goes_no_further_back_than_the_last_of_them() -> None:
+    mine, now = uuid4(), datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    ages = [timedelta(seconds=second) for second in range(api.MOST_DELIVERIES + 1)]
+    key = f"events/day={now:%Y-%m-%d}/hour={now:%H}/a.jsonl"
+    write(key, *(pushed(mine, PushDecision.DELIVERED, now - age).to_line() for age in ages))
+    assert notify(key) == []
+    found = look(mine, now)
+    assert len(found.deliveries) == api.MOST_DELIVERIES
+    assert found.since == found.deliveries[-1].at == now - ages[-2]
+
+
 @pytest.mark.parametrize("purpose", [Purpose.WAKE_UP, Purpose.VERIFICATION])
 def test_wake_ups_and_codes_leave_the_place_to_what_a_client_asks_about(purpose: Purpose) -> None:
     mine = uuid4()
@@ -199,5 +210,5 @@ def test_for_a_subscription_that_was_just_made_no_older_file_is_read() -> None:
     mine, made = uuid4(), NOW - timedelta(minutes=1)
     write("events/day=2026-11-20/hour=15/a.jsonl", pushed(mine, PushDecision.STALE, NOW).to_line())
     assert notify("events/day=2026-11-20/hour=15/a.jsonl") == []
-    found = look(mine, created_at=int(made.timestamp() * 1000))
+    found = look(mine, began_at=int(made.timestamp() * 1000))
     assert (found.deliveries, found.since) == ([], made)

@@ -92,9 +92,10 @@ def move(
 ) -> Subscription | TokenTaken | Unchanged:
     """Give a subscription the registration's token and app, and life again if it was dead.
 
-    It keeps its rules; a dead one has none. It loses the options that its new channel does not have. It counts as made
-    now: what a provider says of an earlier registration of the same token is not about it. But the day in which a
-    pending one has to be proven goes on, if it had a token. `CONTENDED` if `row` is no longer what it was.
+    It keeps its rules; a dead one has none. It keeps the options that the registration doesn't name, but for those that
+    its new channel does not have. It counts as made now: what a provider says of an earlier registration of the same
+    token is not about it. But the day in which a pending one has to be proven goes on, if it had a token. `CONTENDED` if
+    `row` is no longer what it was.
     """
     changes = _changes(row, registration, now)
     moved = Subscription(**(row.attribute_values | changes))
@@ -134,16 +135,16 @@ def _written(
     return Unchanged.CONTENDED
 
 
-def holder(registration: Registration) -> TokenTaken | None:
-    """Whose the token is now, in the registration's network; a token whose subscription is gone is nobody's."""
-    held = _held(registration)
+def holder(asked: Registration | Subscription) -> TokenTaken | None:
+    """Whose the token is now, in the network of `asked`; a token whose subscription is gone is nobody's."""
+    held = _held(asked)
     if held is None or find_subscription(held.subscription_id) is None:
         return None
     return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
 
 
-def _held(registration: Registration) -> Token | None:
-    return held_token(registration.network, token_hash(registration.channel, registration.token))
+def _held(asked: Registration | Subscription) -> Token | None:
+    return held_token(asked.network, token_hash(Channel(asked.channel), asked.token))
 
 
 def _free_orphan(connection: Connection, registration: Registration) -> None:
@@ -246,17 +247,19 @@ def _state(code: ProofCode | None, created_at: int) -> dict[str, Any]:
 
 def _changes(row: Subscription, registration: Registration, now: int) -> dict[str, Any]:
     """The attributes of `row` that a registration changes, by their names; None for those that go."""
-    status = status_at(row, now)
+    status, channel = status_at(row, now), registration.channel
+    device_key = row.device_key if CHANNELS[channel].takes_device_key else None
+    wake_every_minutes = row.wake_every_minutes if channel in WAKING else None
     stays_pending = registration.code is not None and status is SubscriptionStatus.PENDING and bool(row.token)
     created_at = int(row.created_at) if stays_pending else now
     return {
-        "channel": registration.channel.value,
+        "channel": channel.value,
         "token": registration.token,
         "app": registration.app,
         "environment": registration.environment and registration.environment.value,
         "status_reason": None,
-        "device_key": row.device_key if CHANNELS[registration.channel].takes_device_key else None,
-        "wake_every_minutes": row.wake_every_minutes if registration.channel in WAKING else None,
+        "device_key": registration.device_key or device_key,
+        "wake_every_minutes": registration.wake_every_minutes or wake_every_minutes,
         "revision": row.revision + 1,
         "began_at": row.began_at if status.has_rules else now,
         "created_at": created_at,

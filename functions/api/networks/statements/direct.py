@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
-from pydantic import ConfigDict, Field, StrictBool, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, StrictBool, model_validator
 
 from api.bodies import RequestBody, SparseAnswer
 from api.settings import DirectPushSettings
@@ -47,12 +47,16 @@ class DirectMessage(RequestBody):
 
     model_config = ConfigDict(title="Notification", extra="ignore")
 
-    device_token: str = Field(validation_alias="deviceToken", pattern=DIRECT_DEVICE, repr=False)
-    push_id: str = Field(validation_alias="pushId", pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$")
+    device_token: str = Field(
+        validation_alias=AliasChoices("deviceToken", "device_token"), pattern=DIRECT_DEVICE, repr=False
+    )
+    push_id: str = Field(
+        validation_alias=AliasChoices("pushId", "push_id"), pattern="^([0-9a-fA-F]{32}|[0-9a-fA-F]{64})$"
+    )
     platform: Platform | None = Field(default=None, description="inferred from the token where absent")
     bundle_id: str | None = Field(
         default=None,
-        validation_alias="bundlerId",
+        validation_alias=AliasChoices("bundlerId", "bundler_id"),
         pattern="^[A-Za-z0-9.-]{1,256}$",
         description="instead of this deployment's app, for an iPhone",
     )

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -23,7 +22,7 @@ from pydantic_core import CoreSchema
 
 from api.bodies import Key, RequestBody, SparseAnswer, at_most
 from api.settings import MOST_RULES
-from api.shapes import AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
+from api.shapes import CHANNEL_NAMES, AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
 from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
 from clarion.channels import Channel
 from clarion.decisions import Environment
@@ -118,7 +117,7 @@ def _rule_schema(schema: dict[str, Any]) -> None:
 class NewSubscription(RequestBody):
     model_config = ConfigDict(json_schema_extra=_registration_schema)
 
-    notify_type: StatementChannel = Field(validation_alias=AliasChoices("notificationType", "platform"))
+    notify_type: StatementChannel = Field(validation_alias=CHANNEL_NAMES)
     token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
     app: AppName | None = Field(default=None, description="the deployment's first app where absent")
     environment: Environment | None = Field(
@@ -139,11 +138,10 @@ class NewSubscription(RequestBody):
 class NewRule(RequestBody):
     model_config = ConfigDict(json_schema_extra=_rule_schema)
 
-    sender_pubkey: Key = Field(validation_alias=AliasChoices("sender_pubkey", "senderPubkey"))
+    sender_pubkey: Key
     topic: Key
     notify_type: NotifyType | None = Field(
         default=None,
-        validation_alias=AliasChoices("notify_type", "notifyType"),
         description="how an Android phone is to present the push; apns, voip and webpush subscriptions ignore it",
     )
 
