@@ -15,9 +15,9 @@ import schemathesis
 from hypothesis import strategies as st
 
 from api.networks.statements.direct import DIRECT_DEVICE
-from api.networks.statements.shapes import MOST_SUBSCRIPTIONS
 from api.shapes import APP, CODE
 from clarion.channels import Channel
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS
 
 P256DH = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 """The browser's key in RFC 8291's example."""
@@ -125,4 +125,4 @@ def _is_uuid(value: object) -> bool:
 
 
 def _are_uuids(value: object) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= MOST_SUBSCRIPTIONS and all(map(_is_uuid, value))
+    return isinstance(value, list) and 0 < len(value) <= TRANSACTION_SUBSCRIPTIONS and all(map(_is_uuid, value))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from api.app import UUID_TEXT, handle
+from api.app import handle
 from api.authorization import Authorizer
+from api.refusals import UUID_TEXT
 from api.worker import ApiWorker
 from local.gateway import Gateway
 from tests.api.proving import Inbox, new_token, register

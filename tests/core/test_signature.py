@@ -65,3 +65,18 @@ def test_a_request_that_is_tried_again_is_signed_anew_with_the_credentials_of_th
 def test_nothing_is_signed_without_credentials() -> None:
     with pytest.raises(NoCredentialsError):
         PostAuth(None, SERVICE, REGION).add_auth(request_of())
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [
+        ("GET", "https://dynamodb.test/"),
+        ("POST", "https://dynamodb.test/service/DynamoDB/operation/GetItem"),
+        ("POST", "https://dynamodb.test/?of=another"),
+    ],
+)
+def test_what_is_no_plain_post_is_signed_by_the_sdk(method: str, url: str) -> None:
+    credentials = Credentials("an-access-key", "a-secret")
+    request = AWSRequest(method=method, url=url, headers={}, data=b"{}")
+
+    assert signed(request, credentials) == signed_by_the_sdk(request, credentials)
