@@ -22,7 +22,7 @@ from api.networks.xmtp.notifications_pb2 import SubscribeRequest
 from api.networks.xmtp.protocols import COMPRESSED, MEDIA_TYPES, TRAILERS, frame
 from api.networks.xmtp.router import answer
 from api.networks.xmtp.service import RPCS, XmtpCall
-from api.requests import ORIGIN_HEADER, UNAVAILABLE, deadline
+from api.requests import ORIGIN_HEADER, REQUEST_SECONDS, UNAVAILABLE, deadline
 from api.worker import ApiWorker
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS
@@ -230,7 +230,7 @@ def test_a_call_without_time_does_nothing(
     assert emitted.events == []
 
 
-@pytest.mark.parametrize(("waits", "seconds"), [(None, 20), (30, 20), (5, 5), (0, 0)])
+@pytest.mark.parametrize(("waits", "seconds"), [(None, REQUEST_SECONDS), (30, REQUEST_SECONDS), (5, 5), (0, 0)])
 def test_a_call_has_as_long_as_its_client_waits_within_the_functions_time(waits: float | None, seconds: float) -> None:
     assert deadline(waits) - time.monotonic() == pytest.approx(seconds, abs=1)
 
