@@ -54,8 +54,8 @@ def _read_pages(
 ) -> dict[str, Page | Failure]:
     capacity = Capacity(page_size)
     sizes = {name: capacity.page_size(item) for name, item in items.items()}
-    questions = {(of_key, sizes[name]) for name, item in items.items() for of_key in item.questions().values()}
-    answers = pool.map_concurrently(lambda one: rule_reader.rules(dynamodb, *one), {one: one for one in questions})
+    asked = [(of_key, sizes[name]) for name, item in items.items() for of_key in item.questions().values()]
+    answers = pool.map_concurrently(lambda one: rule_reader.rules(dynamodb, *one), {one: one for one in asked})
     pages: dict[str, Page | Failure] = {}
     for name, item in items.items():
         size = sizes[name]
