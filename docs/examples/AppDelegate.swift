@@ -10,11 +10,13 @@ protocol Clarion {
     /// `wake_every_minutes`), then PUT of all rules. For a subscription that is still pending a minute later, POST
     /// /v1/subscriptions/{id}/proof/request.
     func register(channel: String, token: String, environment: String) async throws
-    /// XMTP: RegisterInstallation with the token registered last, then SubscribeWithMetadata to all topics, with fresh
-    /// keys of the SDK. See docs/xmtp.md.
+    /// XMTP: RegisterInstallation with the apns token, PATCH of its `device_key`, then SubscribeWithMetadata to all
+    /// topics, with fresh keys of the SDK. See docs/xmtp.md.
     func registerInstallation() async throws
     /// PATCH of each subscription's `device_key`.
     func sendDeviceKey() async throws
+    /// DELETE /v1/subscriptions; XMTP: DeleteInstallation. For the app to call before it drops the bearer token.
+    func signOut() async throws
     /// POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription.
     func prove(subscription: String, code: String) async throws
 }

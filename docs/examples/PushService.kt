@@ -171,7 +171,7 @@ class ReceivedStatement(content: Map<String, String>) : ReceivedPush {
 
 /** What your app has already: its keys, its contacts, its own database. */
 interface Messages {
-    /** As the API gave them, of all networks and accounts on this phone. */
+    /** Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them. */
     val subscriptionIds: Collection<String>
 
     fun nameOf(sender: String): String
@@ -192,7 +192,10 @@ interface Messages {
     suspend fun synchronise()
 }
 
-/** The calls of Clarion's API that the app needs: see docs/api.md. */
+/**
+ * The calls of Clarion's API that the app needs: see docs/api.md. Each throws IOException, for the worker to repeat it,
+ * if there is no answer, or a 429, 500, 502, 503 or 504, or as long as a `Retry-After` has not passed.
+ */
 interface Clarion {
     /**
      * PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
@@ -203,13 +206,16 @@ interface Clarion {
     suspend fun register(token: String)
 
     /**
-     * XMTP: RegisterInstallation with the token registered last, then SubscribeWithMetadata to all topics, with fresh
-     * keys of the SDK. At each start, too: see docs/xmtp.md.
+     * XMTP: RegisterInstallation with the token registered last, PATCH of its `device_key`, then SubscribeWithMetadata
+     * to all topics, with fresh keys of the SDK. At each start, too: see docs/xmtp.md.
      */
     suspend fun registerInstallation()
 
     /** PATCH of each subscription's `device_key`. */
     suspend fun sendDeviceKey()
+
+    /** DELETE /v1/subscriptions; XMTP: DeleteInstallation. For the app to call before it drops the bearer token. */
+    suspend fun signOut()
 
     /** POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription. */
     suspend fun prove(subscription: String, code: String)

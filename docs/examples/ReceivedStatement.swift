@@ -45,7 +45,7 @@ extension Data {
 
 /// What your app has already: its keys, its contacts, its own database. App and extension share it by an app group.
 protocol Messages {
-    /// As the API gave them, of all networks and accounts on this phone.
+    /// Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them.
     var subscriptionIds: [String] { get }
     /// Who the sender is, and what the data says; nil if the sender is no contact, or the data can't be decrypted.
     func read(_ data: Data, from sender: String, topic: String) -> (name: String, text: String)?
