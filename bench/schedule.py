@@ -46,7 +46,7 @@ WORKERS = 2
 PROVIDER = push_bench.stand_in(50, 0)
 
 
-class Turn(NamedTuple):
+class MeasuredTick(NamedTuple):
     """Seconds of processor time and of the clock."""
 
     cpu: float
@@ -67,7 +67,7 @@ def figures(due: int = DUE, turns: int = TURNS) -> list[Figure]:
     ]
 
 
-def sent_alone(due: int, turns: int, folder: Path) -> list[Turn]:
+def sent_alone(due: int, turns: int, folder: Path) -> list[MeasuredTick]:
     with deployed(due, folder) as wake_ups:
         return [turn(wake_ups, due) for _ in range(turns)]
 
@@ -102,13 +102,13 @@ def deployed(due: int, folder: Path) -> Iterator[WakeUps]:
         yield WakeUps(sqs=sqs, held_queues={Channel.APNS: f"{url}/apns-held"}, executor=executor)
 
 
-def turn(wake_ups: WakeUps, due: int) -> Turn:
+def turn(wake_ups: WakeUps, due: int) -> MeasuredTick:
     minute = now_ms() // 60_000
     cpu, begun = time.process_time(), time.monotonic()
     report = wake_ups.run(due_slots(periods_in_use(), minute - 1, minute), until=begun + 600)
     if report != WakeUpReport(sent=due):
         raise SystemExit(f"not all were sent: {report}")
-    return Turn(time.process_time() - cpu, time.monotonic() - begun)
+    return MeasuredTick(time.process_time() - cpu, time.monotonic() - begun)
 
 
 def settings_of_dispatch(folder: Path, port: str) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ protocol Clarion {
     /// DELETE /v1/subscriptions; XMTP: DeleteInstallation. For the app to call before it drops the bearer token.
     func signOut() async throws
     /// POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription.
+    /// Then `registerInstallation`, if it was XMTP's.
     func prove(subscription: String, code: String) async throws
 }
 

@@ -217,7 +217,10 @@ interface Clarion {
     /** DELETE /v1/subscriptions; XMTP: DeleteInstallation. For the app to call before it drops the bearer token. */
     suspend fun signOut()
 
-    /** POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription. */
+    /**
+     * POST /v1/subscriptions/{id}/proof, where a 404 is no error: the code is for somebody else's subscription. Then
+     * `registerInstallation`, if it was XMTP's.
+     */
     suspend fun prove(subscription: String, code: String)
 }
 
