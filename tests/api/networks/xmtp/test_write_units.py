@@ -4,12 +4,15 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from clarion.clock import now_ms
 from clarion.networks.xmtp.installations import Installation, subscription_id_of
 from clarion.networks.xmtp.sender_hmac import period_at
+from tests.api.networks.xmtp.conftest import Clock
 from tests.api.test_write_units import metered
 
 PAGE = (Path(__file__).parents[4] / "docs" / "xmtp.md").read_text()
@@ -73,9 +76,11 @@ def test_subscribing_costs_what_the_page_says(registered: Any, clock: Any) -> No
 
 
 def test_subscribing_before_registering_costs_what_the_page_says(phone: Any) -> None:
-    period = period_at(phone.worker.now() // 1000)
+    clock = Clock(now_ms())
+    phone.worker = replace(phone.worker, now=clock)
     with counted(phone, "subscribe to 10 topics with keys before the registration"):
-        assert phone("SubscribeWithMetadata", topics(0, 10, period)).status == 200
+        assert phone("SubscribeWithMetadata", topics(0, 10, period_at(clock.now // 1000))).status == 200
+    clock.now += 1000
     with counted(phone, "register then"):
         assert phone.register().status == 200
 
