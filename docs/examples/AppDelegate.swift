@@ -63,11 +63,10 @@ final class AppDelegate: UIResponder, UIApplicationDelegate {
     }
 
     private func handle(_ payload: [AnyHashable: Any]) async throws {
-        guard let content = opened(payload, subscriptionIds: messages.subscriptionIds) else {
-            return try await recover(from: payload)
-        }
-        if case .refreshKeys? = ReceivedPush(content) { return try await clarion.registerInstallation() }
-        if !(try await handBack(content, to: clarion)) { try await messages.synchronise() }
+        guard let opened = messages.open(payload) else { return try await recover(from: payload) }
+        guard messages.isForAnAccount(opened) else { return }
+        if case .refreshKeys? = ReceivedPush(opened.content) { return try await clarion.registerInstallation() }
+        if !(try await handBack(opened.content, to: clarion)) { try await messages.synchronise() }
     }
 
     /// From an alert that was sealed for another key. What is no alert may be a code that somebody else has asked for,

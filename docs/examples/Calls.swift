@@ -33,8 +33,10 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         for _: PKPushType,
         completion: @escaping () -> Void
     ) {
-        let content = opened(payload.dictionaryPayload, subscriptionIds: messages.subscriptionIds)
-        guard let statement = content.flatMap({ ReceivedStatement($0) }) else { return endAtOnce(content, completion) }
+        let opened = messages.open(payload.dictionaryPayload)
+        guard let opened, messages.isForAnAccount(opened), let statement = ReceivedStatement(opened.content) else {
+            return endAtOnce(opened?.content, completion)
+        }
         let call = UUID(statement.id)
         let isNew = messages.isNew(statement.id)
         let update = CXCallUpdate()
@@ -48,7 +50,7 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         if isNew { Task { await connect(statement, as: call) } }
     }
 
-    /// A verification, or what can't be read, which rings for a moment; `content` is nil if it couldn't be opened.
+    /// A verification, or what is to be passed over, which rings for a moment; `content` is nil if it couldn't be opened.
     private func endAtOnce(_ content: [AnyHashable: Any]?, _ completion: @escaping () -> Void) {
         let call = UUID()
         provider.reportNewIncomingCall(with: call, update: CXCallUpdate()) { _ in completion() }

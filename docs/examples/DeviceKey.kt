@@ -16,6 +16,9 @@ import org.json.JSONObject
 private const val TEMPLATE = "DHKEM_X25519_HKDF_SHA256_HKDF_SHA256_CHACHA20_POLY1305_RAW"
 private const val BASE64URL = Base64.URL_SAFE or Base64.NO_PADDING or Base64.NO_WRAP
 
+/** `content` is what would have come unsealed; `subscriptionId` is the id that opened it, null if it wasn't sealed. */
+class OpenedPush(val content: Map<String, String>, val subscriptionId: String?)
+
 /** Made at first, and stored encrypted by a key of the Android Keystore. Leave the preferences "clarion" out of backups. */
 class DeviceKey(context: Context) {
     private val keyset = AndroidKeysetManager.Builder()
@@ -32,19 +35,18 @@ class DeviceKey(context: Context) {
             return Base64.encodeToString(key.publicKeyBytes.toByteArray(), BASE64URL)
         }
 
-    /**
-     * A message's data as it would have come unsealed, opened by the id of the subscription that it is for. What isn't
-     * sealed stays as it is. Null if no id opens it, or if this app is too old for it.
-     */
-    fun open(data: Map<String, String>, subscriptionIds: Iterable<String>): Map<String, String>? {
-        val clarion = JSONObject(data["clarion"] ?: return data)
-        if (!clarion.has("sealed")) return data
+    /** A message's data is opened by the id of the subscription that it is for. Null if no id does, or this app is too old. */
+    fun open(data: Map<String, String>, subscriptionIds: Iterable<String>): OpenedPush? {
+        val clarion = JSONObject(data["clarion"] ?: return OpenedPush(data, null))
+        if (!clarion.has("sealed")) return OpenedPush(data, null)
         if (clarion.getInt("v") != 1) return null
         val sealed = Base64.decode(clarion.getString("sealed"), BASE64URL)
-        val plaintext = subscriptionIds.firstNotNullOfOrNull { decrypt(sealed, it) } ?: return null
-        val content = JSONObject(plaintext.decodeToString())
-        return content.keys().asSequence().associateWith(content::getString)
+        return subscriptionIds.firstNotNullOfOrNull { id ->
+            decrypt(sealed, id)?.let { OpenedPush(members(JSONObject(it.decodeToString())), id) }
+        }
     }
+
+    private fun members(content: JSONObject) = content.keys().asSequence().associateWith(content::getString)
 
     private fun decrypt(sealed: ByteArray, subscriptionId: String): ByteArray? = try {
         keyset.getPrimitive(RegistryConfiguration.get(), HybridDecrypt::class.java)

@@ -57,20 +57,26 @@ struct DeviceKey {
     }
 }
 
-/// The payload as it would have come unsealed, opened by the id of the subscription that it is for. What isn't sealed
-/// stays as it is. Nil if no id opens it, if this app is too old for it, or before the phone was unlocked for the first
-/// time.
-func opened(_ payload: [AnyHashable: Any], subscriptionIds: [String]) -> [AnyHashable: Any]? {
+struct OpenedPush {
+    /// The payload as it would have come unsealed.
+    let content: [AnyHashable: Any]
+    /// The one that opened it; nil if it wasn't sealed.
+    let subscriptionId: String?
+}
+
+/// A payload is opened by the id of the subscription that it is for. Nil if no id does, if this app is too old for it, or
+/// before the phone was unlocked for the first time.
+func opened(_ payload: [AnyHashable: Any], subscriptionIds: [String]) -> OpenedPush? {
     guard let clarion = payload["clarion"] as? [String: Any], let text = clarion["sealed"] as? String else {
-        return payload
+        return OpenedPush(content: payload, subscriptionId: nil)
     }
     guard clarion["v"] as? Int == 1, let sealed = Data(base64URL: text), let key = try? DeviceKey() else { return nil }
-    let contents = subscriptionIds.lazy.compactMap { try? key.open(sealed, subscriptionId: $0) }
-    guard let content = contents.first else { return nil }
-    var opened = payload
-    opened["clarion"] = nil
-    for (name, value) in content { opened[name] = value }
-    return opened
+    let found = subscriptionIds.lazy.compactMap { id in (try? key.open(sealed, subscriptionId: id)).map { ($0, id) } }
+    guard let (members, id) = found.first else { return nil }
+    var content = payload
+    content["clarion"] = nil
+    for (name, value) in members { content[name] = value }
+    return OpenedPush(content: content, subscriptionId: id)
 }
 
 private extension Data {

@@ -14,10 +14,11 @@ final class NotificationService: UNNotificationServiceExtension {
     ) {
         show = contentHandler
         content = request.content.mutableCopy() as? UNMutableNotificationContent ?? content
+        let opened = messages.open(request.content.userInfo)
+        // An alert can't be dropped: of one for an account that has signed out the title alone is shown.
+        if let opened, !messages.isForAnAccount(opened) { return finish() }
         content.body = "You have a new message."
-        guard let payload = opened(request.content.userInfo, subscriptionIds: messages.subscriptionIds),
-              let push = ReceivedPush(payload)
-        else { return finish() }
+        guard let opened, let push = ReceivedPush(opened.content) else { return finish() }
         work = Task { @MainActor in
             if let message = try? await read(push) {
                 content.title = message.name

@@ -40,12 +40,14 @@ class PushService : FirebaseMessagingService() {
     override fun onDeletedMessages() = runOnce(this, "synchronise")
 
     override fun onMessageReceived(message: RemoteMessage) {
-        val data = app.deviceKey.open(message.data, app.messages.subscriptionIds) ?: return onUnopened(message)
-        when (val push = ReceivedPush.of(data)) {
-            is ReceivedStatement -> onStatement(message, push)
-            is ReceivedMessage -> onMessage(message, push)
+        val (ids, removed) = app.messages.run { subscriptionIds to removedIds }
+        val opened = app.deviceKey.open(message.data, ids + removed) ?: return onUnopened(message)
+        if (opened.subscriptionId in removed) return
+        when (val push = ReceivedPush.of(opened.content)) {
+            is ReceivedStatement -> if (app.messages.wants(push.topic, push.sender)) onStatement(message, push)
+            is ReceivedMessage -> if (app.messages.wants(push.topic)) onMessage(message, push)
             RefreshKeys -> runOnce(this, "install")
-            null -> onClarion(JSONObject(data["clarion"] ?: "{}"))
+            null -> onClarion(JSONObject(opened.content["clarion"] ?: "{}"))
         }
     }
 
@@ -173,6 +175,12 @@ class ReceivedStatement(content: Map<String, String>) : ReceivedPush {
 interface Messages {
     /** Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them. */
     val subscriptionIds: Collection<String>
+
+    /** Those that were deleted at a sign-out, for 30 days: a push that was on its way opens by them, and is passed over. */
+    val removedIds: Collection<String>
+
+    /** Whether a rule of an account that is signed in names this; XMTP's have no `sender`. */
+    fun wants(topic: String, sender: String? = null): Boolean
 
     fun nameOf(sender: String): String
 

@@ -47,6 +47,10 @@ extension Data {
 protocol Messages {
     /// Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them.
     var subscriptionIds: [String] { get }
+    /// Those that were deleted at a sign-out, for 30 days: a push that was on its way opens by them, and is passed over.
+    var removedIds: [String] { get }
+    /// Whether a rule of an account that is signed in names this; XMTP's have no `sender`.
+    func wants(topic: String, sender: String?) -> Bool
     /// Who the sender is, and what the data says; nil if the sender is no contact, or the data can't be decrypted.
     func read(_ data: Data, from sender: String, topic: String) -> (name: String, text: String)?
     /// The same of a message of XMTP, by its SDK, which syncs the topic if `encrypted` is nil.
@@ -58,4 +62,21 @@ protocol Messages {
     func isNew(_ id: Data) -> Bool
     /// Reads from each network all that came since it was last read.
     func synchronise() async throws
+}
+
+extension Messages {
+    /// By whichever id opens it.
+    func open(_ payload: [AnyHashable: Any]) -> OpenedPush? {
+        opened(payload, subscriptionIds: subscriptionIds + removedIds)
+    }
+
+    /// False for what was still on its way when an account signed out.
+    func isForAnAccount(_ push: OpenedPush) -> Bool {
+        if let id = push.subscriptionId, removedIds.contains(id) { return false }
+        switch ReceivedPush(push.content) {
+        case .statement(let statement)?: return wants(topic: statement.topic, sender: statement.sender)
+        case .message(let message)?: return wants(topic: message.topic, sender: nil)
+        case .refreshKeys?, nil: return true
+        }
+    }
 }
