@@ -54,12 +54,13 @@ def _read_pages(
 ) -> dict[str, Page | Failure]:
     capacity = Capacity(page_size)
     sizes = {name: capacity.page_size(item) for name, item in items.items()}
-    asked = [(of_key, sizes[name]) for name, item in items.items() for of_key in item.questions().values()]
+    questions = {name: item.questions() for name, item in items.items()}
+    asked = [(of_key, sizes[name]) for name, some in questions.items() for of_key in some.values()]
     answers = pool.map_concurrently(lambda one: rule_reader.rules(dynamodb, *one), {one: one for one in asked})
     pages: dict[str, Page | Failure] = {}
     for name, item in items.items():
         size = sizes[name]
-        found, failures = split_failures({key: answers[of_key, size] for key, of_key in item.questions().items()})
+        found, failures = split_failures({key: answers[of_key, size] for key, of_key in questions[name].items()})
         if failures:
             pages[name] = next(iter(failures.values()))
             continue
