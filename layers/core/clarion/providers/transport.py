@@ -110,6 +110,8 @@ class Timeouts(NamedTuple):
 
 type Result = Answer | Fault
 type Position = int
+type LaneKey = tuple[str, bool]
+"""A lane's name, and whether it opens connections to public IP addresses alone."""
 
 
 class Transport:
@@ -128,7 +130,7 @@ class Transport:
         self._ca_file = ca_file or certifi.where()
         self._timeouts = timeouts or Timeouts()
         self._clock = clock
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[LaneKey, _Lane] = {}
 
     def send(self, requests: Iterable[Request]) -> list[Result]:
         """The results in the order of the requests, which are taken as they can be sent.
@@ -139,10 +141,10 @@ class Transport:
         results: dict[Position, Result] = {}
         self._round(_noted(requests, sent), results)
         faults = {at: result for at, result in results.items() if isinstance(result, Fault)}
-        lost = [at for at, fault in faults.items() if self._lanes[sent[at].lane].lost(fault)]
-        for name in {sent[at].lane for at in lost}:
-            if self._lanes[name].silent:
-                self._lanes.pop(name).close()
+        lost = [at for at, fault in faults.items() if self._lanes[_lane_of(sent[at])].lost(fault)]
+        for key in {_lane_of(sent[at]) for at in lost}:
+            if self._lanes[key].silent:
+                self._lanes.pop(key).close()
         self._round(((at, sent[at]) for at in lost), results)
         return [results[at] for at in range(len(sent))]
 
@@ -151,14 +153,15 @@ class Transport:
             self._lanes.popitem()[1].close()
 
     def _round(self, requests: Iterator[tuple[Position, Request]], results: dict[Position, Result]) -> None:
-        used: dict[str, _Lane] = {}
+        used: dict[LaneKey, _Lane] = {}
         busy: set[_Lane] = set()
         while True:
             following = list(islice(requests, SLICE))
             for at, request in following:
-                if request.lane not in used:
-                    used[request.lane] = self._begin(request.lane)
-                lane = used[request.lane]
+                key = _lane_of(request)
+                if key not in used:
+                    used[key] = self._begin(key)
+                lane = used[key]
                 lane.waiting.append((at, request))
                 busy.add(lane)
             busy = {lane for lane in busy if lane.advance(results)}
@@ -169,13 +172,14 @@ class Transport:
         for lane in used.values():
             lane.used_at = self._clock()
 
-    def _begin(self, name: str) -> "_Lane":
-        lane = self._lanes.get(name)
+    def _begin(self, key: LaneKey) -> "_Lane":
+        lane = self._lanes.get(key)
         if lane is not None and self._clock() - lane.used_at > IDLE_SECONDS:
             lane.close()
             lane = None
         if lane is None:
-            lane = self._lanes[name] = _Lane(self._ca_file, self._timeouts)
+            _, public = key
+            lane = self._lanes[key] = _Lane(self._ca_file, self._timeouts, public=public)
         lane.begin_round()
         return lane
 
@@ -186,13 +190,14 @@ class _Lane:
     `answers` counts those of the current round; `used_at`, in UNIX seconds, is when the last one ended.
     """
 
-    def __init__(self, ca_file: str, timeouts: Timeouts) -> None:
+    def __init__(self, ca_file: str, timeouts: Timeouts, *, public: bool) -> None:
         self.waiting: deque[tuple[Position, Request]] = deque()
         self.answers = 0
         self.used_at = 0.0
         self._proven = False
         self._ca_file = ca_file
         self._timeouts = timeouts
+        self._public = public
         self._idle: list[pycurl.Curl] = []
         self._bodies: dict[pycurl.Curl, bytearray] = {}
         self._travelling: dict[pycurl.Curl, Position] = {}
@@ -235,10 +240,6 @@ class _Lane:
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
         handle.setopt(pycurl.POSTFIELDS, request.body)
-        if request.public:
-            handle.setopt(pycurl.OPENSOCKETFUNCTION, open_public_socket)
-        else:
-            handle.unsetopt(pycurl.OPENSOCKETFUNCTION)
         self._travelling[handle] = at
         self.multi.add_handle(handle)
 
@@ -253,6 +254,8 @@ class _Lane:
         handle.setopt(pycurl.CONNECTTIMEOUT_MS, round(1000 * self._timeouts.connect))
         handle.setopt(pycurl.TIMEOUT_MS, round(1000 * self._timeouts.answer))
         handle.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
+        if self._public:
+            handle.setopt(pycurl.OPENSOCKETFUNCTION, open_public_socket)
         body = self._bodies[handle] = bytearray()
 
         def write(part: bytes) -> int:
@@ -284,6 +287,10 @@ class _Lane:
         body = bytes(self._bodies[handle])
         self._bodies[handle].clear()
         return self._travelling.pop(handle), body
+
+
+def _lane_of(request: Request) -> LaneKey:
+    return request.lane, request.public
 
 
 def _reason(code: int) -> str:
