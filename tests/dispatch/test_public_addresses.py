@@ -9,7 +9,7 @@ from clarion.providers import public_addresses
 from clarion.providers.public_addresses import is_public, open_public_socket
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from local import http2, tls
-from local.http2 import Http2Server, Misbehaviour, Response
+from local.http2 import Http2Server, Response
 
 PRIVATE = [
     *("0.0.0.1", "127.0.0.1", "127.9.9.9", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1"),
