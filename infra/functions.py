@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Duration, IgnoreMode
+from aws_cdk import AssetHashType, Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -14,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from clarion.channels import CHANNELS
+from infra import archives
 from infra.config import Consumer, EnvironmentConfig, Platform
 from infra.findings import accept
 from infra.lake import LakeStorage
@@ -25,7 +26,8 @@ from infra.retention import log_group
 from infra.secrets import Secrets
 from infra.tables import ClarionTables
 
-FUNCTIONS = Path(__file__).parents[1] / "functions"
+FUNCTIONS = archives.ROOT / "functions"
+BUILT = archives.BUILT / "functions"
 _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: lambda_.Architecture.X86_64}
 
 
@@ -144,9 +146,17 @@ def given[Value](**settings: Value | None) -> dict[str, Value]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def code_archive(component: str) -> Path:
+    named = archives.sources(FUNCTIONS / component, f"{component}/")
+    target = BUILT / f"{component}-{archives.digest_of(named)}.zip"
+    if not target.exists():
+        archives.pack_compiled(named, target)
+    return target
+
+
 def _code(component: str) -> lambda_.Code:
-    kept = ["*", f"!/{component}/", f"!/{component}/**", "__pycache__", "requirements.*", "Dockerfile"]
-    return lambda_.Code.from_asset(str(FUNCTIONS), exclude=kept, ignore_mode=IgnoreMode.GIT)
+    archive = code_archive(component)
+    return lambda_.Code.from_asset(str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
 
 
 def _system_log_level(environment: EnvironmentConfig) -> lambda_.SystemLogLevel:

@@ -1,9 +1,7 @@
 """The Lambda layers, kept under `.build/layers`."""
 
-import compileall
 import tempfile
 from pathlib import Path
-from py_compile import PycInvalidationMode
 
 from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
@@ -42,9 +40,9 @@ class Layers(Construct):
 
 def core_archive() -> Path:
     named = archives.sources(CORE, "python/clarion/")
-    target = BUILT / f"core-{archives.digest_of(named)}.zip"
+    target = BUILT / f"clarion-{archives.digest_of(named)}.zip"
     if not target.exists():
-        archives.pack(named, target)
+        archives.pack_compiled(named, target)
     return target
 
 
@@ -58,7 +56,5 @@ def vendor_archive(platform: Platform) -> Path:
     with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
         tree = Path(scratch)
         archives.install(tree, platform, VENDOR)
-        # Lambda can't write beside a layer's sources, and its clock would make dated bytecode stale.
-        compileall.compile_dir(tree, quiet=2, stripdir=tree, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-        archives.pack(archives.files(tree, "python/"), target)
+        archives.pack_compiled(archives.files(tree, "python/"), target)
     return target

@@ -1,15 +1,46 @@
+import subprocess
+import sys
 import zipfile
+from collections.abc import Iterator
+from importlib.util import cache_from_source
+from pathlib import Path
 
 from infra.archives import CORE
 from infra.config import Platform
+from infra.functions import FUNCTIONS, code_archive
 from infra.layers import core_archive, vendor_archive
 
 
-def test_the_core_layer_holds_the_shared_library_and_nothing_else() -> None:
+def files_of(root: Path, inside: str) -> Iterator[str]:
+    """All below `root`, by their names under `inside`, and the bytecode of each module."""
+    for path in root.rglob("*.*"):
+        if path.suffix != ".pyc":
+            yield (name := f"{inside}{path.relative_to(root)}")
+            if path.suffix == ".py":
+                yield cache_from_source(name)
+
+
+def test_the_core_layer_holds_the_shared_library_with_bytecode_and_nothing_else() -> None:
     with zipfile.ZipFile(core_archive()) as archive:
         names = set(archive.namelist())
     assert "python/clarion/decisions.py" in names
-    assert names == {f"python/clarion/{path.relative_to(CORE)}" for path in CORE.rglob("*.*") if path.suffix != ".pyc"}
+    assert names == set(files_of(CORE, "python/clarion/"))
+
+
+def test_a_functions_code_is_its_own_package_with_bytecode_and_nothing_else() -> None:
+    with zipfile.ZipFile(code_archive("match")) as archive:
+        names = set(archive.namelist())
+    assert "match/handler.py" in names
+    assert names == set(files_of(FUNCTIONS / "match", "match/"))
+
+
+def test_bytecode_is_used_whatever_date_its_source_has(tmp_path: Path) -> None:
+    with zipfile.ZipFile(code_archive("match")) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "match" / "failures.py").write_text("raise RuntimeError('compiled anew')")
+    where = "import match.failures; print(match.failures.__file__)"
+    done = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(tmp_path / "match" / "failures.py")
 
 
 def test_the_vendor_layer_for_aws_holds_arm_libraries_with_bytecode_and_no_sdk() -> None:
