@@ -262,6 +262,8 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
         max_retry_attempts=attempts,
     )
     aws.prepare(connection.session)
+    # Made now: pynamodb has a session for each thread, and another thread's would not be the prepared one.
+    _ = connection.client
     for model in (*MODELS, *own):
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it
