@@ -23,6 +23,8 @@ SEED = 1
 ROUNDS = 15
 FITTED = 3_000
 STAGES = ("ingest", "match", "dispatch")
+POLL_S = 0.05
+"""So long the emulator waits until it looks at its queues again, if it found nothing in them."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,19 @@ def fit(measured: Latency, each: float) -> list[StageModel]:
     spans = _stage_spans(measured)
     medians = [percentiles(span)[0] for span in spans]
     busy = min(1.0, measured.cpu_s / sum(medians))
-    sizes = [(ENTRIES, 1), *((one.batch, one.concurrency) for one in (EMULATOR.match, EMULATOR.dispatch))]
+    fed = [(one.batch, one.concurrency, POLL_S) for one in (EMULATOR.match, EMULATOR.dispatch)]
     models = [
-        StageModel(name, batch, concurrency, median * busy, median * busy * each, median * (1 - busy), spread=0.2)
-        for name, (batch, concurrency), median in zip(STAGES, sizes, medians, strict=True)
+        StageModel(
+            name,
+            batch,
+            concurrency,
+            median * busy,
+            median * busy * each,
+            median * (1 - busy),
+            spread=0.2,
+            poll_s=poll_s,
+        )
+        for name, (batch, concurrency, poll_s), median in zip(STAGES, [(ENTRIES, 1, 0.0), *fed], medians, strict=True)
     ]
     for _ in range(ROUNDS):
         path = emulated(models, measured.rate, measured.processors)

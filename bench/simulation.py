@@ -32,8 +32,9 @@ class Work:
 class StageModel:
     """An invocation takes `cpu_s` of a processor for one message and `each_cpu_s` for each further one, and waits.
 
-    A message is picked up `pick_up_s` after it was sent, if an invocation is free. Durations vary by `spread`, the
-    standard deviation of their logarithm. A `cold` stage's queue was empty: its invocations become more by and by.
+    A message is picked up `pick_up_s` after it was sent, if an invocation is free; where the queue is looked at every
+    `poll_s` only, with all that have come by then. Durations vary by `spread`, the standard deviation of their
+    logarithm. A `cold` stage's queue was empty: its invocations become more by and by.
     """
 
     name: str
@@ -45,6 +46,7 @@ class StageModel:
     pick_up_s: float = 0.0
     spread: float = 0.0
     cold: bool = False
+    poll_s: float = 0.0
 
     def seconds(self, size: int) -> float:
         return self.cpu_s + self.each_cpu_s * (size - 1) + self.wait_s
@@ -93,6 +95,8 @@ class SimulatedStage:
         yield self.env.timeout(self.model.pick_up_s * self._duration_factor())
         self.waiting.extend(works)
         self.most_waiting = max(self.most_waiting, len(self.waiting))
+        if self.model.poll_s:
+            yield self.env.timeout(self.model.poll_s - self.env.now % self.model.poll_s)
         self._start()
 
     def _start(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import simpy
 
-from bench.fit import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, each_further, emulated, fit
+from bench.fit import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, POLL_S, each_further, emulated, fit
 from bench.latency import Latency, PushTimes, percentiles
 from bench.scale import Measured
 from bench.simulation import FanOut, Path, SimulatedStage, SimulatedTable, StageModel, Work
@@ -32,6 +32,14 @@ def test_a_stage_works_off_as_much_as_its_invocations_can() -> None:
     path = played(STAGE, rate=400, seconds=10, until=10)
     assert len(path.done) == pytest.approx(4 * 10 / 0.2 * 10, rel=0.05)
     assert len(path.stages[0].waiting) > 1_000
+
+
+def test_a_queue_that_is_looked_at_now_and_then_gives_all_that_has_come_at_once() -> None:
+    polled = replace(STAGE, each_cpu_s=0.01, poll_s=0.5)
+    path = Path.of([polled], random.Random(1))
+    path.arrive(rate=10, seconds=0.45, evenly=True)
+    path.env.run()
+    assert [work.times[-1] for work in path.done] == pytest.approx([0.5 + 0.1 + 3 * 0.01 + 0.1] * 4)
 
 
 def test_a_queue_that_was_empty_begins_with_five_invocations_and_gets_five_more_a_second() -> None:
@@ -65,8 +73,8 @@ def test_each_page_of_a_crowd_is_taken_once_and_of_a_leg_one_at_a_time() -> None
 
 TRUTH = [
     StageModel("ingest", 10, 1, 0.002, 0.0005, 0.003, spread=0.2),
-    StageModel("match", 10, 2, 0.02, 0.003, 0.03, spread=0.3),
-    StageModel("dispatch", 10, 2, 0.01, 0.0015, 0.03, spread=0.3),
+    StageModel("match", 10, 2, 0.02, 0.003, 0.03, spread=0.3, poll_s=POLL_S),
+    StageModel("dispatch", 10, 2, 0.01, 0.0015, 0.03, spread=0.3, poll_s=POLL_S),
 ]
 
 
