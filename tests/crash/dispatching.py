@@ -28,7 +28,7 @@ from clarion.messages import PushMessage
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import App, Apps
 from clarion.providers.credentials import ApnsCredential, ApnsKey
-from clarion.providers.transport import Transport
+from clarion.providers.transport import Timeouts, Transport
 from clarion.providers.webhook import WebhookApp, WebhookCredential, WebhookSecret
 from clarion.secrets import Secret
 from clarion.tables import Subscription, Token
@@ -50,6 +50,9 @@ BUNDLE = "io.pcf.polkadotapp"
 APP, HELD_APP = "the app", "an app that is held"
 """Two: a batch of one app in which nothing is accepted yet is held whole, and time stands still here."""
 SECRET = "crash-provider"
+LONGEST_VISIBILITY = 43_200
+PATIENT = Timeouts(connect=60.0, answer=60.0)
+"""No stand-in fails to answer here, however busy the machine."""
 FAILED = (BotoCoreError, ClientError, PynamoDBException)
 """What fails a whole invocation: Lambda brings the batch again."""
 _devices = count(1)
@@ -173,7 +176,7 @@ class Dispatching:
     def _enqueue(self, message: PushMessage) -> None:
         sqs, url = boto3.client("sqs"), self._queue_url
         sqs.send_message(QueueUrl=url, MessageBody=message.to_json())
-        [received] = sqs.receive_message(QueueUrl=url)["Messages"]
+        [received] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=LONGEST_VISIBILITY)["Messages"]
         self._waiting[received["MessageId"]] = {
             "messageId": received["MessageId"],
             "receiptHandle": received["ReceiptHandle"],
@@ -278,7 +281,7 @@ def scenario(name: str, folder: Path) -> Iterator[Scenario]:
     dead_letter_url, cleanup_url = (
         sqs.create_queue(QueueName=f"crash-{name.replace(' ', '-')}-{end}")["QueueUrl"] for end in ("dead", "cleanup")
     )
-    transport = Transport(str(localhost.ca_file))
+    transport = Transport(str(localhost.ca_file), PATIENT)
     with _served(way.stand_in):
         deployment = Deployment(way, transport, tables.bind(PREFIX), dead_letter_url, cleanup_url)
         try:

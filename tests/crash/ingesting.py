@@ -10,7 +10,6 @@ the one that ends badly; the other is only ended as a deployment does. The third
 
 import asyncio
 import json
-import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +56,7 @@ END_SECONDS = 4
 PERIOD_SECONDS = 2 * LEASE_SECONDS
 """Long enough for a lease to run out, and for what its task had to be taken over and forwarded."""
 OVERLAP_SECONDS = 2.0
-"""By the clock on the wall: more than lies between the moments at which two tasks are shown the same."""
+"""More than lies between the moments at which two tasks are shown the same."""
 TOO_LARGE = 780_000
 """Bytes that the queue doesn't take."""
 MOST_TIMES = 3
@@ -131,7 +130,7 @@ class Ingesting:
         self._wanted = set[bytes]()
         self._loop = self.deployment.loop
         self._inbox = Inbox(b"bo", uuid4().bytes)
-        rule = self._inbox.rule(int(time.time()))
+        rule = self._inbox.rule(now_ms() // 1000)
         RuleRow(str(uuid4()), rule_key(1, rule.key), key=rule.key).save()
         for lease in Lease.scan():
             lease.delete()
@@ -240,7 +239,7 @@ class Ingesting:
 
     async def _show(self, data: bytes) -> None:
         """For each owner: by both nodes, and by either alone; and one of a topic that nobody asked for."""
-        at, (one, two) = time.time(), self.deployment.nodes
+        at, (one, two) = now_ms() / 1000, self.deployment.nodes
         shown = [(two, envelope(f"/xmtp/mls/1/g-{uuid4().hex}/proto", data, at))]
         for owner in self._owners:
             both, left, right = (data + by for by in (b" by both", b" by one", b" by the other"))
@@ -250,7 +249,7 @@ class Ingesting:
 
     async def _show_large(self) -> None:
         watched, *_ = self._owners
-        await self._shown([(self.deployment.nodes[0], self._message(watched, bytes(TOO_LARGE), time.time()))])
+        await self._shown([(self.deployment.nodes[0], self._message(watched, bytes(TOO_LARGE), now_ms() / 1000))])
 
     @property
     def _owners(self) -> list[str]:
@@ -359,8 +358,8 @@ def scenario(folder: Path) -> Iterator[Scenario]:
     streams: Any = boto3.client("dynamodbstreams", config=Config(account_id_endpoint_mode="disabled"))
     nodes = [DevelopmentNode(localhost) for _ in range(2)]
     deployment = Deployment(loop, nodes, replace(clients, streams=MotoStreams(streams)), localhost.ca_file)
-    with pytest.MonkeyPatch.context() as patch:
-        # It goes by the clock on the wall, which is not to decide what is called.
+    with loop.stepped_clocks(), pytest.MonkeyPatch.context() as patch:
+        # The stream has one shard for good here.
         patch.setattr("ingest.filter.rule_feed.DISCOVERY_SECONDS", inf)
         for node in nodes:
             loop.run_until_complete(node.start())

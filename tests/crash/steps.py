@@ -6,19 +6,21 @@ other loop.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from contextvars import Context
 from itertools import count
+from time import monotonic
 from typing import override
+
+import pytest
 
 STEP = 1.01
 """Seconds: a little more than one, so that what is due in a second is due then."""
-_TURNS = 30
-"""Of the loop, after each step: whatever is due is done by then, and what follows from it at once."""
 _INSTANT = 1e-9
-_MOMENT = 0.002
-"""By the clock on the wall, which goes on: so no two steps are in the same millisecond."""
+_POLL_SECONDS = 0.002
+"""By the clock on the wall."""
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -56,17 +58,31 @@ class SteppedLoop(asyncio.SelectorEventLoop):
             future.set_exception(error)
         return future
 
+    @contextmanager
+    def stepped_clocks(self) -> Iterator[None]:
+        """UNIX time, which goes on from now, and the monotonic clock pass by `pass_time` alone, too."""
+        began_ns = time.time_ns()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "monotonic", self.time)
+            patch.setattr(time, "time_ns", lambda: began_ns + round(self._now * 1_000_000_000))
+            yield
+
     async def pass_time(self, seconds: float) -> None:
         for _ in range(round(seconds)):
             self._now += STEP
-            time.sleep(_MOMENT)  # noqa: ASYNC251 - nothing else is to happen meanwhile
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+            await self._finish_due()
+
+    async def _finish_due(self) -> None:
+        """Turn until whatever is due is done, and what follows from it at once: else it depended on how long sockets took."""
+        await asyncio.sleep(0)
+        while self._ready:  # type: ignore[attr-defined] # what is to be called in this turn and the next
+            await asyncio.sleep(0)
 
     async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for what comes by sockets while no time passes; `seconds` are by the clock on the wall."""
-        deadline = time.monotonic() + seconds
+        deadline = monotonic() + seconds
         while not holds():
-            assert time.monotonic() < deadline, "what was awaited did not come"
-            time.sleep(_MOMENT)  # noqa: ASYNC251 - it leaves the processor to gRPC's threads
-            await asyncio.sleep(0)
+            assert monotonic() < deadline, "what was awaited did not come"
+            time.sleep(_POLL_SECONDS)  # noqa: ASYNC251 - it leaves the processor to gRPC's threads
+            await self._finish_due()
+        await self._finish_due()

@@ -26,7 +26,7 @@ SAMPLE = 29
 """Every so many points; as it shares no factor with the number of endings, all of them have their turn."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def scenario(environment: dict[str, str]) -> Scenario:
     return matching.scenario(environment)
 
@@ -40,9 +40,9 @@ def failures(scenario: Scenario, *, every: int) -> list[Failure]:
     return [failure for point in sample if (failure := harness.survives(scenario, point))]
 
 
-@pytest.fixture(scope="module")
-def ingest(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    with ingesting.scenario(tmp_path_factory.mktemp("nodes")) as scenario:
+@pytest.fixture
+def ingest(environment: dict[str, str], tmp_path: Path) -> Iterator[Scenario]:
+    with ingesting.scenario(tmp_path) as scenario:
         yield scenario
 
 

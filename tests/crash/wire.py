@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from threading import Lock
 from typing import Any, NamedTuple
 
 import botocore.handlers
@@ -60,6 +61,8 @@ class Wire:
     _watching: bool = False
     _stopped: bool = False
     _repeats: bool = False
+    _numbering: Lock = field(default_factory=Lock)
+    """Dispatch asks for the secrets of two apps at once."""
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -106,8 +109,9 @@ class Wire:
     def _number(self, name: str) -> Ending | None:
         if self._stopped:
             raise Stopped
-        number = len(self.calls)
-        self.calls.append(name)
+        with self._numbering:
+            number = len(self.calls)
+            self.calls.append(name)
         if not self._point or number != self._point.number:
             return None
         if self._point.ending is Ending.STOPPED_BEFORE:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID, uuid4
 
@@ -16,6 +17,7 @@ import pytest
 import sr25519
 from moto import mock_aws
 from moto.backends import get_backend
+from moto.core.botocore_stubber import BotocoreStubber
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 
 from clarion.events import EnvelopeObserved
@@ -34,6 +36,7 @@ from ingest.lease.shards import Shards
 from ingest.settings import IngestSettings
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
+from tests.ports import reserve_port
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -69,16 +72,15 @@ class FakeNode:
     """An honest statement store node that checks nothing, in any of the three generations of the protocol."""
 
     def __init__(self, dialect: Dialect = Dialect.CURRENT, stored: list[bytes] | None = None) -> None:
-        self.dialect = dialect
+        self.dialect = Dialect(dialect)
         self.stored = stored or []
         self.batch = 100
         self.subscriptions = 0
         self._subscribers: set[ServerConnection] = set()
-        self._port = 0
+        self._port = reserve_port(self)
 
     async def __aenter__(self) -> Self:
         self._server: Server = await serve(self._converse, "127.0.0.1", self._port, compression=None)
-        self._port = next(iter(self._server.sockets)).getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -249,6 +251,17 @@ async def node() -> AsyncIterator[FakeNode]:
         yield honest
 
 
+def one_at_a_time[**Arguments, R](call: Callable[Arguments, R]) -> Callable[Arguments, R]:
+    """A task calls AWS from many threads, but moto loses what one adds to a dict or a list while another goes through it."""
+    turn = RLock()
+
+    def wait_and_call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> R:
+        with turn:
+            return call(*args, **kwargs)
+
+    return wait_and_call
+
+
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[AwsClients]:
     """AwsClients of boto3, which take longer to make than most tests to run.
@@ -258,6 +271,7 @@ def sdk() -> Iterator[AwsClients]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
+        patch.setattr(BotocoreStubber, "__call__", one_at_a_time(BotocoreStubber.__call__))
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("AWS_DEFAULT_REGION", REGION)
@@ -277,6 +291,12 @@ def aws(sdk: AwsClients) -> None:
 def s3(aws: None, sdk: AwsClients) -> "S3Client":
     sdk.s3.create_bucket(Bucket="oversize", CreateBucketConfiguration={"LocationConstraint": REGION})
     return sdk.s3
+
+
+async def saved(s3: "S3Client") -> None:
+    """Wait for a base of the record."""
+    while not any(one["Key"].endswith("base") for one in s3.list_objects_v2(Bucket="oversize").get("Contents", [])):
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

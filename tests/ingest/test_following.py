@@ -173,7 +173,7 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
     make_statement: MakeStatement,
 ) -> None:
     refusing: Any = RefusingS3(clients.s3)
-    async with asyncio.timeout(20), running(make_settings(node), s3=refusing) as task:
+    async with running(make_settings(node), s3=refusing) as task:
         await node.subscribed()
         node.show(make_statement(1), make_statement(2, size=MAX_SIZE - 200), make_statement(3))
         await received.holds(2)
@@ -187,7 +187,7 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
 
 def test_a_missing_setting_stops_the_start_and_is_named() -> None:
     started = subprocess.run(
-        [sys.executable, "-m", "ingest"], env={}, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "ingest"], env={}, capture_output=True, text=True, timeout=120, check=False
     )
     assert started.returncode == 1
     assert "envelopes_queue_url" in started.stderr

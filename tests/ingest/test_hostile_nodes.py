@@ -137,13 +137,19 @@ async def test_a_hostile_node_is_counted_and_left_while_another_is_followed(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
     write_rule: WriteRule,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Where a busy machine lets an honest node answer too late, it is soon followed again, and what it holds is new."""
+    for pause in ("FAULTY_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"ingest.sources.following.{pause}", 0.5)
     write_rule()
-    settings = make_settings(hostile_node, node, answer_seconds=0.2, replay_seconds=0.2)
+    settings = make_settings(hostile_node, node, answer_seconds=0.2, replay_seconds=0.2, first_replay="handle")
     async with running(settings) as task:
         await node.subscribed()
-        while not node_faults(task):
+        while not any(vars(record).get("node") == hostile_node.url for record in caplog.records):
             await asyncio.sleep(0.01)
+        assert node_faults(task)
         node.show(make_statement(1))
         await received.holds(1)
     assert received.statements() == [make_statement(1)]

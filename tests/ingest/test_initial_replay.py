@@ -108,7 +108,7 @@ async def test_a_task_that_ends_before_a_node_has_replayed_all_leaves_no_record_
 
 
 async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
-    running: "Run", make_settings: MakeSettings, make_statement: MakeStatement
+    running: "Run", make_settings: MakeSettings, make_statement: MakeStatement, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = Replaying()
     settings = {"replay_seconds": 10, "whole_replay_seconds": 0.3}
@@ -117,7 +117,8 @@ async def test_a_replay_has_to_end_in_time_even_if_it_goes_on(
         while not node_faults(task):
             slow.show(make_statement(number := number + 1))
             await asyncio.sleep(0.02)
-        assert number > 5
+    reasons = {vars(record)["reason"] for record in caplog.records if record.message == "node lost"}
+    assert reasons == {"the replay takes too long"}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from clarion.settings import EventSettings
 from ingest.delivery.destinations import LakeStream
 from ingest.delivery.outgoing import MOST_BYTES
 from ingest.wiring import AwsClients, wire
-from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing
+from tests.ingest.conftest import MakeSettings, MakeStatement, make_outgoing, saved
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
@@ -220,7 +220,8 @@ async def test_what_a_crashed_task_had_sent_and_not_told_is_told_by_the_next(
         await node.subscribed()
         node.show(make_statement(1))
         await received.holds(1)
-        await asyncio.sleep(0.5)  # some savings of what was seen
+        await saved(clients.s3)
+        await asyncio.sleep(0.3)  # some more savings of what was seen
         crashing.cancel()
         await asyncio.gather(crashing, return_exceptions=True)
         assert lake.lines() == []

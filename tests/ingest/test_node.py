@@ -101,7 +101,7 @@ async def test_a_replay_that_is_too_small_is_disbelieved_for_its_time_and_believ
     node.stored = [make_statement(number) for number in range(100)]
     followed = Followed(node, counts, caplog)
     with caplog.at_level("INFO", "ingest"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             following = asyncio.create_task(followed.node.follow())
             await followed.replayed()
             assert followed.believed()
@@ -126,7 +126,7 @@ async def test_a_node_that_was_believed_again_is_given_its_time_anew_when_it_los
     node.stored = list(stored)
     followed = Followed(node, counts, caplog)
     with caplog.at_level("INFO", "ingest"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             following = asyncio.create_task(followed.node.follow())
             await followed.replayed()
             node.stored = stored[:10]
@@ -148,7 +148,7 @@ async def test_a_node_is_away_until_it_is_subscribed_then_replays_and_is_live(
     node.batch = 1
     followed = Followed(node, counts, caplog)
     states = [followed.node.state]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         following = asyncio.create_task(followed.node.follow())
         while len(states) < 5:
             if followed.node.state is not states[-1]:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -63,12 +63,13 @@ def test_a_batch_keeps_to_the_limits_of_sqs_and_the_order(sizes: list[int]) -> N
 class FailingQueue:
     """Takes entries only after some trouble, as SQS does when it throttles."""
 
-    def __init__(self, troubles: list[Callable[[Sequence[Outgoing]], list[Outgoing]]]) -> None:
-        self._troubles = troubles
+    def __init__(self, troubles: Iterable[Callable[[Sequence[Outgoing]], list[Outgoing]]]) -> None:
+        self._troubles = iter(troubles)
         self.taken: list[int] = []
 
     def send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
-        failed = self._troubles.pop(0)(batch) if self._troubles else []
+        trouble = next(self._troubles, None)
+        failed = trouble(batch) if trouble else []
         self.taken.extend(one.fingerprint for one in batch if one not in failed)
         return failed
 
@@ -116,12 +117,12 @@ async def test_only_the_node_whose_share_is_full_waits(handled: list[int]) -> No
     for number in (1, 2):
         outbox.add(entry(number, source=1))
     outbox.add(entry(3, source=2))
-    await asyncio.wait_for(outbox.wait_for_space(2), 1)
+    await asyncio.wait_for(outbox.wait_for_space(2), 30)
     waiting = asyncio.create_task(outbox.wait_for_space(1))
     await asyncio.sleep(0.01)
     assert not waiting.done()
     outbox.done(await outbox.take())
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 30)
 
 
 async def test_nodes_have_their_entries_sent_in_turn(handled: list[int]) -> None:

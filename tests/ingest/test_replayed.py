@@ -1,6 +1,7 @@
 """How old what a replay brings may be."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from clarion.clock import now_ms
 from clarion.messages import RepetitionMessage
 from clarion.metrics import Metric
 from clarion.tables import Lease
+from ingest.sources.statements.session import NodeTimeouts
 from tests.hostile import Replaying, hostile
 from tests.ingest.conftest import MakeSettings, MakeStatement
 
@@ -105,6 +107,8 @@ async def test_a_replay_that_does_not_end_makes_no_call_old_that_another_node_sh
         await node.subscribed()
         lying.show(make_statement(1))
         await received.holds(1)
+        while not task.counts[Metric.ENVELOPES_FORWARDED]:
+            await asyncio.sleep(0.01)
         node.show(make_statement(1))
         replayed, live = await received.holds(2)
         assert task.counts[Metric.ENVELOPES_FORWARDED] == 1
@@ -143,9 +147,11 @@ async def test_a_node_that_dropped_its_subscriber_without_a_word_was_live_only_u
     received: "ReceivedQueue",
     make_settings: MakeSettings,
     make_statement: MakeStatement,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It goes on answering, which proves nothing."""
-    settings = make_settings(node, quiet_seconds=4.0, watch_seconds=0.2)
+    monkeypatch.setattr("ingest.sources.statements.source.NodeTimeouts", partial(NodeTimeouts, asking=0.05))
+    settings = make_settings(node, quiet_seconds=1.0, watch_seconds=0.2)
     async with running(settings):
         await node.subscribed()
         node.show(make_statement(1))

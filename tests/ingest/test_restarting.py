@@ -11,13 +11,16 @@ from botocore.exceptions import ClientError
 
 from clarion.clock import now_ms
 from clarion.metrics import Metric
+from clarion.networks import STATEMENTS, network
+from clarion.networks.statements.codec import digest
 from clarion.storage import SEEN_PREFIX
 from clarion.tables import Lease
+from ingest.filter.fingerprints import of_envelope
 from ingest.filter.rule_feed import StreamsClient
 from ingest.lease.shards import SHARDS
 from ingest.task import Task
 from ingest.wiring import AwsClients, wire
-from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule
+from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule, saved
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -29,12 +32,8 @@ pytestmark = pytest.mark.usefixtures("rule")
 
 
 OTHER = b"\x71" * 32
-
-
-async def saved(s3: "S3Client") -> None:
-    """Wait for a base of the record."""
-    while not any(one["Key"].endswith("base") for one in s3.list_objects_v2(Bucket="oversize").get("Contents", [])):
-        await asyncio.sleep(0.01)
+LASTING = 600.0
+"""The time of a lease, in seconds, that does not run out within a test, and is renewed by `renew_until` alone."""
 
 
 async def crashing(task: Task) -> asyncio.Task[None]:
@@ -52,6 +51,18 @@ async def owns(task: Task, least: int = SHARDS) -> None:
     """Wait until so many shards are its own."""
     while task.sharing.shards.owned < least:
         await asyncio.sleep(0.01)
+
+
+async def renew_until(holds: Callable[[], bool], *tasks: Task) -> None:
+    while not holds():
+        for task in tasks:
+            await task.sharing.renew()
+        await asyncio.sleep(0.01)
+
+
+def share_all(one: Task, other: Task) -> bool:
+    """Whether each shard is one's or the other's, as both see it, and each has some."""
+    return 0 < one.sharing.shards.owned == SHARDS - other.sharing.shards.owned < SHARDS
 
 
 def delivered_through() -> int:
@@ -162,10 +173,9 @@ async def test_two_tasks_divide_the_work_and_forward_nothing_twice(
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    settings = make_settings(node, lease_seconds=4.0)
+    settings = make_settings(node, lease_seconds=LASTING)
     async with running(settings) as one, running(settings) as other:
-        while not 0 < one.sharing.shards.owned == SHARDS - other.sharing.shards.owned < SHARDS:
-            await asyncio.sleep(0.01)
+        await renew_until(lambda: share_all(one, other), one, other)
         for number in range(60):
             node.show(make_statement(number))
         await received.holds(60)
@@ -195,7 +205,7 @@ async def test_a_task_keeps_what_another_without_nodes_was_never_shown(
             node.show(make_statement(number))
         await crash(crashed)
         await received.holds(10)
-        assert other.sharing.shards.owned == SHARDS
+        await owns(other)
 
 
 async def test_what_a_task_does_not_own_it_remembers_once_the_owner_has_delivered_it(
@@ -212,10 +222,9 @@ async def test_what_a_task_does_not_own_it_remembers_once_the_owner_has_delivere
             await owns(other, 1)
             for number in range(20):
                 node.show(make_statement(number))
-            while (one.status()["seen"], other.status()["seen"]) != (20, 20):
+            while [(task.status()["seen"], task.status()["standby"]) for task in (one, other)] != [(20, 0)] * 2:
                 node.show(make_statement(0))  # so that the watermark advances
                 await asyncio.sleep(0.05)
-            assert (one.status()["standby"], other.status()["standby"]) == (0, 0)
     assert set(received.statements()) == {make_statement(number) for number in range(20)}
 
 
@@ -231,6 +240,8 @@ async def test_what_a_lost_node_alone_may_have_shown_is_kept_until_it_is_back_or
         await owns(task)
         await node.subscribed()
         await lost.subscribed()
+        while not delivered_through():
+            await asyncio.sleep(0.01)
         await lost.__aexit__()
         while len(task.status()["connected"]) > 1:  # type: ignore[arg-type] # a list
             await asyncio.sleep(0.01)
@@ -258,8 +269,14 @@ class UnreadableStream:
         raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetRecords")
 
 
+def is_of(task: Task, raw: bytes) -> bool:
+    """Whether a statement's shard is the task's."""
+    return task.sharing.shards.owns(of_envelope(digest(raw), bytes([network(STATEMENTS).number])))
+
+
 async def test_a_task_keeps_what_the_owner_does_not_know_the_rule_for(
     node: "FakeNode",
+    make_node: Callable[..., "FakeNode"],
     running: "Run",
     clients: AwsClients,
     received: "ReceivedQueue",
@@ -267,35 +284,45 @@ async def test_a_task_keeps_what_the_owner_does_not_know_the_rule_for(
     make_statement: MakeStatement,
     write_rule: WriteRule,
 ) -> None:
-    blind = wire(make_settings(node), replace(clients, streams=UnreadableStream(clients.streams)))
+    """The owner is shown it first: what it was shown later, only the overlap keeps."""
+    lasting = {"lease_seconds": LASTING, "overlap_seconds": 0}
+    blind = wire(make_settings(node, **lasting), replace(clients, streams=UnreadableStream(clients.streams)))
     crashed = await crashing(blind)
-    await owns(blind)
-    unknown = {make_statement(number, topics=(OTHER,)) for number in range(10)}
-    async with running(make_settings(node, overlap_seconds=0)) as other:
-        await owns(other, 1)
+    await renew_until(lambda: blind.sharing.shards.owned == SHARDS, blind)
+    async with make_node() as later, running(make_settings(later, **lasting)) as other:
+        await renew_until(lambda: share_all(blind, other), blind, other)
         write_rule(topic=OTHER)
-        for statement in unknown:
-            node.show(statement)
-        await asyncio.sleep(0.6)  # some looks at the leases
-        assert other.status()["standby"]
+        unknown = [raw for number in range(50) if is_of(blind, raw := make_statement(number, topics=(OTHER,)))]
+        node.show(*unknown)
+        while len(blind.unmatched) < len(unknown):
+            await asyncio.sleep(0.01)
+        later.show(*unknown)
+        while len(other.sharing.standby) < len(unknown):
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            for task in (blind, other):
+                await task.sharing.renew()
+            await asyncio.sleep(0.1)
+        assert other.status()["standby"] == len(unknown)
         await crash(crashed)
-        while not unknown <= set(received.statements()):
+        Lease(blind.sharing.leases.me).delete()  # as if it had run out
+        await other.sharing.renew()
+        while not set(unknown) <= set(received.statements()):
             await asyncio.sleep(0.01)
 
 
 async def test_sigterm_hands_over_without_waiting_for_the_lease_to_run_out(
     node: "FakeNode", running: "Run", make_settings: MakeSettings
 ) -> None:
-    settings = make_settings(node, lease_seconds=20.0)
+    settings = make_settings(node, lease_seconds=LASTING)
     async with running(settings) as first:
-        await owns(first)
+        await renew_until(lambda: first.sharing.shards.owned == SHARDS, first)
         standby = running(settings)
         second = await standby.__aenter__()
         while node.subscriptions < 2:
             await asyncio.sleep(0.01)
         assert second.sharing.shards.owned < SHARDS
-    async with asyncio.timeout(10):
-        await owns(second)
+    await renew_until(lambda: second.sharing.shards.owned == SHARDS, second)
     await standby.__aexit__(None, None, None)
 
 
@@ -313,9 +340,9 @@ class UnwritableS3:
 async def test_a_record_that_cannot_be_saved_keeps_no_shard_from_the_others(
     node: "FakeNode", running: "Run", make_settings: MakeSettings, s3: "S3Client"
 ) -> None:
-    settings = make_settings(node, lease_seconds=20.0)
+    settings = make_settings(node, lease_seconds=LASTING)
     async with running(settings, s3=UnwritableS3(s3)) as first:
-        await owns(first)
+        await renew_until(lambda: first.sharing.shards.owned == SHARDS, first)
     (lease,) = Lease.scan()
     assert lease.ended
 

@@ -7,6 +7,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from clarion.clock import now_ms
 from ingest.sources import SourceFault
+from ingest.sources.statements.connection import open_connection
 from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
 from tests.ingest.conftest import MakeStatement
 
@@ -82,15 +83,14 @@ async def test_a_node_that_refuses_the_question_has_answered_it() -> None:
 
 async def test_a_node_that_no_longer_answers_is_left() -> None:
     async def converse(socket: ServerConnection) -> None:
-        for result in ({"methods": ["statement_subscribeStatement"]}, "subscription"):
-            asked = json.loads(await socket.recv())
-            await socket.send(json.dumps({"id": asked["id"], "result": result}))
         await socket.wait_closed()
 
     patience = NodeTimeouts(answer=0.1, asking=0.02, replay=0.05)
     async with asyncio.timeout(30), serve(converse, "127.0.0.1", 0, compression=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        async with subscribe(f"ws://127.0.0.1:{port}", patience) as session:
-            await replayed(session)
-            with pytest.raises(SourceFault, match="no answer"):
-                await session.next()
+        socket = await open_connection(f"ws://127.0.0.1:{port}")
+        session = Session(socket, patience, [], lambda _: None)
+        await replayed(session)
+        with pytest.raises(SourceFault, match="no answer"):
+            await session.next()
+        await socket.close()

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from ingest.delivery.destinations import CommandQueues
 from ingest.delivery.outbox import BATCH_BYTES
 from ingest.delivery.outgoing import OVERHEAD_BYTES
 from ingest.sources import SOURCES
-from ingest.task import DRAIN_SECONDS
 from ingest.wiring import AwsClients, NoCommandQueueError, wire
 from tests.ingest import toy_source
 from tests.ingest.conftest import MakeSettings, MakeStatement, node_faults
@@ -269,6 +267,7 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ingest.delivery.outboxes.COMMANDS_DRAIN_SECONDS", 0.5)
+    monkeypatch.setattr("ingest.task.DRAIN_SECONDS", 3_600)  # for longer than `running` may take
     sdk.sqs.delete_queue(QueueUrl=toy_queue)
     async with running(toy_settings(node, answer_seconds=1)) as task:
         await node.subscribed()
@@ -282,10 +281,8 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
             await asyncio.sleep(0.05)
         assert task.status()["lag_ms"]
         node.show(make_statement(1))
-        await asyncio.sleep(0.1)
-        stopped_at = time.monotonic()
-    assert time.monotonic() - stopped_at < DRAIN_SECONDS / 2
-    assert make_statement(1) in received.statements()
+        while make_statement(1) not in received.statements():
+            await asyncio.sleep(0.01)
 
 
 def test_no_commands_at_all_are_sent_without_a_request(sdk: AwsClients) -> None:
@@ -352,5 +349,5 @@ def test_only_the_sources_of_enabled_networks_are_imported() -> None:
         source_spec("statements")
         assert "ingest.sources.statements.source" in sys.modules
     """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

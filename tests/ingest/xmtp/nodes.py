@@ -14,6 +14,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 
 from clarion.networks.xmtp.wire_pb2 import NodeEnvelope
+from tests.ports import reserve_port
 
 METHOD = "/xmtp.message_api.v1.MessageApi/SubscribeAll"
 SECRET = "c2VjcmV0 of the node"
@@ -58,13 +59,13 @@ class GrpcNode:
         self._certificate = certificate.read_bytes()
         self._subscribers: set[asyncio.Queue[bytes]] = set()
         self.subscriptions = self.gone = 0
-        self._port = 0
+        self._port = reserve_port(self)
 
     async def __aenter__(self) -> Self:
         self._server = grpc.aio.server(**self._options)
         self._server.add_generic_rpc_handlers([Service(self._count)])
         credentials = grpc.ssl_server_credentials([(self._certificate, self._certificate)])
-        self._port = self._server.add_secure_port(f"localhost:{self._port}", credentials)
+        self._server.add_secure_port(f"127.0.0.1:{self._port}", credentials)
         await self._server.start()
         return self
 

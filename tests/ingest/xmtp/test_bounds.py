@@ -157,7 +157,7 @@ async def test_a_node_is_not_read_while_what_it_showed_has_no_space_and_waits_by
 ) -> None:
     full, free = outbox(_MIB), outbox(64 * _MIB)
     flooding = Flooding()
-    async with GrpcNode(localhost.certificate_file, flooding) as shown_by, asyncio.timeout(30):
+    async with GrpcNode(localhost.certificate_file, flooding) as shown_by, asyncio.timeout(60):
         node = follower(shown_by, localhost, downstream(counts, full))
         other = follower(shown_by, localhost, downstream(counts, free))
         following = [asyncio.create_task(node.follow())]

@@ -126,7 +126,7 @@ async def test_the_watermark_advances_while_a_node_shows_without_a_pause(
             number += 1
             xmtp_node.show(envelope(f"{number}", f"/xmtp/mls/1/g-{number % 7}/proto"))
             await asyncio.sleep(0.02)
-            assert now_ms() - began < 20_000
+            assert now_ms() - began < 50_000
 
 
 async def test_the_end_of_the_task_ends_its_subscriptions_at_the_nodes(
@@ -136,7 +136,7 @@ async def test_the_end_of_the_task_ends_its_subscriptions_at_the_nodes(
         await xmtp_node.subscribed()
         while not task.sources.connected:
             await asyncio.sleep(0.01)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not xmtp_node.gone:
             await asyncio.sleep(0.01)
 
@@ -144,7 +144,7 @@ async def test_the_end_of_the_task_ends_its_subscriptions_at_the_nodes(
 async def test_a_silent_node_is_asked_anew_ever_more_seldom_until_it_shows_something(
     xmtp_node: GrpcNode, running: "Run", xmtp_settings: MakeXmtpSettings, tables: None
 ) -> None:
-    settings = xmtp_settings(xmtp_node, quiet_seconds=0.1, renew_seconds=1.0)
+    settings = xmtp_settings(xmtp_node, quiet_seconds=0.1, renew_seconds=0.4)
     async with running(settings) as task:
         await xmtp_node.subscribed(3)
         assert node_faults(task, XMTP) >= 2
@@ -192,9 +192,9 @@ async def test_a_node_that_answers_with_its_first_envelope_only_is_waited_for(
         await asyncio.Event().wait()
 
     async with GrpcNode(certificate, sends_no_headers_of_their_own) as node:
-        async with running(xmtp_settings(node, answer_seconds=2.0)) as task:
+        async with running(xmtp_settings(node, answer_seconds=1.0)) as task:
             await node.subscribed()
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(1.2)
             assert not task.sources.connected
             due.set()
             await received.holds(1)
@@ -240,10 +240,11 @@ async def test_of_nodes_that_show_more_than_their_budgets_one_is_always_subscrib
             while len(task.sources.connected) < 2:
                 await asyncio.sleep(0.01)
             for node in nodes:
-                node.show(*(envelope(f"{number}" + "x" * 40_000, "/xmtp/mls/1/g-bb/proto") for number in range(130)))
+                node.show(*(envelope(f"{number}" + "x" * 40_000, "/xmtp/mls/1/g-bb/proto") for number in range(115)))
             while not node_faults(task, XMTP):
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.2)
+                await asyncio.sleep(0.25)
+                for node in nodes:
+                    node.show(*(envelope("x" * 40_000, "/xmtp/mls/1/g-bb/proto"),) * 5)
             for node in nodes:
                 node.show(envelope("after all that"))
             await received.holds(1)
@@ -259,5 +260,5 @@ def test_grpc_is_imported_only_where_xmtp_is_followed() -> None:
         source_spec("xmtp")
         assert "grpc" in sys.modules
     """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

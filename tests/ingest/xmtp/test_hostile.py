@@ -409,7 +409,7 @@ async def test_what_a_node_says_reaches_no_log_of_the_library(localhost: Localho
             credentials = grpc.ssl_channel_credentials(Path(ca).read_bytes())
             address = NodeAddress(target=f"dns:///localhost:{port}", credentials=credentials)
             try:
-                async with subscribe(address, message_bytes=1_000, seconds=5) as stream:
+                async with subscribe(address, message_bytes=1_000, seconds=60) as stream:
                     await stream.next()
             except SourceFault as fault:
                 print(fault)
