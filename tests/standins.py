@@ -42,7 +42,7 @@ def comes_true(holds: Callable[[], bool], seconds: float = PATIENT.answer / 2) -
 
 
 @contextmanager
-def stopwatch() -> Iterator[Callable[[], float]]:
+def counted_seconds() -> Iterator[Callable[[], float]]:
     """Seconds since the beginning, but for those in which the machine let none of the process's threads run.
 
     A tick counts for as long as it is meant to take, however late it comes.

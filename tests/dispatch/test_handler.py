@@ -18,7 +18,7 @@ from local.apns import Apns
 from local.apns_trouble import troubled_token
 from local.fcm import Fcm
 from local.provider import InjectedFault
-from tests.standins import PATIENT, stopwatch
+from tests.standins import PATIENT, counted_seconds
 
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "a1" * 32
@@ -225,7 +225,7 @@ def test_secrets_manager_may_be_silent_and_the_message_just_waits(
     row = register(Channel.APNS, TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with stopwatch() as seconds:
+        with counted_seconds() as seconds:
             assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
             assert seconds() < 10
     assert "push_retry" in capsys.readouterr().out

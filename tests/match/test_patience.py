@@ -16,7 +16,7 @@ from match.failures import Failure, attempt
 from match.worker import RESERVE, MatchClients
 from tests.events import SETTINGS
 from tests.match.scene import PREFIX, credentials
-from tests.standins import stopwatch
+from tests.standins import counted_seconds
 
 EVENT = EnvelopeDecided(
     network=STATEMENTS,
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
 
 
 def timed(call: Callable[[MatchClients], object], clients: MatchClients) -> Ended:
-    with stopwatch() as seconds:
+    with counted_seconds() as seconds:
         return Ended(attempt(call, clients), seconds())
 
 
