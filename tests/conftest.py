@@ -6,12 +6,12 @@ Also the settings of the property tests, and the toy network.
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from clarion.networks import NETWORKS
 
 # The gate runs on busy machines and must say the same twice: no deadlines, no dice.
-settings.register_profile("gate", deadline=None, derandomize=True)
+settings.register_profile("gate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gate")
 
 DEPLOYED = "tests/system/"

@@ -1,17 +1,23 @@
-"""What tests of several components need for the providers' stand-ins: a clock, keys, and a thread to run them in."""
+"""What tests of several components need for the providers' stand-ins: clocks, keys, and a thread to run them in."""
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from clarion.providers.transport import Timeouts
 from local import keys, tls
 from local.provider import StandIn
 
 NOW = 1_800_000_000.0
+PATIENT = Timeouts(connect=60.0, answer=60.0)
+"""For whoever is answered: no machine is so busy."""
+TICK = 0.1
+"""Seconds."""
 
 
 class Clock:
@@ -25,6 +31,52 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+def comes_true(holds: Callable[[], bool], seconds: float = PATIENT.answer / 2) -> bool:
+    """Whether it does before anybody's patience ends; only what is at fault takes so long."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return holds()
+
+
+@contextmanager
+def counted_seconds() -> Iterator[Callable[[], float]]:
+    """Seconds since the beginning, but for those in which the machine let none of the process's threads run.
+
+    A tick counts for as long as it is meant to take, however late it comes.
+    """
+    ticks, ended = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not ended.wait(TICK):
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        yield lambda: ticks * TICK
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Silenceable:
+    """A server whose handler waits for `end_of_silence` before it answers."""
+
+    end_of_silence = threading.Event()
+    end_of_silence.set()
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Until its end the server takes requests and answers none."""
+        self.end_of_silence = threading.Event()
+        try:
+            yield
+        finally:
+            self.end_of_silence.set()
 
 
 @contextmanager

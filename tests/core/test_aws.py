@@ -7,6 +7,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.session import Session, get_session
 
+from clarion import backoff
 from clarion.aws import CONFLICT, CONFLICT_ATTEMPTS, prepare
 from clarion.signature import JSON_SERVICES
 
@@ -44,7 +45,10 @@ class ConflictBody:
 
 @pytest.mark.parametrize("operation", ["update_item", "put_item", "delete_item"])
 @pytest.mark.parametrize("met", [CONFLICT_ATTEMPTS - 1, CONFLICT_ATTEMPTS])
-def test_a_write_that_meets_transactions_is_tried_again_for_a_while(session: Session, operation: str, met: int) -> None:
+def test_a_write_that_meets_transactions_is_tried_again_for_a_while(
+    session: Session, monkeypatch: pytest.MonkeyPatch, operation: str, met: int
+) -> None:
+    monkeypatch.setattr(backoff, "BACKOFF_SECONDS", 0)
     bodies = iter([*[ConflictBody()] * met, Body()])
 
     def answer(request: Any, **_: object) -> AWSResponse:

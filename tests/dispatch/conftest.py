@@ -38,15 +38,13 @@ from local.http2 import ServedAnswer as HttpAnswer
 from local.provider import InjectedFault, Options, json_response
 from tests import standins
 from tests.events import SETTINGS
-from tests.standins import NOW, Clock, running
+from tests.standins import NOW, PATIENT, Clock, Silenceable, running
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
-ANSWER_SECONDS = 8.0
-"""Waited out by those tests alone in which a server says nothing; what needs no waiting ends long before, on any machine."""
 BUNDLE = "io.pcf.polkadotapp"
 APP = AppSettings(name="first", secret_id="apns", bundle_id=BUNDLE)
 INVALID_ARGUMENT = json_response(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": []}})
@@ -57,13 +55,14 @@ BODY = StatementBody(sender=b"s" * 32, topic=b"t" * 32, data=b"hello")
 account, apns_key, clock, localhost = standins.account, standins.apns_key, standins.clock, standins.localhost
 
 
-class SteeredApns(Apns):
-    """Also down until an instant of its clock, and given the keys it knows."""
+class SteeredApns(Silenceable, Apns):
+    """Also silent, or down until an instant of its clock, and given the keys it knows."""
 
     down_until = 0.0
 
     @override
     def meet(self, token: str, trouble: InjectedFault) -> str | Misbehaviour | None:
+        self.end_of_silence.wait()
         return "ServiceUnavailable" if self.now() < self.down_until else super().meet(token, trouble)
 
     def trust(self, *known: keys.ApnsKeyPair) -> None:
@@ -74,8 +73,8 @@ class SteeredApns(Apns):
         return self._provider_tokens.flaw(f"bearer {token}")
 
 
-class SteeredFcm(Fcm):
-    """Also with a token endpoint that counts who asks it, and may be given what to answer.
+class SteeredFcm(Silenceable, Fcm):
+    """Also with a token endpoint that counts who asks it, and may be silent, or given what to answer.
 
     `sent_elsewhere`: our project id is not the project's, to which FCM answers as to a malformed token.
     """
@@ -89,6 +88,7 @@ class SteeredFcm(Fcm):
         if request.path != "/token":
             return HttpAnswer(INVALID_ARGUMENT) if self.sent_elsewhere else super().respond(request, connection)
         self.exchanges += 1
+        self.end_of_silence.wait()
         return self.exchange or super().respond(request, connection)
 
 
@@ -138,8 +138,14 @@ def another_fcm(new_fcm: Callable[[], SteeredFcm]) -> SteeredFcm:
 
 
 @pytest.fixture
-def transport(localhost: tls.Localhost) -> Iterator[Transport]:
-    transport = Transport(str(localhost.ca_file), Timeouts(connect=ANSWER_SECONDS, answer=ANSWER_SECONDS))
+def timeouts() -> Timeouts:
+    """A test that waits for one of them asks for less."""
+    return PATIENT
+
+
+@pytest.fixture
+def transport(localhost: tls.Localhost, timeouts: Timeouts) -> Iterator[Transport]:
+    transport = Transport(str(localhost.ca_file), timeouts)
     yield transport
     transport.close()
 

@@ -212,7 +212,7 @@ class Judge:
         return Answer(STATUS[flaw], f'{{"reason": "{flaw}"}}'.encode()) if flaw else Answer(200, b"")
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     start=st.floats(0, APNS_PERIOD),
     pushes=st.lists(st.tuples(st.floats(0, 1500), st.integers(0, 9)), min_size=1, max_size=60),
@@ -236,7 +236,7 @@ def test_whoever_pushes_whenever_is_delivered_at_once_with_a_token_of_an_hour_at
     assert len(judge.ages) <= 2 * len(pushes)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     errors=st.lists(st.floats(-10, 10), min_size=3, max_size=3),
     pushes=st.lists(st.tuples(st.one_of(st.floats(0, 30), st.floats(0, 1500)), st.integers(0, 2)), max_size=60),

@@ -24,7 +24,7 @@ from clarion.providers.outcomes import (
     RetryLater,
 )
 from clarion.providers.sender import send
-from clarion.providers.transport import Answer, Fault, Transport
+from clarion.providers.transport import Answer, Fault, Timeouts, Transport
 from clarion.providers.webhook import (
     MAX_BODY_BYTES,
     WebhookApp,
@@ -199,7 +199,6 @@ def test_a_reason_is_what_a_status_is_called_whatever_the_answer_says(status: in
         ("PermanentRedirect", Misconfigured(status=308, reason="Permanent Redirect")),
         ("Forbidden", Misconfigured(status=403, reason="Forbidden")),
         ("InternalServerError", RetryLater(status=500, reason="Internal Server Error")),
-        (Misbehaviour.SILENCE, RetryLater(status=None, reason="timed out")),
         (Misbehaviour.RESET_STREAM, RetryLater(status=None, reason="HTTP/2 stream reset")),
     ],
     ids=str,
@@ -208,6 +207,11 @@ def test_each_answer_over_the_wire_means_what_the_page_says(
     push: Callable[..., Answered], failure: str | Misbehaviour, outcome: FirstAnswer
 ) -> None:
     assert push(failure) == outcome
+
+
+@pytest.mark.parametrize("timeouts", [Timeouts(connect=1.0, answer=1.0)])
+def test_a_receiver_that_does_not_answer_is_tried_again(push: Callable[..., Answered]) -> None:
+    assert push(Misbehaviour.SILENCE) == RetryLater(status=None, reason="timed out")
 
 
 def test_retry_after_is_passed_on(push: Callable[..., Answered]) -> None:

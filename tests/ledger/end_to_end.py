@@ -23,6 +23,7 @@ from bench.dispatch import CALM, provider
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.event_log import EventWriter
+from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from dispatch import handler as dispatch
 from infra.environments import PROD
@@ -36,6 +37,7 @@ from tests.ledger.stopwatch import PROVIDER_WAIT, SideBySide, Spent, stopwatch
 from tests.match.ledger import PAGE
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, Scene, Sender, credentials, deploy, received
+from tests.standins import PATIENT
 
 DATA = bytes(400)
 BUNDLE = "io.pcf.polkadotapp"
@@ -125,6 +127,7 @@ def deployed_stages() -> Iterator[EndToEnd]:
         stack.enter_context(mock_aws())
         deployed = deploy()
         _set(patch, _of_dispatch(deployed, folder, relay))
+        patch.setattr(dispatch, "Transport", partial(Transport, timeouts=PATIENT))
         dispatch._worker.cache_clear()
         stack.callback(dispatch._worker.cache_clear)
         settings = MatchSettings.from_environment(deployed | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
