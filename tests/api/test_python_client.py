@@ -225,6 +225,6 @@ def test_the_readmes_first_push_runs_and_is_short(gateway: Gateway) -> None:
     program, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     command = [sys.executable, "-c", program, gateway.url, DOMAIN, uuid4().hex * 2, uuid4().hex]
     for _ in range(2):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
         assert ran.stdout == "active\n"
     assert len(program.splitlines()) <= 20
