@@ -13,6 +13,8 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote
 from uuid import uuid4
 
+POLL_S = 0.05
+
 type Event = dict[str, Any]
 type Function = Callable[[Event], dict[str, Any]]
 
@@ -60,7 +62,7 @@ class Gateway:
 
     def __init__(self, authorizer: Function, function: Function, port: int = 0) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(authorizer, function, Lock()))
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(POLL_S,), daemon=True)
 
     @property
     def url(self) -> str:

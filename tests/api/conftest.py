@@ -3,6 +3,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -13,10 +14,14 @@ import pytest
 import sr25519
 from moto import mock_aws
 
+from api import requests
 from api.app import handle
 from api.authorization import Authorizer
+from api.networks.statements import direct
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from api.worker import ApiWorker
+from clarion import backoff
+from clarion.providers.transport import Timeouts, Transport
 from clarion.tables import Quota, RuleRow, Subscription, Token, WakeUp
 from local import keys, tls
 from local.apns import Apns
@@ -77,6 +82,13 @@ class Client:
         event["requestContext"]["authorizer"] = {"lambda": decision["context"]}
         answer = handle(event, cast("LambdaContext", None), self.worker)
         return Answer(answer["statusCode"], answer["headers"], answer.get("body") or "")
+
+
+@pytest.fixture(autouse=True)
+def tables_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands for DynamoDB here is slower than it, the more so on a busy machine; and nobody else writes to it."""
+    monkeypatch.setattr(requests, "REQUEST_SECONDS", 600)
+    monkeypatch.setattr(backoff, "BACKOFF_SECONDS", 0)
 
 
 @pytest.fixture
@@ -168,13 +180,13 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
 
 
 @pytest.fixture(scope="module")
-def pushing(providers: Providers, worker: ApiWorker) -> Callable[..., ApiWorker]:
-    """Makes the worker with direct push switched on, towards the providers' stand-ins."""
+def pushing(providers: Providers, worker: ApiWorker) -> Iterator[Callable[..., ApiWorker]]:
+    """Makes the worker with direct push switched on, towards the providers' stand-ins, however late they answer."""
     secrets = boto3.client("secretsmanager")
     key = {"key_id": providers.key.key_id, "team_id": providers.key.team_id, "private_key": providers.key.private_key}
     secrets.create_secret(Name="apns", SecretString=json.dumps(key))
     secrets.create_secret(Name="fcm", SecretString=providers.account.as_json(providers.fcm.token_uri))
-    direct = DirectPushSettings(
+    settings = DirectPushSettings(
         apns_secret_id="apns",
         fcm_secret_id="fcm",
         bundle_id=BUNDLE,
@@ -186,10 +198,12 @@ def pushing(providers: Providers, worker: ApiWorker) -> Callable[..., ApiWorker]
 
     def make(**limits: int) -> ApiWorker:
         return replace(
-            worker, settings=worker.settings.model_copy(update={"direct_push": direct.model_copy(update=limits)})
+            worker, settings=worker.settings.model_copy(update={"direct_push": settings.model_copy(update=limits)})
         )
 
-    return make
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "Transport", partial(Transport, timeouts=Timeouts(connect=60.0, answer=60.0)))
+        yield make
 
 
 @pytest.fixture(scope="module")

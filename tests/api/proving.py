@@ -22,7 +22,8 @@ NOBODYS = "A" * 43
 
 
 def new_token() -> str:
-    return uuid4().hex * 2
+    """Of an iPhone. It asks the stand-in for no trouble, which a token of other leading digits may do by chance."""
+    return f"{uuid4().int:064x}"
 
 
 @dataclass

@@ -147,13 +147,20 @@ def hanging(request: pytest.FixtureRequest) -> Iterator[str]:
         thread.join()
 
 
-def test_an_endpoint_that_hangs_is_waited_for_only_so_long_and_only_once(hanging: str) -> None:
-    keys = PublicKeys(lambda: fetch(hanging))
-    begun = time.monotonic()
+def test_an_endpoint_that_hangs_is_waited_for_only_so_long_and_only_once(hanging: str, clock: Clock) -> None:
+    asked: list[float] = []
+
+    def ask() -> bytes:
+        asked.append(time.monotonic())
+        return fetch(hanging)
+
+    keys = PublicKeys(ask, clock)
     for _ in range(20):
         with pytest.raises(KeysUnavailable):
             keys(token("a"))
-    assert FETCH_SECONDS <= time.monotonic() - begun < FETCH_SECONDS + 1
+    [begun] = asked
+    # libcurl goes by another clock, and a busy machine is late.
+    assert FETCH_SECONDS - 0.1 < time.monotonic() - begun < 60
 
 
 def test_an_address_that_nobody_answers_at_has_no_keys() -> None:

@@ -2,7 +2,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -10,6 +9,7 @@ from api.worker import ApiWorker
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
+from tests.api.proving import new_token
 
 BUNDLE = "io.pcf.polkadotapp"
 PUSH_ID = "0f" * 16
@@ -29,7 +29,7 @@ def push(caller: Any, token: str, **more: Any) -> Any:
 
 
 def test_an_iphone_gets_the_alert_that_it_knows(caller: Any, providers: Any) -> None:
-    token = uuid4().hex * 2
+    token = new_token()
     answer = push(caller, token)
     assert answer.status == 200
     answered = answer.json
@@ -47,20 +47,20 @@ def test_an_iphone_gets_the_alert_that_it_knows(caller: Any, providers: Any) -> 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 10_000])
 @pytest.mark.parametrize("name", ["deviceToken", "pushId", "message", "bundlerId", "platform", "voip"])
 def test_text_that_no_push_could_carry_is_refused_by_its_field(caller: Any, name: str, text: str) -> None:
-    answer = push(caller, **{"token": uuid4().hex * 2, name: text})
+    answer = push(caller, **{"token": new_token(), name: text})
     assert answer.status == 400
     assert [error["field"] for error in answer.json["errors"]] == [name]
 
 
 @pytest.mark.parametrize("title", ["\ud800", "x" * 5_000, {"\ud800": 1}])
 def test_the_title_of_a_direct_push_is_the_deployments(caller: Any, providers: Any, title: Any) -> None:
-    assert push(caller, uuid4().hex * 2, title=title).json["success"]
+    assert push(caller, new_token(), title=title).json["success"]
     received = providers.production.received.since(0)[-1]
     assert received.payload["aps"]["alert"] == {"title": "Polkadot App"}
 
 
 def test_a_call_has_no_alert(caller: Any, providers: Any) -> None:
-    assert push(caller, uuid4().hex * 2, voip=True).json["success"]
+    assert push(caller, new_token(), voip=True).json["success"]
     received = providers.production.received.since(0)[-1]
     assert received.payload["aps"] == {}
     assert received.headers["apns-topic"] == f"{BUNDLE}.voip"
@@ -70,7 +70,7 @@ def test_a_call_has_no_alert(caller: Any, providers: Any) -> None:
 def test_apple_keeps_an_alert_for_four_weeks_and_never_a_call(caller: Any, providers: Any) -> None:
     now = time.time()
     for voip, kept in [(False, now + 28 * 24 * 3600), (True, 0)]:
-        push(caller, uuid4().hex * 2, voip=voip)
+        push(caller, new_token(), voip=voip)
         expiration = int(providers.production.received.since(0)[-1].headers["apns-expiration"])
         assert abs(expiration - kept) < 60
 
@@ -137,9 +137,9 @@ def test_a_token_is_pushed_to_only_so_often_a_minute_whoever_pushes(
 ) -> None:
     base = pushing(pushes_per_token_per_minute=2)
     worker = replace(base, now=lambda: 60_000 * 29_000_000 + 45_000)
-    token = uuid4().hex * 2
+    token = new_token()
     answers = []
-    for device in (token, token.upper(), token, uuid4().hex * 2):
+    for device in (token, token.upper(), token, new_token()):
         client = new_client()
         client.worker = worker
         answers.append(push(client, device))
@@ -177,6 +177,6 @@ def test_a_bad_push_is_a_bad_request(caller: Any, changes: dict[str, str], field
 
 
 def test_the_payload_that_a_provider_finds_too_large_is_its_refusal(caller: Any) -> None:
-    answered = push(caller, uuid4().hex * 2, message="00" * 4096).json
+    answered = push(caller, new_token(), message="00" * 4096).json
     assert answered["errors"][0]["status"] == 413
     assert answered["errors"][0]["response"] == {"reason": "PayloadTooLarge"}

@@ -25,12 +25,15 @@ from clarion_client.operations import Operation
 from clarion_client.sealed import DeviceKey
 from local.gateway import Gateway
 from tests.api.conftest import DOMAIN
+from tests.api.proving import new_token
 from tests.codes import code_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 README = Path(__file__).parents[2] / "clients" / "python" / "README.md"
+PATIENCE = 60.0
+"""Seconds that an answer is waited for: on a busy machine it may be late."""
 RULES = [rule(bytes([number]) * 32, b"t" * 32) for number in range(5)]
 
 type Run = Callable[[Operation[Any]], Any]
@@ -52,7 +55,7 @@ def new_auth() -> SignIn:
 
 def blocking(url: str, auth: httpx.Auth) -> Run:
     def run(operation: Operation[Any]) -> Any:
-        with httpx.Client(base_url=url, auth=auth) as http:
+        with httpx.Client(base_url=url, auth=auth, timeout=PATIENCE) as http:
             return Client(http).run(operation)
 
     return run
@@ -60,7 +63,7 @@ def blocking(url: str, auth: httpx.Auth) -> Run:
 
 def asynchronous(url: str, auth: httpx.Auth) -> Run:
     async def run(operation: Operation[Any]) -> Any:
-        async with httpx.AsyncClient(base_url=url, auth=auth) as http:
+        async with httpx.AsyncClient(base_url=url, auth=auth, timeout=PATIENCE) as http:
             return await AsyncClient(http).run(operation)
 
     return lambda operation: asyncio.run(run(operation))
@@ -75,10 +78,6 @@ def new_run(request: pytest.FixtureRequest, gateway: Gateway) -> Callable[[httpx
 def run(new_run: Callable[[httpx.Auth], Run]) -> Run:
     """Of a client that has never been here."""
     return new_run(new_auth())
-
-
-def new_token() -> str:
-    return uuid4().hex * 2
 
 
 def pushed_code(worker: ApiWorker) -> str:
@@ -226,6 +225,6 @@ def test_the_readmes_first_push_runs_and_is_short(gateway: Gateway) -> None:
     program, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     command = [sys.executable, "-c", program, gateway.url, DOMAIN, uuid4().hex * 2, uuid4().hex]
     for _ in range(2):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
         assert ran.stdout == "active\n"
     assert len(program.splitlines()) <= 20

@@ -36,6 +36,8 @@ LIMIT = 202
 BLOCKS = {"a": 1, "b": 1, "c": 1, "D": 50, "E": 50, "F": 100}
 """Rules come and go in blocks: the small ones fit a transaction together, D and E don't, nor does F alone."""
 PAIRS = {name: [name.encode().ljust(32) + n.to_bytes(32) for n in range(size)] for name, size in BLOCKS.items()}
+STEP_SECONDS = 300
+"""So long may a thread take to its next request: only one that hangs takes longer."""
 type Blocks = frozenset[str]
 
 
@@ -203,7 +205,7 @@ class Runner:
 
     def step(self) -> None:
         self.go.release()
-        assert self.stopped.acquire(timeout=10)
+        assert self.stopped.acquire(timeout=STEP_SECONDS)
 
 
 RUNNING = threading.local()

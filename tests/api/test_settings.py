@@ -23,7 +23,7 @@ DIRECT = {"apns_secret_id": "apns", "fcm_secret_id": "fcm", "bundle_id": "io.pcf
 def start(module: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     aws = {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
     command = [sys.executable, "-c", f"import {module}"]
-    return subprocess.run(command, env=aws | environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=aws | environment, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.parametrize(

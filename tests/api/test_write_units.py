@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from api import requests
 from api.worker import ApiWorker
 from clarion.cleanup import erase_dead
 from clarion.tables import Quota, RuleRow, Subscription, Token
@@ -90,10 +89,7 @@ def test_a_first_rule_set_costs_what_the_docs_say(
     worker: ApiWorker,
     documented: Any,
     size: int,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # What stands for DynamoDB here is slower than it, the more so on a busy machine.
-    monkeypatch.setattr(requests, "REQUEST_SECONDS", 600)
     sid = register(client)
     with metered(worker) as meter:
         assert client("PUT", RULES, {"subscription_id": sid, "rules": rules(0, size)}).status == 204

@@ -75,7 +75,7 @@ def test_a_task_that_fails_says_why(clarion: Clarion, account: Account) -> None:
     assert "SQS says FAILED after 1 messages: no permission" in ended.err
 
 
-@pytest.mark.parametrize(("counting", "counted"), [(5.0, 23), (0.0, 0)])
+@pytest.mark.parametrize(("counting", "counted"), [(3600.0, 23), (0.0, 0)])
 def test_a_task_that_is_seen_and_counted_late_is_done_whatever_its_count(
     clarion: Clarion,
     account: Account,

@@ -33,6 +33,7 @@ BROWSER = {
     "expirationTime": None,
     "keys": {"p256dh": base64url.encode(PUBLIC_KEY), "auth": base64url.encode(bytes(16))},
 }
+LOOK_SECONDS = 0.02
 WRITTEN = {
     Channel.APNS: TOKEN.upper(),
     Channel.VOIP: f"0x{TOKEN}",
@@ -52,7 +53,7 @@ class Dispatch:
 
     def run(self, ended: threading.Event) -> None:
         sqs = self._account.sqs
-        while not ended.is_set():
+        while not ended.wait(LOOK_SECONDS):
             for one in sqs.receive_message(QueueUrl=self._account.urls[self._channel]).get("Messages", []):
                 message = PushMessage.model_validate_json(one["Body"])
                 row = Subscription.get(str(message.subscription_id))

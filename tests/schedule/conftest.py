@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -48,10 +49,11 @@ class Account:
         *,
         channel: Channel = Channel.APNS,
         created_at: int = AT_MS,
+        name: str | None = None,
         **others: Any,
     ) -> Subscription:
         row = Subscription(
-            str(uuid4()),
+            name or str(uuid4()),
             client_id=CLIENT,
             network=STATEMENTS,
             channel=channel.value,
@@ -75,11 +77,9 @@ class Account:
     def due_at(self, minute: int, period: int = 20, **others: Any) -> Subscription:
         """A subscription that is woken in this minute."""
         slot = f"{period}:{minute % period}"
-        while True:
-            row = self.subscribe(wake_every_minutes=period, **others)
-            if wake_ups.slot_of(row.subscription_id, period) == slot:
-                return row
-            WakeUp(wake_ups.slot_of(row.subscription_id, period), row.subscription_id).delete()
+        names = (str(uuid4()) for _ in count())
+        name = next(name for name in names if wake_ups.slot_of(name, period) == slot)
+        return self.subscribe(name=name, wake_every_minutes=period, **others)
 
     def drain(self, name: str) -> list[str]:
         bodies, url = [], self.queues[name]

@@ -67,7 +67,7 @@ def _forget() -> None:
         kept.cache_clear()
 
 
-def invoke(*bodies: str, seconds: int = 30) -> list[str]:
+def invoke(*bodies: str, seconds: int = 900) -> list[str]:
     """Returns the ids of the messages that come again."""
     event = {"Records": [received(str(number), body) for number, body in enumerate(bodies)]}
     answer = worker.handler(event, cast("LambdaContext", Context(seconds)))

@@ -39,7 +39,7 @@ def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable
         env=os.environ | {"CLARION": gateway.url, "TOKEN": new_token(), "APNS_TOKEN": uuid4().hex * 2},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     for answered, (command, expected) in zip(ran.stdout.split(SEPARATOR), examples, strict=True):

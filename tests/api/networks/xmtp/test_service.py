@@ -305,8 +305,8 @@ def test_what_is_left_of_a_deleted_installation_never_comes_back(registered: Any
     assert row_of(registered).generation > before.revision
 
 
-def test_subscribing_leaves_keys_and_silence_alone(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_subscribing_leaves_keys_and_silence_alone(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {now: key(1)}, silent=True))
     registered("Subscribe", {"topics": [GROUP, OTHER]})
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1)}, silent=True), OTHER: TopicCondition()}
@@ -332,28 +332,30 @@ def test_keys_replace_those_of_their_periods_and_go_when_nothing_needs_them(regi
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(4), now + 1: key(3), now + 2: key(5)})}
 
 
-def test_keys_of_no_use_are_not_kept(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_keys_of_no_use_are_not_kept(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {0: key(1), now: b"", now + 1: key(1, 41), now + 2: key(2), 2**32 - 1: key(3)}))
     assert topics_of(registered) == {GROUP: TopicCondition()}
     metadata(registered, named(CONVERSATION, {now: key(1, 32)}))
     assert topics_of(registered)[CONVERSATION] == TopicCondition({now: key(1, 32)})
 
 
-def test_a_topic_that_is_named_twice_gets_the_keys_of_both_and_the_last_word(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_a_topic_that_is_named_twice_gets_the_keys_of_both_and_the_last_word(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {now: key(1)}, silent=True), named(GROUP, {now + 1: key(2)}))
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1), now + 1: key(2)})}
 
 
-def test_keys_are_due_when_the_newest_of_the_first_comes_of_age_or_older_ones_are_given(registered: Any) -> None:
+def test_keys_are_due_when_the_newest_of_the_first_comes_of_age_or_older_ones_are_given(
+    registered: Any, clock: Any
+) -> None:
     def due() -> float | None:
         return Installation.get(sid).keys_due
 
     def turn(period: int) -> int:
         return period * PERIOD_S + bucket_of(registered.installation) * 3600
 
-    sid, now = sid_of(registered), period_at(registered.worker.now() // 1000)
+    sid, now = sid_of(registered), period_at(clock.now // 1000)
     metadata(registered, named(WELCOME, silent=True))
     assert due() is None
     metadata(registered, named(GROUP, {now: key(2), now + 1: key(3), now + 9: key(4)}))
@@ -365,8 +367,8 @@ def test_keys_are_due_when_the_newest_of_the_first_comes_of_age_or_older_ones_ar
     assert due() == turn(now)
 
 
-def test_keys_that_answer_a_refresh_of_their_period_are_due_no_sooner(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_keys_that_answer_a_refresh_of_their_period_are_due_no_sooner(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
     asked, due = Installation.asked_at.set(now * PERIOD_S), Installation.keys_due.set((now + 1) * PERIOD_S)
     Installation(sid_of(registered)).update([asked, due])
     metadata(registered, named(GROUP, {now: key(1)}))
@@ -409,8 +411,8 @@ def test_a_topic_takes_only_so_many_keys_in_a_call(registered: Any) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["hmacKeys", "hmac_keys"])
-def test_a_malformed_key_in_json_is_refused_and_the_stored_one_stays(registered: Any, spelled: str) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_a_malformed_key_in_json_is_refused_and_the_stored_one_stays(registered: Any, clock: Any, spelled: str) -> None:
+    now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {now: key(1)}))
     malformed = {"topic": GROUP, spelled: [{"thirtyDayPeriodsSinceEpoch": now, "key": "!!!"}]}
     reply = metadata(registered, malformed)
@@ -418,13 +420,13 @@ def test_a_malformed_key_in_json_is_refused_and_the_stored_one_stays(registered:
     assert topics_of(registered) == {GROUP: TopicCondition({now: key(1)})}
 
 
-def test_changes_are_recorded_with_digests_in_place_of_keys(registered: Any, emitted: Any) -> None:
+def test_changes_are_recorded_with_digests_in_place_of_keys(registered: Any, clock: Any, emitted: Any) -> None:
     [registration] = emitted.events
     assert isinstance(registration, SubscriptionChanged)
     assert (registration.network, registration.status, registration.channel) == (XMTP, "active", Channel.APNS)
     assert registration.subscription_id == UUID(sid_of(registered))
     emitted.events.clear()
-    now = period_at(registered.worker.now() // 1000)
+    now = period_at(clock.now // 1000)
     metadata(registered, named(GROUP, {now: key(1)}))
     registered("Subscribe", {"topics": [GROUP, OTHER]})
     registered("Unsubscribe", {"topics": [OTHER, WELCOME]})
@@ -518,8 +520,8 @@ def topics(count: int) -> Sequence[str]:
     return [f"/xmtp/mls/1/g-{number:04x}/proto" for number in range(count)]
 
 
-def test_large_changes_come_into_force_at_once_and_are_charged(registered: Any) -> None:
-    now = period_at(registered.worker.now() // 1000)
+def test_large_changes_come_into_force_at_once_and_are_charged(registered: Any, clock: Any) -> None:
+    now = period_at(clock.now // 1000)
     silent = [named(topic, {now: key(1)}, silent=True) for topic in topics(150)]
     assert metadata(registered, *silent).status == 200
     assert all(one == TopicCondition({now: key(1)}, silent=True) for one in topics_of(registered).values())

@@ -23,7 +23,7 @@ ENVIRONMENT = {
 def start(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     aws = {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
     command = [sys.executable, "-c", "import api.networks.xmtp.handler as started; print(started.WORKER.service)"]
-    return subprocess.run(command, env=aws | environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=aws | environment, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.parametrize(
