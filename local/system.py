@@ -23,7 +23,17 @@ from infra.environments import EMULATOR
 from local import keys, page, tls
 from local.apns import Apns
 from local.device import Device
-from local.emulator import ROOT, EmulatedDeployment, Emulator, deploy, leashed, python_path, started, synthesise
+from local.emulator import (
+    ROOT,
+    EmulatedDeployment,
+    Emulator,
+    deploy,
+    leashed,
+    python_path,
+    reserved_port,
+    started,
+    synthesise,
+)
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
@@ -120,12 +130,12 @@ class System:
     def messages(self) -> dict[str, int]:
         """How many there are, visible, in flight or delayed, in each queue that is not empty."""
         sqs = self.client("sqs")
-        counts = {name: _count(sqs, url) for name, url in self.queue_urls.items()}
+        counts = {name: messages_in(sqs, url) for name, url in self.queue_urls.items()}
         return {name: count for name, count in counts.items() if count}
 
     def counted_by_ingest(self, metric: str) -> int:
         """How often the ingest task has counted this so far, as its metrics say every ten seconds."""
-        lines = (self.deployment.emulator.folder / INGEST_LOG).read_text().splitlines()
+        lines = whole_lines(self.deployment.emulator.folder / INGEST_LOG)
         flushed = (json.loads(line) for line in lines if '"_aws"' in line)
         return sum(int(sum(metrics.get(metric, ()))) for metrics in flushed)
 
@@ -181,7 +191,13 @@ class System:
         await asyncio.to_thread(self.client("sqs").send_message, QueueUrl=queue, MessageBody=message.to_json())
 
 
-def _count(sqs: Any, queue_url: str) -> int:
+def whole_lines(log: Path) -> list[str]:
+    """Of a file that grows: without what follows the last end of a line."""
+    return log.read_text().rpartition("\n")[0].splitlines()
+
+
+def messages_in(sqs: Any, queue_url: str) -> int:
+    """Visible, in flight or delayed."""
     counts = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
     return sum(int(value) for name, value in counts.items() if name.startswith("ApproximateNumberOfMessages"))
 
@@ -199,7 +215,8 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")
         context = credentials.localhost.server_context()
         store = await stack.enter_async_context(StatementStore())
-        xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(credentials.localhost)) for _ in range(2)])
+        localhost, ports = credentials.localhost, [stack.enter_context(reserved_port()) for _ in range(2)]
+        xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(localhost, port=port)) for port in ports])
         apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
         fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
         webpush = await stack.enter_async_context(PushService(context))
