@@ -1,5 +1,6 @@
 """One Spark session and one made-up day for all tests of the pipeline."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,11 @@ def adaptive(spark: SparkSession) -> Iterator[None]:
 def lake(spark: SparkSession, tmp_path: Path) -> EventLake:
     """An empty one."""
     return EventLake(spark, str(tmp_path / "lake"))
+
+
+def copied(lake: EventLake, folder: Path) -> EventLake:
+    """One to write to, where making it took long."""
+    return EventLake(lake.spark, shutil.copytree(lake.root, str(folder / "lake")))
 
 
 @pytest.fixture(scope="session")
