@@ -133,7 +133,7 @@ class System:
     def messages(self) -> dict[str, int]:
         """How many there are, visible, in flight or delayed, in each queue that is not empty."""
         sqs = self.client("sqs")
-        counts = {name: messages_in(sqs, url) for name, url in self.queue_urls.items()}
+        counts = {name: _count(sqs, url) for name, url in self.queue_urls.items()}
         return {name: count for name, count in counts.items() if count}
 
     def counted_by_ingest(self, metric: str) -> int:
@@ -200,8 +200,7 @@ def whole_lines(log: Path) -> list[str]:
     return log.read_text().rpartition("\n")[0].splitlines()
 
 
-def messages_in(sqs: Any, queue_url: str) -> int:
-    """Visible, in flight or delayed."""
+def _count(sqs: Any, queue_url: str) -> int:
     counts = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
     return sum(int(value) for name, value in counts.items() if name.startswith("ApproximateNumberOfMessages"))
 

@@ -377,8 +377,7 @@ async def use_deliveries(system: System) -> None:
     """With a push, and a look at what became of it."""
     alice, bob = Device("Alice, whose push is looked up"), Device("Bob, who looks it up")
     subscription = await system.register(bob, "apns", "99" * 32, (alice.public_key, TOPIC))
-    await system.store.inject(alice.statement(TOPIC, data=b"delivered?"))
-    assert await deliveries_of(system, bob, subscription)
+    assert await deliveries_of(system, bob, subscription, alice.statement(TOPIC, data=b"delivered?"))
 
 
 def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, topic: bytes) -> None:
