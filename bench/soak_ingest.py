@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -37,7 +37,7 @@ from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
-from local.emulator import Emulator, free_port, started
+from local.emulator import Emulator, reserved_port, started
 from local.store import StatementStore
 from match.claims import Claim, ClaimRequest, Claims, lasts_until
 
@@ -147,7 +147,8 @@ class IngestTask:
     """
 
     def __init__(self, aws: Aws, outlets: Outlets, node_urls: list[str], log: Path, **settings: str) -> None:
-        self._health_port = free_port()
+        self._ports = ExitStack()
+        self._health_port = self._ports.enter_context(reserved_port())
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CLARION_"))},
             **aws.variables,
@@ -172,6 +173,7 @@ class IngestTask:
     async def __aexit__(self, *_: object) -> None:
         if self._process and self._process.returncode is None:
             await self.end(signal.SIGKILL)
+        self._ports.close()
 
     async def start(self) -> None:
         with self._log.open("ab") as log:

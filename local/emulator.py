@@ -68,7 +68,7 @@ class Emulator:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=1) as answer:  # noqa: S310 - ours
+            with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=START_S) as answer:  # noqa: S310 - ours
                 return bool(answer.status == 200)
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False
@@ -149,22 +149,23 @@ def started(name: str) -> Iterator[Emulator]:
     for path in (folder, scratch):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700, parents=True)
-    emulator = Emulator(port=free_port(), folder=folder)
-    with (folder / "emulator.log").open("wb") as log:
-        process = subprocess.Popen(
-            leashed(GRACE_S, *MINISTACK, emulator.permissions_log),
-            cwd=ROOT,
-            env=_emulator_variables(emulator, scratch),
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        _await_health(emulator, process)
-        yield emulator
-    finally:
-        process.communicate()  # closes standard input, which ends the leash
-        shutil.rmtree(scratch, ignore_errors=True)
+    with reserved_port() as port:
+        emulator = Emulator(port=port, folder=folder)
+        with (folder / "emulator.log").open("wb") as log:
+            process = subprocess.Popen(
+                leashed(GRACE_S, *MINISTACK, emulator.permissions_log),
+                cwd=ROOT,
+                env=_emulator_variables(emulator, scratch),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            _await_health(emulator, process)
+            yield emulator
+        finally:
+            process.communicate()  # closes standard input, which ends the leash
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _scratch(folder: Path) -> Path:
@@ -287,7 +288,16 @@ def _await_health(emulator: Emulator, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A free port, which the system gives to nobody else meanwhile. A server with SO_REUSEADDR can listen there.
+
+    Only on Linux it can do so beside the socket that holds the port: elsewhere nothing does.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        if sys.platform != "linux":
+            holder.close()
+        yield port

@@ -22,13 +22,13 @@ _GZIP = b"\x1f\x8b"
 
 
 class LocalLake:
-    """All events so far, in the order of their files."""
+    """All events so far, in the order of their files: each once, as a line may be in the lake twice."""
 
     def __init__(self, s3: "S3Client", bucket: str) -> None:
         self._s3 = s3
         self._bucket = bucket
         self._read: set[str] = set()
-        self._events: list[LakeEvent] = []
+        self._events: dict[bytes, LakeEvent] = {}
 
     async def growing(self, seconds: float) -> AsyncIterator[list[LakeEvent]]:
         """All events so far, again and again as more arrive, for so many seconds."""
@@ -36,14 +36,15 @@ class LocalLake:
         deadline = loop.time() + seconds
         while loop.time() < deadline:
             await asyncio.to_thread(self._read_new)
-            yield self._events
+            yield list(self._events.values())
             await asyncio.sleep(_POLL)
 
     def _read_new(self) -> None:
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=EVENTS_PREFIX):
             for found in page.get("Contents", []):
                 if found["Key"] not in self._read:
-                    self._events += _lines(self._s3.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read())
+                    content = self._s3.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read()
+                    self._events |= {line: json.loads(line) for line in _lines(content)}
                     self._read.add(found["Key"])
 
 
@@ -63,6 +64,5 @@ def _id_of(event: LakeEvent) -> str | None:
     return event.get("envelope_id")
 
 
-def _lines(content: bytes) -> list[LakeEvent]:
-    text = gzip.decompress(content) if content.startswith(_GZIP) else content
-    return [json.loads(line) for line in text.splitlines()]
+def _lines(content: bytes) -> list[bytes]:
+    return (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()

@@ -17,8 +17,14 @@ QUIET_S, LONGEST_S = 10, 300
 """The live system is idle once no queue holds a message and the lake has grown no more for so long."""
 NEVER_EMPTY = ("-dead", "-held", "cleanup")
 """Endings of the queues that may hold a message: dead letters, those held for an app, and those without events."""
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java for programs that end before optimising them would pay."""
+_SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Dspark.sql.codegen.wholeStage=false",
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+    "-Dspark.sql.adaptive.enabled=false",
+)
+"""Java, and Spark in it, for programs that end before optimising them would pay."""
 
 type Counts = dict[str, int]
 
@@ -30,7 +36,7 @@ class LakeCopy:
     async def job(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
         """Run one job and return the JSON that it printed."""
         command = [str(PIPELINE), name, "--lake", str(self.root), *words]
-        environment = {**os.environ, "JDK_JAVA_OPTIONS": _SHORT_LIVED, **(variables or {})}
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(_SHORT_LIVED), **(variables or {})}
         run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
         counts: Counts = json.loads(run.stdout) if run.stdout else {}
         return counts

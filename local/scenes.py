@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from clarion.decisions import PushDecision
 from local.cast import Cast
+from local.lake import LakeEvent
 from local.provider import Journal, ReceivedPush
 from local.system import PATIENCE, System
 
@@ -48,15 +50,20 @@ async def until_shown(journal: Journal, before: int, pushes: int) -> None:
 async def decisions_on(
     system: System, envelope_ids: Collection[str], *, pushes: int, notifications: int | None = None
 ) -> Counter[str]:
-    """The lake's events of these envelopes, once it has all of them."""
+    """The lake's events of these envelopes, once it has all of them, without attempts that had no answer in time."""
     kinds: Counter[str] = Counter()
     async for events in system.lake.growing(PATIENCE):
-        mine = [event for event in events if event.get("envelope_id") in envelope_ids]
+        mine = [event for event in events if event.get("envelope_id") in envelope_ids and not _unanswered(event)]
         kinds = Counter(event["event"] for event in mine)
         enough_notifications = notifications is None or kinds["notification"] >= notifications
         if kinds["envelope"] >= len(envelope_ids) and kinds["push"] >= pushes and enough_notifications:
             return Counter(event["decision"] for event in mine)
     raise Unexpected(f"of {len(envelope_ids)} envelopes the lake has only {dict(kinds)}")
+
+
+def _unanswered(event: LakeEvent) -> bool:
+    """Whether this is an attempt to push that failed by no answer: of a stand-in, that a busy machine gave it too late."""
+    return event["event"] == "push" and event["decision"] == PushDecision.RETRY and "status" not in event
 
 
 def expect(seen: object, expected: object, what: str) -> None:

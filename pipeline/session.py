@@ -16,6 +16,8 @@ COMMON = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Each column would be told its line of the code, for errors: ten calls of the JVM instead of one.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",

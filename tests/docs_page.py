@@ -24,13 +24,11 @@ class ShownAnswer:
 
 
 class DocsPage:
-    def __init__(self, tab: Target, width: int) -> None:
+    def __init__(self, tab: Target) -> None:
         self._tab = tab
-        self._width = width
 
-    async def open(self, address: str) -> None:
-        metrics = {"width": self._width, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-        await self._tab.call("Emulation.setDeviceMetricsOverride", **metrics)
+    async def open(self, address: str, width: int) -> None:
+        await self._resize(width)
         await self._tab.call("Page.navigate", url=address)
         await self._tab.until(has(".opblock"))
 
@@ -65,10 +63,16 @@ class DocsPage:
             "[...document.querySelectorAll('.opblock')].every((each) => each.querySelector('.response'))"
         )
 
-    async def overflow(self) -> int:
-        """By how many pixels the page is wider than the screen."""
+    async def overflow(self, width: int) -> int:
+        """By how many pixels the page is wider than a screen of this width."""
+        await self._resize(width)
+        await self._tab.until(f"screen.width === {width}")
         widest: int = await self._tab.evaluate("document.documentElement.scrollWidth")
-        return max(0, widest - self._width)
+        return max(0, widest - width)
+
+    async def _resize(self, width: int) -> None:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+        await self._tab.call("Emulation.setDeviceMetricsOverride", **metrics)
 
     async def _click(self, selector: str) -> None:
         await self._tab.until(has(selector))

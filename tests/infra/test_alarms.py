@@ -110,7 +110,7 @@ class Siren:
 
     def heard(self) -> list[str]:
         """The names and states that the topic published."""
-        messages = self._sqs.receive_message(QueueUrl=self._queue, WaitTimeSeconds=2).get("Messages", [])
+        messages = self._sqs.receive_message(QueueUrl=self._queue, WaitTimeSeconds=20).get("Messages", [])
         published = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
         return [f"{each['AlarmName']}: {each['NewStateValue']}" for each in published]
 

@@ -19,7 +19,7 @@ from local.emulator import ROOT, leashed
 
 BINARY = ROOT / ".tools" / "chromium"
 """Where `make .tools/chromium` puts it, as the gate does."""
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds until what should happen is given up on: on a busy machine a browser starts slowly."""
 
 _FLAGS = (

@@ -226,7 +226,7 @@ def test_as_a_program_it_writes_the_service_account_that_it_honours(tmp_path: Pa
             form = {"grant_type": GRANT_TYPE, "assertion": assertion}
             assert client.post(account["token_uri"], data=form).status_code == 200
         program.terminate()
-        assert program.wait(timeout=10) == 0
+        assert program.wait(PATIENCE_S) == 0
 
 
 async def test_a_malformed_token_is_refused_in_googles_words(fcm: Fcm, client: httpx.AsyncClient) -> None:

@@ -17,6 +17,8 @@ from local.webpush import STATUS, PushService
 from tests.local.application_server import ApplicationServer, encrypt
 from tests.standins import NOW
 
+PATIENCE_S = 60
+"""What a busy machine may take."""
 CONTENT = {"title": "Polkadot App", "data": "00ff", "topic": "aa" * 32, "sender": "bb" * 32}
 HEADERS = {"content-encoding": "aes128gcm", "ttl": "60"}
 SERVER, STRANGER = ApplicationServer(), ApplicationServer()
@@ -37,7 +39,9 @@ def browser(service: PushService) -> BrowserSubscription:
 @pytest.fixture
 async def client(service: PushService, localhost: tls.Localhost, clock: Any) -> AsyncIterator[httpx.AsyncClient]:
     context = localhost.client_context()
-    async with httpx.AsyncClient(http2=True, http1=False, trust_env=False, verify=context, timeout=60) as client:
+    async with httpx.AsyncClient(
+        http2=True, http1=False, trust_env=False, verify=context, timeout=PATIENCE_S
+    ) as client:
         client.headers["authorization"] = SERVER.authorization(service.url, clock())
         yield client
 
@@ -316,7 +320,9 @@ def test_as_a_program_it_makes_subscriptions_and_says_what_it_has_received(tmp_p
         assert program.stdout
         url = program.stdout.readline().strip()
         context = tls.Localhost.within(tmp_path).client_context()
-        with httpx.Client(base_url=url, http2=True, http1=False, trust_env=False, verify=context, timeout=60) as client:
+        with httpx.Client(
+            base_url=url, http2=True, http1=False, trust_env=False, verify=context, timeout=PATIENCE_S
+        ) as client:
             refused = client.post("/_stand-in/subscriptions", json={"applicationServerKey": "none"})
             assert verdict(refused) == (400, "BadApplicationServerKey")
             made = client.post("/_stand-in/subscriptions", json={"applicationServerKey": SERVER.public_key})
@@ -328,4 +334,4 @@ def test_as_a_program_it_makes_subscriptions_and_says_what_it_has_received(tmp_p
             [received] = client.get("/_stand-in/received").json()["pushes"]
             assert (received["token"], received["payload"]) == (subscription["endpoint"], CONTENT)
         program.terminate()
-        assert program.wait(timeout=10) == 0
+        assert program.wait(PATIENCE_S) == 0

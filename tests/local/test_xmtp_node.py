@@ -9,6 +9,7 @@ import pytest
 
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.topics import group_topic
+from local.emulator import reserved_port
 from local.tls import Localhost
 from local.xmtp_node import SERVICE, DevelopmentNode, XmtpNetwork
 from local.xmtp_publish import publish
@@ -34,7 +35,7 @@ async def channel_to(node: DevelopmentNode, localhost: Localhost) -> AsyncIterat
 
 def open_stream(channel: grpc.aio.Channel) -> Envelopes:
     call: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/SubscribeAll")
-    return call(b"", timeout=30)
+    return call(b"", timeout=60)
 
 
 @asynccontextmanager
@@ -132,15 +133,16 @@ async def test_a_subscriber_that_lags_behind_is_ended_after_what_it_missed_nothi
 
 
 async def test_a_node_that_went_away_comes_back_at_its_address(localhost: Localhost) -> None:
-    node = DevelopmentNode(localhost)
-    async with node:
-        url = node.url
-    async with channel_to(node, localhost) as channel:
-        assert await open_stream(channel).code() == grpc.StatusCode.UNAVAILABLE
-    async with node, following(node, localhost) as stream:
-        assert node.url == url
-        raw = node.show(TOPIC, b"back")
-        assert await stream.read() == raw
+    with reserved_port() as port:
+        node = DevelopmentNode(localhost, port=port)
+        async with node:
+            url = node.url
+        async with channel_to(node, localhost) as channel:
+            assert await open_stream(channel).code() == grpc.StatusCode.UNAVAILABLE
+        async with node, following(node, localhost) as stream:
+            assert node.url == url
+            raw = node.show(TOPIC, b"back")
+            assert await stream.read() == raw
 
 
 async def test_a_node_shows_what_another_process_hands_it(localhost: Localhost, authorities: bytes) -> None:

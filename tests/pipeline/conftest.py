@@ -1,5 +1,6 @@
 """One Spark session and one made-up day for all tests of the pipeline."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,8 @@ QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # It plans, and describes the plan, anew after every stage: see `adaptive`.
     ADAPTIVE: "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # A plan leaves much garbage and keeps little: with more space for it, it is collected a quarter as often.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn512m",
     # What Spark keeps of past queries for its pages fills the heap with their plans, until it does nothing but collect.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "10",
@@ -59,6 +61,11 @@ def adaptive(spark: SparkSession) -> Iterator[None]:
 def lake(spark: SparkSession, tmp_path: Path) -> EventLake:
     """An empty one."""
     return EventLake(spark, str(tmp_path / "lake"))
+
+
+def copied(lake: EventLake, folder: Path) -> EventLake:
+    """One to write to, where making it took long."""
+    return EventLake(lake.spark, shutil.copytree(lake.root, str(folder / "lake")))
 
 
 @pytest.fixture(scope="session")

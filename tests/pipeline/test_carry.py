@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.carry import CARRIED, carry_forward
@@ -12,6 +13,7 @@ from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, hour_columns, hou
 from pipeline.limits import limit_history
 from pipeline.rules import in_force, rule_changes
 from pipeline.schemas import SCHEMAS, EventKind
+from tests.pipeline.conftest import copied
 
 KEEP_DAYS = 20
 NETWORK = "statements"
@@ -69,9 +71,10 @@ def whose(lake: EventLake) -> set[str]:
     return {row[0] for kind in kinds for row in lake.read(kind).select("subscription_id").distinct().collect()}
 
 
-@pytest.fixture
-def lived(lake: EventLake) -> EventLake:
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """Three subscriptions: one has a rule to keep and some that ended, one is removed, and one's token is dead."""
+    lake = EventLake(spark, str(tmp_path_factory.mktemp("begun")))
     subscribe(
         lake,
         (day(0), "kept", "active", 1, 1),
@@ -92,18 +95,30 @@ def lived(lake: EventLake) -> EventLake:
     return lake
 
 
-def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(lived: EventLake) -> None:
-    live_on(lived, 3, 60)
-    assert rules(lived) == [("kept", LASTING, day(1), FOREVER)]
-    assert whose(lived) == {"kept", "dead"}
-    changes = rule_changes(lived.read(EventKind.RULES)).collect()
+@pytest.fixture(scope="module")
+def aged(begun: EventLake, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
+    """Two months later; not to be written to."""
+    lake = copied(begun, tmp_path_factory.mktemp("aged"))
+    live_on(lake, 3, 60)
+    return lake
+
+
+@pytest.fixture
+def lived(begun: EventLake, tmp_path: Path) -> EventLake:
+    return copied(begun, tmp_path)
+
+
+def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(aged: EventLake) -> None:
+    assert rules(aged) == [("kept", LASTING, day(1), FOREVER)]
+    assert whose(aged) == {"kept", "dead"}
+    changes = rule_changes(aged.read(EventKind.RULES)).collect()
     assert {(bytes(row["key"]), bytes(row["condition"])) for row in changes} == {(LASTING, b"alert")}
 
 
-def test_a_dead_subscription_that_comes_back_still_has_its_rules(lived: EventLake) -> None:
-    live_on(lived, 3, 60)
-    subscribe(lived, (day(61), "dead", "active", 1, 3))
-    assert ("dead", LASTING, day(61), FOREVER) in rules(lived)
+def test_a_dead_subscription_that_comes_back_still_has_its_rules(aged: EventLake, tmp_path: Path) -> None:
+    lake = copied(aged, tmp_path)
+    subscribe(lake, (day(61), "dead", "active", 1, 3))
+    assert ("dead", LASTING, day(61), FOREVER) in rules(lake)
 
 
 def test_what_ends_after_it_was_carried_forward_ends_all_the_same(lived: EventLake) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.verify import Facts, facts
+from tests.pipeline.conftest import copied
 from tests.xmtp import TOPIC, Inbox
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -46,9 +48,10 @@ def receipt(number: int) -> str:
     return str(UUID(int=100 + number))
 
 
-@pytest.fixture
-def lake(lake: EventLake) -> EventLake:
-    """Three messages in a group, as ingest and match record them."""
+@pytest.fixture(scope="module")
+def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
+    """Three messages in a group, as ingest and match record them; not to be written to."""
+    lake = EventLake(spark, str(tmp_path_factory.mktemp("recorded")))
     raws = [BO.message(AT), ALIX.message(AT), BO.message(AT, b"a reaction", should_push=False)]
     shown = list(enumerate(zip(raws, MESSAGES, strict=True)))
     write(lake, EventKind.OBSERVED, [(START, XMTP, receipt(n), START, raw, None) for n, (raw, _) in shown])
@@ -61,6 +64,11 @@ def lake(lake: EventLake) -> EventLake:
     ])  # fmt: skip
     write(lake, EventKind.SUBSCRIPTION, [(1, XMTP, who, CLIENT, "apns", "active", None, 1, 1) for who in refs])
     return lake
+
+
+@pytest.fixture
+def lake(recorded: EventLake, tmp_path: Path) -> EventLake:
+    return copied(recorded, tmp_path)
 
 
 def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> None:

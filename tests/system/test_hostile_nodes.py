@@ -12,7 +12,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import decode
 from clarion.storage import SEEN_PREFIX
 from local.device import Device, forge, topic_of
-from local.system import PATIENCE, System
+from local.system import PATIENCE, System, whole_lines
 from tests.hostile import (
     Replaying,
     after_subscribing,
@@ -74,7 +74,7 @@ class Crowd:
 
 def reasons(system: System) -> set[str]:
     """Why ingest left nodes so far."""
-    lines = (system.deployment.emulator.folder / LOG).read_text().splitlines()
+    lines = whole_lines(system.deployment.emulator.folder / LOG)
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     assert not [line for line in logged if line.get("message") == "internal error"]
     return {line["reason"] for line in logged if line.get("message") == "node lost"}

@@ -33,10 +33,11 @@ from infra.lake import LARGE as LARGE_PREFIX
 from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
-from local.system import System
+from local.system import System, whole_lines
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from match.fan_out import EVERYTHING
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
+from tests.system.test_deliveries import deliveries_of
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -234,8 +235,7 @@ async def until_asked(system: System, call: Call, seconds: float) -> None:
 
 def recorded(system: System) -> list[dict[str, Any]]:
     """As `local.recorded_emulator` writes it."""
-    lines = system.deployment.emulator.permissions_log.read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in whole_lines(system.deployment.emulator.permissions_log)]
 
 
 async def use_the_api(system: System) -> None:
@@ -377,11 +377,7 @@ async def use_deliveries(system: System) -> None:
     """With a push, and a look at what became of it."""
     alice, bob = Device("Alice, whose push is looked up"), Device("Bob, who looks it up")
     subscription = await system.register(bob, "apns", "99" * 32, (alice.public_key, TOPIC))
-    await system.store.inject(alice.statement(TOPIC, data=b"delivered?"))
-    async with asyncio.timeout(WAIT_S), system.api_of(bob) as api:
-        while not (await api.list_deliveries(subscription))["deliveries"]:
-            # A client may look three times a minute.
-            await asyncio.sleep(21)
+    assert await deliveries_of(system, bob, subscription, alice.statement(TOPIC, data=b"delivered?"))
 
 
 def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, topic: bytes) -> None:

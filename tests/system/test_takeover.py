@@ -7,7 +7,7 @@ import pytest
 from clarion.networks.statements.codec import digest
 from clarion_client import Problem
 from local.device import Device, topic_of
-from local.scenes import QUIET, decisions_on
+from local.scenes import QUIET, decisions_on, shown_by_phones
 from local.system import PATIENCE, System
 from tests.system.test_wake_ups import change, status_of
 
@@ -29,12 +29,13 @@ async def code_at(system: System, token: str, subscription: str, *, after: str |
 
 
 async def woken_by(system: System, alice: Device, text: bytes, token: str, *, queued: int) -> int:
-    """How many pushes the phone gets of Alice's statement, which so many subscriptions want."""
+    """How many pushes the phone shows of Alice's statement, which so many subscriptions want."""
     raw = alice.statement(CHAT, data=text)
     await system.store.inject(raw)
     await decisions_on(system, {digest(raw).hex()}, pushes=queued, notifications=queued)
     await asyncio.sleep(QUIET)
-    return sum(push.token == token and text.hex() in str(push.payload) for push in system.apns.received)
+    received = (push for push in system.apns.received if push.token == token)
+    return sum(text.hex() in str(push.payload) for push in shown_by_phones(received))
 
 
 async def test_who_signs_in_on_the_same_phone_takes_its_token_over(system: System) -> None:

@@ -148,7 +148,7 @@ async def test_whose_token_is_dead_is_woken_no_more(system: System, channel: Cha
 
 async def test_what_is_not_proven_for_a_day_expires(system: System) -> None:
     device = Device("Dave, who proves nothing")
-    subscription = await system.register(device, "apns", "a7" * 32)
+    subscription = await system.register(device, "apns", "a8" * 32)
     made_at = now_ms() - PENDING_MS - HOUR_MS
     await change(system, subscription, status={"S": "pending"}, created_at={"N": str(made_at)})
     await put(system, WakeUp(expiry_slot((made_at + PENDING_MS) // HOUR_MS), subscription))
