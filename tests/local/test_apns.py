@@ -15,8 +15,8 @@ import pytest
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import REASONS, trouble_of, troubled_token
-from local.emulator import reserved_port
 from local.http2 import Misbehaviour
+from local.ports import reserved_port
 from local.provider import InjectedFault, Options
 
 PATIENCE_S = 60

@@ -9,7 +9,7 @@ import pytest
 
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.topics import group_topic
-from local.emulator import reserved_port
+from local.ports import reserved_port
 from local.tls import Localhost
 from local.xmtp_node import SERVICE, DevelopmentNode, XmtpNetwork
 from local.xmtp_publish import publish
