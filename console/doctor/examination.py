@@ -1,7 +1,7 @@
 """What is looked at, and in which order: what a deployment needs of the account, then what is deployed."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 import boto3
 
@@ -19,18 +19,17 @@ def examine(
     plan: Plan | None, stage: str | None, *, try_providers: bool = False, device: TestDevice | None = None
 ) -> Diagnosis:
     """Without a plan, what is deployed alone."""
+    named = plan.stage if plan else deployment.find(stage).stage
     caller = boto3.client("sts").get_caller_identity()
     region = boto3.client("cloudformation").meta.region_name
     checks = [Check(name="credentials", found=caller["Arn"])]
     if plan:
         with progress("looking at the account"):
             checks += _before(plan, caller["Account"], region)
-    here = deployment.of_stage(plan.stage) if plan else deployment.find(stage)
-    if here:
+    if here := deployment.of_stage(named):
         checks += _after(here, try_providers=try_providers, device=device)
     else:
         checks.append(Check(name="deployment", found="none yet, so there is no more to look at"))
-    named = here.stage if here else plan.stage if plan else ""
     return Diagnosis(stage=named, account=caller["Account"], region=region, checks=checks)
 
 
@@ -43,9 +42,9 @@ def _before(plan: Plan, account_id: str, region: str) -> Iterator[Check]:
             raise Trouble(f"{stack.name} goes to {stack.region}: set AWS_DEFAULT_REGION={stack.region}")
     yield from looked("bootstrap", partial(account.bootstrap, plan, account_id, region))
     yield from looked("stacks", partial(stacks.look, plan))
-    owned = stacks.owned(plan)
-    yield from looked("names", partial(names.look, plan, owned))
-    yield from looked("quotas", partial(quotas.look, plan, owned))
+    owned = cache(partial(stacks.owned, plan))
+    yield from looked("names", lambda: names.look(plan, owned()))
+    yield from looked("quotas", lambda: quotas.look(plan, owned()))
     yield from looked("certificate", partial(account.certificates, plan))
 
 

@@ -21,7 +21,8 @@ def fed(plan: Plan) -> int:
 def called(plan: Plan) -> int:
     """How many the API calls: two for each request."""
     stages = plan.resources("AWS::ApiGatewayV2::Stage")
-    return round(sum(2 * stage["DefaultRouteSettings"]["ThrottlingRateLimit"] * REQUEST_S for stage in stages))
+    rate = sum(float(stage["DefaultRouteSettings"]["ThrottlingRateLimit"]) for stage in stages)
+    return round(2 * rate * REQUEST_S)
 
 
 def reserved(plan: Plan) -> int:

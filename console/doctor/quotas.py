@@ -26,7 +26,7 @@ class Listing(NamedTuple):
     member: str
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def count(self) -> int:
+    def counted(self) -> int:
         client = boto3.client(self.service)
         if not client.can_paginate(self.operation):
             return len(getattr(client, self.operation)(**self.options)[self.member])
@@ -97,7 +97,7 @@ def _judged(name: str, quota: Quota, needed: float) -> Check:
     allowed = _allowed(quota)
     if allowed is None:
         return Check(name=name, found=f"{needed:g} needed; Service Quotas does not know it here")
-    used = quota.of.count() if isinstance(quota.of, Listing) else 0
+    used = quota.of.counted() if isinstance(quota.of, Listing) else 0
     in_use = f", {used} of {allowed:,.0f} in use" if isinstance(quota.of, Listing) else f" of {allowed:,.0f}"
     todo = None if used + needed <= allowed else _raise(quota, used + needed)
     return Check(name=name, found=f"{needed:g} needed{in_use}", todo=todo)

@@ -12,7 +12,7 @@ from console.doctor.report import Check
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
-    from mypy_boto3_cloudformation.type_defs import StackTypeDef
+    from mypy_boto3_cloudformation.type_defs import StackEventTypeDef, StackTypeDef
 
 FIRST = "docs/operations.md#a-first-deployment-that-fails"
 TODO = {
@@ -28,6 +28,8 @@ TODO = {
 WAIT = "wait until it has ended: aws cloudformation describe-stacks --stack-name {name}"
 GONE = {"DELETE_COMPLETE", "CREATE_FAILED"}
 """States in which a resource is none of the stack's, although the stack still lists it."""
+BEGUN = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}
+FAILED = {"CREATE_FAILED", "UPDATE_FAILED"}
 CONSEQUENCE = "cancelled"
 """CloudFormation cancels what it was about to make when something else has failed."""
 
@@ -63,14 +65,20 @@ def _state(cloudformation: "CloudFormationClient", stack: "StackTypeDef") -> Che
 
 
 def _cause(cloudformation: "CloudFormationClient", name: str) -> str | None:
-    """What failed first in the last attempt. The newest event comes first."""
+    """What failed first in the last attempt."""
     cause = None
+    for event in _last_attempt(cloudformation, name):
+        reason = event.get("ResourceStatusReason", "")
+        if event["ResourceStatus"] in FAILED and CONSEQUENCE not in reason:
+            cause = " ".join(f"{event['LogicalResourceId']}: {reason}".split())
+    return cause
+
+
+def _last_attempt(cloudformation: "CloudFormationClient", name: str) -> "Iterator[StackEventTypeDef]":
+    """What became of the resources, the newest first."""
     for page in cloudformation.get_paginator("describe_stack_events").paginate(StackName=name):
         for event in page["StackEvents"]:
-            reason = event.get("ResourceStatusReason", "")
-            if event["PhysicalResourceId"] == event["StackId"]:
-                if event["ResourceStatus"] in {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}:
-                    return cause
-            elif event["ResourceStatus"] in {"CREATE_FAILED", "UPDATE_FAILED"} and CONSEQUENCE not in reason:
-                cause = " ".join(f"{event['LogicalResourceId']}: {reason}".split())
-    return cause
+            if event["PhysicalResourceId"] != event["StackId"]:
+                yield event
+            elif event["ResourceStatus"] in BEGUN:
+                return
