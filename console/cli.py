@@ -257,7 +257,10 @@ def _doctor(
     stage: str | None,
     as_json: bool,
 ) -> Exit:
-    """What stands between the account and a working deployment, and what to do about it. Changes nothing."""
+    """What stands between the account and a working deployment, and what to do about it.
+
+    Changes nothing, and pushes to nobody but whom --send-test names.
+    """
     plan = Plan.read(templates) if templates else None
     if plan and stage not in {None, plan.stage}:
         raise click.UsageError(f"--templates are of the stage {plan.stage}")

@@ -17,7 +17,7 @@ type Template = Mapping[str, Any]
 
 
 class Bootstrap(NamedTuple):
-    """The least version of what `cdk bootstrap` makes, and the SSM parameter that tells which is there."""
+    """The least version of what `cdk bootstrap` makes, and the SSM parameter that holds the one in the account."""
 
     version: int
     parameter: str

