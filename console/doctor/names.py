@@ -57,9 +57,10 @@ def _last(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def secret_name(arn: str) -> str:
-    """Without the six random letters that its ARN ends with."""
-    return arn.rpartition(":")[2].rpartition("-")[0]
+def secret_name(secret_id: str) -> str:
+    """Of a name, or of an ARN, which ends with six random letters."""
+    _, is_arn, name = secret_id.rpartition(":secret:")
+    return name.rpartition("-")[0] if is_arn else name
 
 
 NAMED = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIRST = "docs/operations.md#a-first-deployment-that-fails"
 TODO = {
     "CREATE_FAILED": f"mend the cause, then make deploy goes on there with OPTIONS=--no-rollback: {FIRST}",
-    "ROLLBACK_COMPLETE": f"mend the cause, then delete the stack: {FIRST}",
+    "ROLLBACK_COMPLETE": "mend the cause, then make deploy again, which deletes it first",
     "ROLLBACK_FAILED": f"mend the cause, then delete the stack and its tables: {FIRST}",
     "REVIEW_IN_PROGRESS": "it holds nothing: aws cloudformation delete-stack --stack-name {name}",
     "DELETE_FAILED": "delete what is in the way, then the stack: docs/operations.md#taking-down",
@@ -25,6 +25,8 @@ TODO = {
     "UPDATE_ROLLBACK_FAILED": "mend the cause, then aws cloudformation continue-update-rollback --stack-name {name}",
 }
 """https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html"""
+PROTECTED = f"mend the cause, then end the stack's protection and delete it: {FIRST}"
+"""Of one that CDK can't delete before it deploys again."""
 WAIT = "wait until it has ended: aws cloudformation describe-stacks --stack-name {name}"
 GONE = {"DELETE_COMPLETE", "CREATE_FAILED"}
 """States in which a resource is none of the stack's, although the stack still lists it."""
@@ -59,6 +61,8 @@ def owned(plan: Plan) -> Owned:
 def _state(cloudformation: "CloudFormationClient", stack: "StackTypeDef") -> Check:
     name, status = stack["StackName"], stack["StackStatus"]
     todo = TODO.get(status) or (WAIT if status.endswith("_IN_PROGRESS") else None)
+    if status == "ROLLBACK_COMPLETE" and stack.get("EnableTerminationProtection"):
+        todo = PROTECTED
     cause = _cause(cloudformation, name) if todo and "cause" in todo else None
     found = f"{status} ({cause})" if cause else status
     return Check(name=f"stack {name}", found=found, todo=todo.format(name=name) if todo else None)

@@ -54,10 +54,11 @@ class CloudFormation(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answer)
         self.stacks: dict[str, dict[str, str]] = {}
         self.states: dict[str, str] = {}
+        self.protected: set[str] = set()
         self.resources: dict[str, list[StackResource]] = {}
 
     def clear(self) -> None:
-        for each in (self.stacks, self.states, self.resources):
+        for each in (self.stacks, self.states, self.protected, self.resources):
             each.clear()
 
     @property
@@ -72,7 +73,7 @@ class CloudFormation(ThreadingHTTPServer):
                 f"<ErrorResponse><Error><Code>ValidationError</Code><Message>{message}</Message></Error></ErrorResponse>",
             )
         described = "".join(
-            _stack(one, outputs, self.states.get(one, "CREATE_COMPLETE"))
+            _stack(one, outputs, self.states.get(one, "CREATE_COMPLETE"), protected=one in self.protected)
             for one, outputs in self.stacks.items()
             if name in {None, one}
         )
@@ -141,13 +142,14 @@ def _event(name: str, each: StackResource) -> str:
     )
 
 
-def _stack(name: str, outputs: dict[str, str], status: str) -> str:
+def _stack(name: str, outputs: dict[str, str], status: str, *, protected: bool) -> str:
     members = "".join(
         f"<member><OutputKey>{key}</OutputKey><OutputValue>{escape(value)}</OutputValue></member>"
         for key, value in outputs.items()
     )
     return (
         f"<member><StackName>{name}</StackName><StackId>{_identity(name)}</StackId><StackStatus>{status}</StackStatus>"
+        f"<EnableTerminationProtection>{str(protected).lower()}</EnableTerminationProtection>"
         f"<CreationTime>2026-11-20T00:00:00Z</CreationTime><Outputs>{members}</Outputs></member>"
     )
 

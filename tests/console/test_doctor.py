@@ -40,6 +40,7 @@ NEW_ACCOUNT = {"L-B99A9384": 10.0}
 """Lambda's functions at once."""
 VERSION = "/cdk-bootstrap/hnb659fds/version"
 NAMES = ("TableName", "QueueName", "LogGroupName", "Name")
+TABLE, CLOUDFRONT = "AWS::DynamoDB::GlobalTable", "AWS::CloudFront::Distribution"
 UNVERIFIED = "Your account must be verified before you can add new CloudFront resources."
 
 
@@ -115,22 +116,29 @@ def healthy(account: Account, plan: Plan, at_work: None) -> Account:
     return account
 
 
+def roll_back(cloudformation: CloudFormation, stack: str) -> None:
+    """What CloudFormation deletes, and what it can't."""
+    became = {CLOUDFRONT: ("CREATE_FAILED", UNVERIFIED), TABLE: ("DELETE_FAILED", "protected")}
+    listed = cloudformation.resources[stack]
+    has_tables = any(each.kind == TABLE for each in listed)
+    cloudformation.states[stack] = "ROLLBACK_FAILED" if has_tables else "ROLLBACK_COMPLETE"
+    cloudformation.resources[stack] = [
+        StackResource(each.logical, each.kind, each.physical, *became.get(each.kind, ("DELETE_COMPLETE", "")))
+        for each in listed
+    ]
+
+
 @pytest.fixture
 def failed(aws: CloudFormation, plan: Plan) -> None:
     """The first deployment was refused CloudFront, and its tables are protected. Somebody deleted a secret by hand."""
     bootstrapped()
-    aws.stacks["clarion-prod-stack"] = {}
-    aws.states["clarion-prod-stack"] = "ROLLBACK_FAILED"
-    aws.resources["clarion-prod-stack"] = [
-        each._replace(status="DELETE_FAILED") if each.kind == "AWS::DynamoDB::GlobalTable" else each
-        for each in (
-            each._replace(status="CREATE_FAILED", reason=UNVERIFIED)
-            if each.kind == "AWS::CloudFront::Distribution"
-            else each._replace(status="DELETE_COMPLETE")
-            for each in resources(plan, "clarion-prod-stack")
-        )
-    ]
-    for table in plan.resources("AWS::DynamoDB::GlobalTable"):
+    for stack in plan.stacks:
+        listed = aws.resources[stack.name] = list(resources(plan, stack.name))
+        aws.stacks[stack.name] = {}
+        if any(each.kind == CLOUDFRONT for each in listed):
+            roll_back(aws, stack.name)
+            break  # the others come later
+    for table in plan.resources(TABLE):
         boto3.client("dynamodb").create_table(
             TableName=table["TableName"],
             KeySchema=table["KeySchema"][:1],

@@ -11,7 +11,7 @@ from moto.acm.models import acm_backends
 from console.doctor import account, names, needs, quotas, stacks
 from console.doctor.plan import Bootstrap, Plan, PlannedStack
 from console.doctor.report import Check, looked
-from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource
+from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, secret_arn
 
 STACK = "clarion-prod-stack"
 NEEDED = Bootstrap(6, "/cdk-bootstrap/hnb659fds/version")
@@ -50,6 +50,20 @@ def test_a_stack_that_can_not_be_deployed_over_says_what_to_do(aws: CloudFormati
     assert (check.name, check.found) == (f"stack {STACK}", status)
     assert check.todo
     assert "{" not in check.todo
+
+
+def test_a_protected_stack_that_was_rolled_back_is_in_cdk_s_way(aws: CloudFormation) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, "ROLLBACK_COMPLETE"
+    aws.protected.add(STACK)
+
+    assert the_only(stacks.look(plan_of())).todo == stacks.PROTECTED
+
+
+@pytest.mark.parametrize(
+    ("secret_id", "name"), [("clarion-prod-apns", "clarion-prod-apns"), (secret_arn("apns"), "clarion-prod-apns")]
+)
+def test_a_secret_is_known_by_its_name(secret_id: str, name: str) -> None:
+    assert names.secret_name(secret_id) == name
 
 
 @pytest.mark.parametrize("status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"])
