@@ -130,7 +130,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 
 @pytest.fixture
 def failed(aws: CloudFormation, plan: Plan) -> None:
-    """The first deployment was refused CloudFront, and its tables are protected. Somebody deleted a secret by hand."""
+    """The first deployment was refused CloudFront, and its tables are protected. One before left a log group."""
     bootstrapped()
     for stack in plan.stacks:
         listed = aws.resources[stack.name] = list(resources(plan, stack.name))
@@ -149,7 +149,6 @@ def failed(aws: CloudFormation, plan: Plan) -> None:
             ],
             BillingMode="PAY_PER_REQUEST",
         )
-    boto3.client("secretsmanager").delete_secret(SecretId=fill_in("fcm", "anything"), RecoveryWindowInDays=30)
     boto3.client("logs").create_log_group(logGroupName=f"/aws/lambda/{PREFIX}match")
 
 
@@ -254,10 +253,8 @@ def test_templates_for_another_region_are_refused(
 
     ended = clarion("doctor", "--templates", str(templates))
 
-    assert (ended.code, ended.err.splitlines()[-1]) == (
-        3,
-        "clarion-prod-stack goes to us-east-1: set AWS_DEFAULT_REGION=us-east-1",
-    )
+    assert ended.code == 3
+    assert ended.err.endswith("goes to us-east-1: set AWS_DEFAULT_REGION=us-east-1\n")
 
 
 @pytest.mark.usefixtures("aws")

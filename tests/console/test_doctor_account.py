@@ -11,7 +11,7 @@ from moto.acm.models import acm_backends
 from console.doctor import account, names, needs, quotas, stacks
 from console.doctor.plan import Bootstrap, Plan, PlannedStack
 from console.doctor.report import Check, looked
-from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, secret_arn
+from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, fill_in, secret_arn
 
 STACK = "clarion-prod-stack"
 NEEDED = Bootstrap(6, "/cdk-bootstrap/hnb659fds/version")
@@ -121,6 +121,12 @@ def test_a_name_is_taken_that_the_stack_could_not_have(aws: CloudFormation, stat
     check = the_only(names.look(plan, stacks.owned(plan)))
 
     assert (check.found, check.todo) == ("1 taken, by no stack of ours: clarion-prod-leases", names.TODO)
+
+
+def test_a_secret_that_waits_for_its_deletion_keeps_its_name() -> None:
+    boto3.client("secretsmanager").delete_secret(SecretId=fill_in("apns", "any"), RecoveryWindowInDays=30)
+
+    assert the_only(names.look(plan_of(secret("clarion-prod-apns")), {})).todo == names.TODO
 
 
 def test_another_stage_s_names_are_not_ours() -> None:
