@@ -112,12 +112,18 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 # ---- deploy -------------------------------------------------------------------------------------------------
 
 # With what of the environment is another in each account, as `name=value` separated by blanks.
-cdk = cdk $(1) --all --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%') $(OPTIONS)
+context = --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%')
+cdk = cdk $(1) --all $(context) $(OPTIONS)
 
 # Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
 .PHONY: bootstrap
 bootstrap: setup ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
 	@cd tools/cdk && cdk bootstrap aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
+
+.PHONY: doctor
+doctor: setup ## What stands between an AWS account and a working deployment (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+	@cdk synth --quiet --output .build/doctor $(context)
+	@clarion doctor --templates .build/doctor $(OPTIONS)
 
 .PHONY: diff
 diff: setup ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, override
 
 import click
@@ -10,6 +11,8 @@ import click
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from console import deployment, export_rules, mute, redrive, send_test, status, why
+from console.doctor.examination import examine
+from console.doctor.plan import Plan
 from console.faults import AwsError, Exit, discreet, explained
 from console.output import print_error, show
 
@@ -206,14 +209,18 @@ def _send_test(
 
     With - for TOKEN it is asked for, or read from standard input, and stays out of the shell's history.
     """
-    environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
-    try:
-        device = send_test.TestDevice.of(_read(token), Channel(channel), app, environment)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    device = _device(token, channel, app, sandbox=sandbox)
     found = send_test.send_test(deployment.find(stage), device, wait, send_test.POLL_SECONDS, yes=yes)
     show(found, as_json=as_json)
     return Exit.WELL if found.decision is PushDecision.DELIVERED else Exit.UNWELL
+
+
+def _device(token: str, channel: str, app: str | None, *, sandbox: bool) -> send_test.TestDevice:
+    environment = Environment.SANDBOX if sandbox else Environment.PRODUCTION
+    try:
+        return send_test.TestDevice.of(_read(token), Channel(channel), app, environment)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _read(token: str) -> str:
@@ -222,6 +229,45 @@ def _read(token: str) -> str:
     if sys.stdin.isatty():
         return str(click.prompt("Token", hide_input=True, err=True)).strip()
     return sys.stdin.readline().strip()
+
+
+@clarion.command("doctor")
+@_options(
+    click.option(
+        "--templates",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="What is to be deployed: a folder of `cdk synth`, as `make doctor` makes it. Without it, only what is "
+        "deployed is looked at.",
+    ),
+    click.option("--try-providers", is_flag=True, help="Ask APNs' sandbox and FCM whether they take our credentials."),
+    click.option(
+        "--send-test",
+        "channel",
+        type=click.Choice([str(one) for one in send_test.TESTED]),
+        help="Push to a device by this channel, too; its token is asked for.",
+    ),
+    click.option("--sandbox", is_flag=True, help="That token is of a development build."),
+)
+def _doctor(
+    *,
+    templates: Path | None,
+    try_providers: bool,
+    channel: str | None,
+    sandbox: bool,
+    stage: str | None,
+    as_json: bool,
+) -> Exit:
+    """What stands between the account and a working deployment, and what to do about it.
+
+    Changes nothing, and pushes to nobody but whom --send-test names.
+    """
+    plan = Plan.read(templates) if templates else None
+    if plan and stage not in {None, plan.stage}:
+        raise click.UsageError(f"--templates are of the stage {plan.stage}")
+    device = _device(ASKED_FOR, channel, None, sandbox=sandbox) if channel else None
+    found = examine(plan, stage, try_providers=try_providers, device=device)
+    show(found, as_json=as_json)
+    return Exit.UNWELL if found.todos else Exit.WELL
 
 
 @clarion.command("mute")

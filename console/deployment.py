@@ -87,24 +87,33 @@ def find(stage: str | None) -> Deployment:
     """The deployment of `stage`, or the only one there is in the account and region of the usual AWS settings."""
     cloudformation = boto3.client("cloudformation")
     region = cloudformation.meta.region_name
-    found = _named(cloudformation, stage) if stage else _all(cloudformation)
-    if len(found) == 1:
-        return found[0]
     if stage:
+        if found := of_stage(stage):
+            return found
         raise Trouble(f"no stack clarion-{stage}-stack in {region}: another stage, region or AWS_PROFILE?")
-    if found:
-        raise Trouble(f"several deployments in {region}: choose one by --stage {'|'.join(one.stage for one in found)}")
+    every = _all(cloudformation)
+    if len(every) == 1:
+        return every[0]
+    if every:
+        raise Trouble(f"several deployments in {region}: choose one by --stage {'|'.join(one.stage for one in every)}")
     raise Trouble(f"no Clarion in {region} of this account: another region or AWS_PROFILE?")
 
 
-def _named(cloudformation: "CloudFormationClient", stage: str) -> list[Deployment]:
+def described(cloudformation: "CloudFormationClient", name: str) -> "StackTypeDef | None":
+    """A stack by its name, in whatever state."""
     try:
-        stacks = cloudformation.describe_stacks(StackName=f"clarion-{stage}-stack")["Stacks"]
+        (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
         if "does not exist" in error.response["Error"]["Message"]:
-            return []
+            return None
         raise
-    return [one for stack in stacks if (one := _deployment(stack))]
+    return stack
+
+
+def of_stage(stage: str) -> Deployment | None:
+    """None if it was never deployed, or not to the end."""
+    stack = described(boto3.client("cloudformation"), f"clarion-{stage}-stack")
+    return _deployment(stack) if stack else None
 
 
 def _all(cloudformation: "CloudFormationClient") -> list[Deployment]:

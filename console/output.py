@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import click
 from pydantic import BaseModel, ConfigDict
@@ -21,9 +22,13 @@ PLAIN_WIDTH = 160
 
 
 class Report(BaseModel):
-    """A command's result: `__rich__` shows it to people, its JSON is for machines."""
+    """A command's result: `__rich__` shows it to people, its JSON is for machines.
+
+    One that is not `wrapped` keeps its lines whole, so that a command in them can be copied.
+    """
 
     model_config = ConfigDict(frozen=True)
+    wrapped: ClassVar = True
 
     def __rich__(self) -> object:
         raise NotImplementedError
@@ -34,7 +39,7 @@ def show(report: Report, *, as_json: bool) -> None:
         click.echo(report.model_dump_json(indent=2))
     else:
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
-        Console(highlight=False, markup=False, emoji=False, width=width).print(report)
+        Console(highlight=False, markup=False, emoji=False, width=width).print(report, soft_wrap=not report.wrapped)
 
 
 def print_error(words: str) -> None:

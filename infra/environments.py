@@ -1,8 +1,9 @@
-"""The environments and all that differs between them. Choose one with `cdk … --context environment=dev`.
+"""The environments and all that differs between them. Choose one with `make deploy STAGE=dev`.
 
-What is another in each account can come by context too, and then takes the place of what is written here: the API's
-`domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`, `push_services` and each network's
-nodes, by the option that it calls them by, each separated by commas; `webhook_url` and `alarm_email`.
+What is another in each account can come by context too (`CONTEXT="name=value …"`), and then takes the place of what is
+written here: the API's `domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`,
+`push_services` and each network's nodes, by the option that it calls them by, each separated by commas; `webhook_url`
+and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -130,7 +131,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
     """The environment that the context names; only the emulator's takes stand-ins for the providers from there."""
     name = node.try_get_context("environment")
     if name not in ENVIRONMENTS:
-        raise ValueError(f"context 'environment' is {name!r}, not one of {', '.join(ENVIRONMENTS)}")
+        raise ValueError(f"STAGE is {name!r}, not one of {', '.join(ENVIRONMENTS)}")
     environment = ENVIRONMENTS[name]
     stubs = _given(node, *stub_names())
     if stubs and environment is not EMULATOR:
@@ -148,7 +149,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     _require_nodes(completed)
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
-        raise ValueError(f"{name!r} has alarms but no `alarm_email`: give it `--context alarm_email=…`")
+        raise ValueError(f'{name!r} has alarms but no `alarm_email`: give it by CONTEXT="alarm_email=…"')
     return completed
 
 
@@ -167,7 +168,7 @@ def _require_nodes(environment: EnvironmentConfig) -> None:
     for name in environment.networks:
         nodes = network(name).needs.nodes
         if nodes and environment.ingest and not environment.ingest.nodes.get(name):
-            raise ValueError(f"{environment.stage!r} has no node to follow: give it `--context {nodes.option}=…`")
+            raise ValueError(f'{environment.stage!r} has no node to follow: give it by CONTEXT="{nodes.option}=…"')
 
 
 def _listed(node: "Node", name: str) -> list[str]:

@@ -17,13 +17,12 @@ import sr25519
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from api.jwks import KeysUnavailable, PublicKeys, fetch
 from api.settings import AuthorizerSettings
 from clarion.issuers import JwksIssuer, issuer_name
 from clarion.metrics import Metric, metrics_of
-from clarion.secrets import Secret, SecretError
+from clarion.secrets import Secret, SecretError, SharedSecret
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -50,14 +49,6 @@ class Refusal(StrEnum):
     NOT_YET = "the token is from the future"
     INVALID = "the token's signature or claims are not valid"
     NOT_A_CLIENT = "the token's subject is not an Sr25519 public key in hex"
-
-
-class SharedSecret(BaseModel):
-    """HS256 wants 32 bytes at least; https://www.rfc-editor.org/rfc/rfc7518#section-3.2"""
-
-    model_config = ConfigDict(frozen=True)
-
-    secret: SecretStr = Field(min_length=32)
 
 
 @dataclass(frozen=True, slots=True)

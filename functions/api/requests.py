@@ -9,12 +9,11 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from api import quotas
-from api.authorization import SharedSecret
 from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.worker import ClientWorker
 from clarion.faults import AWS_ERRORS, describe
-from clarion.secrets import Secret, SecretError
+from clarion.secrets import Secret, SecretError, SharedSecret
 from clarion.tables import met_transaction
 
 type Event = Mapping[str, Any]

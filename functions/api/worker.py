@@ -13,7 +13,6 @@ from botocore.config import Config
 from pynamodb.connection import Connection
 from pynamodb.models import Model
 
-from api.authorization import SharedSecret
 from api.problems import Problem, ProblemKind
 from api.settings import ApiSettings, ClientSettings
 from clarion.cleanup import CleanupQueue
@@ -21,7 +20,7 @@ from clarion.clock import now_ms
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SharedSecret
 from clarion.tables import bind
 
 if TYPE_CHECKING:

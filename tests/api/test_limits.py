@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from api.authorization import SharedSecret
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.cleanup import erase, erase_dead
@@ -19,7 +18,7 @@ from clarion.endings import Death, declare_dead
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SharedSecret
 from clarion.settings import EventSettings
 from clarion.tables import Quota, RuleRow, Subscription, Token
 from clarion.tokens import token_hash

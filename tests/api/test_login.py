@@ -7,10 +7,9 @@ import boto3
 import pytest
 import sr25519
 
-from api.authorization import SharedSecret
 from api.sign_in import CHALLENGE_SECONDS
 from api.worker import ApiWorker, Login
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SharedSecret
 
 type Keypair = tuple[bytes, bytes]
 DOMAIN = "push.example.org"

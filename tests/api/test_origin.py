@@ -8,9 +8,8 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from api.authorization import SharedSecret
 from api.requests import ORIGIN_HEADER as HEADER
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SharedSecret
 
 VALUE = "what CloudFront and the API alone know, of 64 letters in a real deployment"
 PATHS = ("/openapi.json", "/docs", "/v1/subscriptions", "/v1/auth/challenges", "/nowhere")

@@ -7,9 +7,8 @@ from uuid import uuid4
 import boto3
 
 from api.app import PREFLIGHT, handle
-from api.authorization import SharedSecret
 from api.worker import ApiWorker
-from clarion.secrets import Secret
+from clarion.secrets import Secret, SharedSecret
 
 
 def asked(worker: ApiWorker, **headers: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from xml.sax.saxutils import escape
 
 import boto3
 from moto.core.responses import ActionResult
+from moto.servicequotas.exceptions import NoSuchResource
+from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.sqs.exceptions import SQSException
 from moto.sqs.responses import SQSResponse
 
@@ -30,12 +33,33 @@ QUEUES = ("envelopes", "apns", "voip", "fcm", "webpush", "toy-commands", "cleanu
 """`toy-commands` is there for whom the fixture `toy` has the network."""
 
 
+class StackResource(NamedTuple):
+    """`reason` says why it is in a state in which it should not be."""
+
+    logical: str
+    kind: str
+    physical: str
+    status: str = "CREATE_COMPLETE"
+    reason: str = ""
+
+
 class CloudFormation(ThreadingHTTPServer):
-    """Answers DescribeStacks; moto's own needs packages that nothing else here does."""
+    """What is asked of stacks; moto's own needs packages that nothing else here does.
+
+    `stacks` are their outputs, by name; what is in neither of the others is `CREATE_COMPLETE`, and has no resources.
+    What is asked of it without a stack, as of the API, it answers with 200.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.stacks: dict[str, dict[str, str]] = {}
+        self.states: dict[str, str] = {}
+        self.protected: set[str] = set()
+        self.resources: dict[str, list[StackResource]] = {}
+
+    def clear(self) -> None:
+        for each in (self.stacks, self.states, self.protected, self.resources):
+            each.clear()
 
     @property
     def url(self) -> str:
@@ -48,9 +72,39 @@ class CloudFormation(ThreadingHTTPServer):
                 400,
                 f"<ErrorResponse><Error><Code>ValidationError</Code><Message>{message}</Message></Error></ErrorResponse>",
             )
-        described = "".join(_stack(one, outputs) for one, outputs in self.stacks.items() if name in {None, one})
+        described = "".join(
+            _stack(one, outputs, self.states.get(one, "CREATE_COMPLETE"), protected=one in self.protected)
+            for one, outputs in self.stacks.items()
+            if name in {None, one}
+        )
         result = f"<DescribeStacksResult><Stacks>{described}</Stacks></DescribeStacksResult>"
         return 200, f"<DescribeStacksResponse>{result}</DescribeStacksResponse>"
+
+    def list_resources(self, name: str) -> str:
+        listed = "".join(
+            f"<member><LogicalResourceId>{each.logical}</LogicalResourceId><ResourceType>{each.kind}</ResourceType>"
+            f"<PhysicalResourceId>{each.physical}</PhysicalResourceId><ResourceStatus>{each.status}</ResourceStatus>"
+            "</member>"
+            for each in self.resources.get(name, [])
+        )
+        result = f"<StackResourceSummaries>{listed}</StackResourceSummaries>"
+        return f"<ListStackResourcesResponse><ListStackResourcesResult>{result}</ListStackResourcesResult></ListStackResourcesResponse>"
+
+    def list_events(self, name: str) -> str:
+        """The newest first: what became of each resource, and that the stack was begun."""
+        begun = StackResource(name, "AWS::CloudFormation::Stack", _identity(name), "CREATE_IN_PROGRESS")
+        newest_first = [*reversed(self.resources.get(name, [])), begun]
+        listed = "".join(_event(name, each) for each in newest_first)
+        result = f"<DescribeStackEventsResult><StackEvents>{listed}</StackEvents></DescribeStackEventsResult>"
+        return f"<DescribeStackEventsResponse>{result}</DescribeStackEventsResponse>"
+
+    def answer(self, action: str, name: str | None) -> tuple[int, str]:
+        match action:
+            case "ListStackResources":
+                return 200, self.list_resources(name or "")
+            case "DescribeStackEvents":
+                return 200, self.list_events(name or "")
+        return self.describe(name)
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -58,7 +112,12 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        status, text = self.server.describe(asked.get("StackName", [None])[0])
+        self._send(*self.server.answer(asked["Action"][0], asked.get("StackName", [None])[0]))
+
+    def do_GET(self) -> None:
+        self._send(200, "{}")
+
+    def _send(self, status: int, text: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "text/xml")
         self.end_headers()
@@ -69,16 +128,79 @@ class _Answer(BaseHTTPRequestHandler):
         pass
 
 
-def _stack(name: str, outputs: dict[str, str]) -> str:
+def _identity(name: str) -> str:
+    return f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/1"
+
+
+def _event(name: str, each: StackResource) -> str:
+    return (
+        f"<member><StackId>{_identity(name)}</StackId><EventId>1</EventId><StackName>{name}</StackName>"
+        f"<LogicalResourceId>{each.logical}</LogicalResourceId><PhysicalResourceId>{each.physical}</PhysicalResourceId>"
+        f"<ResourceStatus>{each.status}</ResourceStatus>"
+        f"<ResourceStatusReason>{escape(each.reason)}</ResourceStatusReason><Timestamp>2026-11-20T00:00:00Z</Timestamp>"
+        "</member>"
+    )
+
+
+def _stack(name: str, outputs: dict[str, str], status: str, *, protected: bool) -> str:
     members = "".join(
         f"<member><OutputKey>{key}</OutputKey><OutputValue>{escape(value)}</OutputValue></member>"
         for key, value in outputs.items()
     )
-    identity = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/1"
     return (
-        f"<member><StackName>{name}</StackName><StackId>{identity}</StackId><StackStatus>CREATE_COMPLETE</StackStatus>"
+        f"<member><StackName>{name}</StackName><StackId>{_identity(name)}</StackId><StackStatus>{status}</StackStatus>"
+        f"<EnableTerminationProtection>{str(protected).lower()}</EnableTerminationProtection>"
         f"<CreationTime>2026-11-20T00:00:00Z</CreationTime><Outputs>{members}</Outputs></member>"
     )
+
+
+def variables(**settings: str) -> dict[str, str]:
+    """Of a channel's function: for one app, `settings` beside."""
+    every = {"app_name": "first", "bundle_id": "io.pcf.polkadotapp", **settings}
+    return {f"CLARION_{name.upper()}": value for name, value in every.items()}
+
+
+def secret_arn(name: str) -> str:
+    return f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{PREFIX}{name}-a1B2c3"
+
+
+def fill_in(name: str, value: object) -> str:
+    """The secret's ARN."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return boto3.client("secretsmanager").create_secret(Name=f"{PREFIX}{name}", SecretString=text)["ARN"]
+
+
+@dataclass
+class Quotas:
+    """Service Quotas, of which moto knows those of VPCs alone. `own` are the account's, where they are not AWS's."""
+
+    own: dict[str, float] = field(default_factory=dict)
+    defaults: dict[str, float] = field(
+        default_factory=lambda: {
+            "L-B99A9384": 1_000,
+            "L-3032A538": 6,
+            "L-36FBB829": 6,
+            "L-D05C8A75": 16,
+            "L-F678F1CE": 5,
+            "L-A4707A72": 5,
+            "L-1B52E74A": 20,
+            "L-0263D0A3": 5,
+            "L-F98FE922": 2_500,
+            "L-14BB0BE7": 5_000,
+        }
+    )
+
+    def get(self, quotas: ServiceQuotasResponse) -> str:
+        return self._answer(quotas, self.own)
+
+    def get_default(self, quotas: ServiceQuotasResponse) -> str:
+        return self._answer(quotas, self.defaults)
+
+    def _answer(self, quotas: ServiceQuotasResponse, known: dict[str, float]) -> str:
+        code = json.loads(quotas.body)["QuotaCode"]
+        if code not in known:
+            raise NoSuchResource
+        return json.dumps({"Quota": {"QuotaCode": code, "Value": known[code]}})
 
 
 @dataclass
@@ -147,7 +269,7 @@ class Account:
         urls = {f"{name.title().replace('-', '')}QueueUrl": self.urls[name] for name in QUEUES}
         cloudformation.stacks = {
             "CDKToolkit": {},
-            "clarion-prod-stack": {"TablePrefix": PREFIX, "LakeBucket": LAKE, **urls},
+            "clarion-prod-stack": {"TablePrefix": PREFIX, "LakeBucket": LAKE, "ApiUrl": cloudformation.url, **urls},
         }
 
     @property
@@ -177,6 +299,7 @@ class Account:
                 Role=role,
                 Handler="any.any",
                 Code={"ZipFile": code.getvalue()},
+                Environment={"Variables": variables(provider_secret_id=secret_arn(name))},
             )
             for queue in ("elsewhere", "elsewhere-held") if name in {"apns", "fcm", "webpush"} else ("elsewhere",):
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"

@@ -7,11 +7,11 @@ from typing import Any, override
 import boto3
 import pytest
 from moto import mock_aws
-from moto.core.responses import ActionResult
+from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.sqs.responses import SQSResponse
 
 from console import cli
-from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks
+from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks, Quotas
 
 
 @pytest.fixture(scope="session")
@@ -39,26 +39,48 @@ def session() -> boto3.Session:
 
 
 @pytest.fixture
-def account(
+def move_tasks(monkeypatch: pytest.MonkeyPatch) -> MoveTasks:
+    tasks = MoveTasks()
+    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.list_moves)):
+        monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
+    monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
+    return tasks
+
+
+@pytest.fixture
+def quotas(monkeypatch: pytest.MonkeyPatch) -> Quotas:
+    made = Quotas()
+    monkeypatch.setattr(ServiceQuotasResponse, "get_service_quota", _method(made.get))
+    monkeypatch.setattr(
+        ServiceQuotasResponse, "get_aws_default_service_quota", _method(made.get_default), raising=False
+    )
+    return made
+
+
+@pytest.fixture
+def aws(
     session: boto3.Session, cloudformation: CloudFormation, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Account]:
+) -> Iterator[CloudFormation]:
+    """An account in which nothing is."""
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", cloudformation.url)
-    tasks = MoveTasks()
-    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.list_moves)):
-        monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
-    monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
+    cloudformation.clear()
     with mock_aws(config={"lambda": {"use_docker": False}}), pytest.MonkeyPatch.context() as within:
         within.setattr(boto3, "DEFAULT_SESSION", session)  # moto takes away the one that there was
-        yield Account(cloudformation, tasks)
+        yield cloudformation
 
 
-def _method(answer: Callable[[SQSResponse], ActionResult]) -> Callable[[SQSResponse], ActionResult]:
-    return lambda sqs: answer(sqs)  # noqa: PLW0108 - a bound method would not be bound again
+@pytest.fixture
+def account(aws: CloudFormation, move_tasks: MoveTasks) -> Account:
+    return Account(aws, move_tasks)
+
+
+def _method[Service, Answer](answer: Callable[[Service], Answer]) -> Callable[[Service], Answer]:
+    return lambda service: answer(service)  # noqa: PLW0108 - a bound method would not be bound again
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ COMMANDS = sorted(group.commands)
 def test_the_commands_are_those_that_the_page_explains() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
 
-    assert COMMANDS == ["export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"]
+    assert COMMANDS == ["doctor", "export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"]
     assert set(COMMANDS) <= set(re.findall(r"\$ clarion ([a-z-]+)", page))
 
 
@@ -67,6 +67,7 @@ def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 RIGHT = [
+    ["doctor"],
     ["status"],
     ["why", "--envelope", HASH],
     ["redrive", "apns", "--yes"],

@@ -67,6 +67,9 @@ def test_an_account_is_prepared_from_the_project_s_folder() -> None:
         run("make bootstrap ACCOUNT=000000000000 REGION=us-east-1", emulator.variables)
         cloudformation = emulator.session.client("cloudformation", endpoint_url=emulator.endpoint)
         assert cloudformation.describe_stacks(StackName="CDKToolkit")["Stacks"]
+        # It has something to say all the same: the emulator has no Service Quotas.
+        doctor = run('make doctor STAGE=dev CONTEXT="node_urls=wss://node.example.org" || true', emulator.variables)
+        assert "✓ bootstrap: version" in doctor
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -78,3 +81,12 @@ def test_without_an_account_or_environment_nothing_is_run(target: str) -> None:
 
 def test_further_options_are_cdk_s() -> None:
     assert expanded("make deploy STAGE=dev OPTIONS=--no-rollback")[-1] == "--no-rollback"
+
+
+def test_the_doctor_goes_by_the_templates_that_would_be_deployed() -> None:
+    context = "node_urls=wss://node.example.org alarm_email=ops@example.org"
+    printed = run(f'make --dry-run doctor STAGE=prod CONTEXT="{context}" OPTIONS=--try-providers')
+    (cdk, verb, *options), doctor = (shlex.split(line) for line in printed.splitlines()[-2:])
+    assert (cdk, verb) == ("cdk", "synth")
+    assert chosen(App(context=context_of(options)).node).stage == "prod"
+    assert doctor == ["clarion", "doctor", "--templates", options[options.index("--output") + 1], "--try-providers"]

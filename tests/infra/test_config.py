@@ -236,7 +236,7 @@ def test_a_further_network_s_nodes_come_from_the_context_by_its_own_option(
 ) -> None:
     nodes = Nodes("toy_nodes", r"https://toys\..+", ("https://toys.node.invalid",))
     monkeypatch.setattr(type(network(toy)), "needs", network(toy).needs._replace(nodes=nodes))
-    with pytest.raises(ValueError, match="give it `--context toy_nodes=…`"):
+    with pytest.raises(ValueError, match='give it by CONTEXT="toy_nodes=…"'):
         chosen(node(environment="prod", networks=toy))
     with pytest.raises(ValidationError, match=r"toy_nodes: a node's address is such as https://toys\."):
         chosen(node(environment="prod", networks=toy, toy_nodes="https://one.example"))

@@ -10,6 +10,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import STATEMENTS, XMTP
+from console.doctor import needs
+from console.doctor.plan import Plan, PlannedStack
 from infra.environments import PROD
 from infra.jobs import GIGABYTES, VCPUS
 from ingest.settings import IngestSettings
@@ -96,37 +98,31 @@ def test_the_page_states_what_an_idle_deployment_costs(prod: Template) -> None:
     assert stated == [*lines, round(sum(lines), 2)]
 
 
-REQUEST_S = 0.1
-"""That the API, and its authorizer before it, run for a request: reckoned."""
 RESERVED = 200
 """That the page sets aside by way of example."""
 
 
-def fed(template: Template) -> list[int]:
-    """How many functions at once the queues feed at most."""
-    sources = template.find_resources("AWS::Lambda::EventSourceMapping").values()
-    return sorted(source["Properties"]["ScalingConfig"]["MaximumConcurrency"] for source in sources)
+def planned(template: Template) -> Plan:
+    return Plan((PlannedStack("any", template.to_json()),))
 
 
 def test_the_page_states_how_many_functions_the_account_has_to_run_at_once(
     prod: Template, template_with: Callable[..., Template]
 ) -> None:
-    (stage,) = prod.find_resources("AWS::ApiGatewayV2::Stage").values()
-    calls = round(2 * stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] * REQUEST_S)
-    reserving = template_with(api={"reserved": RESERVED}).find_resources("AWS::Lambda::Function").values()
-    reserved = sum(each["Properties"].get("ReservedConcurrentExecutions", 0) for each in reserving)
-    queues = sum(fed(prod))
+    plan, reserving = planned(prod), planned(template_with(api={"reserved": RESERVED}))
     table = PAGE.partition("### What the account needs")[2].partition("\n#")[0]
     stated = [int(count) for count in re.findall(r"\| (?:\*\*)?(\d+)(?:\*\*)? \|$", table, re.MULTILINE)]
 
-    assert stated == [queues, calls, queues + calls, reserved, max(queues, 100) + reserved]
+    of_prod = [needs.fed(plan), needs.called(plan), needs.at_once(plan)]
+    assert stated == [*of_prod, needs.reserved(reserving), needs.at_once(reserving)]
 
 
 def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template]) -> None:
-    sources = fed(template_of("dev"))
+    sources = planned(template_of("dev")).resources("AWS::Lambda::EventSourceMapping")
 
-    assert set(sources) == {2}
-    assert f"the least that SQS takes: {sum(sources)} in all" in PAGE
+    bounds = [source["ScalingConfig"]["MaximumConcurrency"] for source in sources]
+    assert set(bounds) == {2}
+    assert f"the least that SQS takes: {sum(bounds)} in all" in PAGE
 
 
 FURTHER = PROD.dispatch.concurrency + PROD.dispatch.of_held.concurrency
@@ -146,16 +142,13 @@ def test_the_page_states_what_xmtp_adds(prod: Template, template_with: Callable[
         len(xmtp.find_resources(kind)) - len(prod.find_resources(kind))
         for kind in ("AWS::CloudWatch::Alarm", "AWS::Lambda::EventSourceMapping")
     )
-    reserved = sum(
-        each["Properties"].get("ReservedConcurrentExecutions", 0)
-        for each in xmtp.find_resources("AWS::Lambda::Function").values()
-    )
+    reserved = needs.reserved(planned(xmtp))
     metrics = alarmed(xmtp) - alarmed(prod)
     assert metrics - alarms == 2
     assert f"| XMTP | {alarms} alarms at 0.10, and two metrics more in `api-failing` | {metrics * 0.10:.2f} |" in PAGE
     assert f"| polling of its queue of commands | {sources * POLLS * 0.40 / 1_000_000:.2f} |" in PAGE
-    queues = sum(fed(xmtp))
-    assert f"of which its queue feeds {queues - sum(fed(prod))} at once" in PAGE
+    queues = needs.fed(planned(xmtp))
+    assert f"of which its queue feeds {queues - needs.fed(planned(prod))} at once" in PAGE
     assert f"each of three functions then: {reserved} instead of {2 * RESERVED}" in PAGE
     stated = " ".join(PAGE.partition("### What the account needs")[2].split())
     assert f"the queues' {queues}, or {queues + FURTHER} with the webhook" in stated

@@ -82,7 +82,7 @@ def _actions(command: str) -> list[str]:
     section = PAGE.read_text().partition("### What an operator may do")[2].partition("\n## ")[0]
     introduction, *lines = section.split("\n| ")
     rows = {name: line for line in lines for name in re.findall(r"`([a-z-]+)`", line.partition("|")[0])}
-    row = rows[command] + (rows["why"] if "as `why`" in rows[command] else "")
+    row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
     actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
     return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
 
@@ -117,6 +117,18 @@ async def test_status_sees_ingest_at_work_and_the_queues(clarion: Operator) -> N
         "deliveries",
         "late-events",
     ]
+
+
+async def test_the_doctor_finds_the_secrets_good_and_asks_the_providers(system: System, clarion: Operator) -> None:
+    before = system.fcm.received.count
+
+    ended = await clarion("doctor", "--try-providers")
+
+    todos = {check["name"]: check["todo"] for check in ended.printed["checks"]}
+    secrets = [f"secret clarion-local-{name}" for name in ("apns", "fcm", "jwt", "webhook", "webpush")]
+    assert sorted(name for name in todos if name.startswith("secret")) == secrets
+    assert {todos[name] for name in (*secrets, "apns for app first", "fcm for app first")} == {None}
+    assert system.fcm.received.count == before
 
 
 async def test_a_test_push_takes_the_live_way_to_the_provider(system: System, clarion: Operator) -> None:

@@ -166,6 +166,7 @@ USED = [
 BATCHED = re.compile(r"^(sqs:(?:SendMessage|DeleteMessage|ChangeMessageVisibility))Batch$")
 
 COMMANDS = ("status", "why", "send-test", "mute", "unmute", "redrive", "export-rules")
+"""Those of `clarion doctor`, most of which it needs before anything is deployed, are held in tests/console/test_doctor.py."""
 UNUSED_BY_COMMANDS = {
     "kms:Decrypt": "the emulator has no key behind tables and buckets",
     "kms:GenerateDataKey": "as above",

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,14 @@ RETRY_SECONDS = 30.0
 
 class SecretError(Exception):
     """The secret's text is not what it should be. Says what is wrong, never what it holds."""
+
+
+class SharedSecret(BaseModel):
+    """Of HS256, which wants 32 bytes at least; https://www.rfc-editor.org/rfc/rfc7518#section-3.2"""
+
+    model_config = ConfigDict(frozen=True)
+
+    secret: SecretStr = Field(min_length=32)
 
 
 class Secret[Value: BaseModel]:

@@ -1,0 +1,1 @@
+"""`clarion doctor`: what stands between an account and a working deployment, and what to do about each of it."""

@@ -1,0 +1,59 @@
+"""What is looked at, and in which order: what a deployment needs of the account, then what is deployed."""
+
+from collections.abc import Iterator
+from functools import cache, partial
+
+import boto3
+
+from console import deployment
+from console.deployment import Deployment
+from console.doctor import account, credentials, deployed, names, quotas, stacks
+from console.doctor.plan import Plan
+from console.doctor.report import Check, Diagnosis, looked
+from console.faults import Trouble
+from console.output import progress
+from console.send_test import TestDevice
+
+
+def examine(
+    plan: Plan | None, stage: str | None, *, try_providers: bool = False, device: TestDevice | None = None
+) -> Diagnosis:
+    """Without a plan, what is deployed alone."""
+    named = plan.stage if plan else deployment.find(stage).stage
+    caller = boto3.client("sts").get_caller_identity()
+    region = boto3.client("cloudformation").meta.region_name
+    checks = [Check(name="credentials", found=caller["Arn"])]
+    if plan:
+        with progress("looking at the account"):
+            checks += _before(plan, caller["Account"], region)
+    if here := deployment.of_stage(named):
+        checks += _after(here, try_providers=try_providers, device=device)
+    else:
+        checks.append(Check(name="deployment", found="none yet, so there is no more to look at"))
+    return Diagnosis(stage=named, account=caller["Account"], region=region, checks=checks)
+
+
+def _before(plan: Plan, account_id: str, region: str) -> Iterator[Check]:
+    """Raises `Trouble` if the AWS settings lead to another account or region than the environment."""
+    for stack in plan.stacks:
+        if stack.account not in {None, account_id}:
+            raise Trouble(f"{stack.name} goes to account {stack.account}: set AWS_PROFILE to one of that account")
+        if stack.region not in {None, region}:
+            raise Trouble(f"{stack.name} goes to {stack.region}: set AWS_DEFAULT_REGION={stack.region}")
+    yield from looked("bootstrap", partial(account.bootstrap, plan, account_id, region))
+    yield from looked("stacks", partial(stacks.look, plan))
+    owned = cache(partial(stacks.owned, plan))
+    yield from looked("names", lambda: names.look(plan, owned()))
+    yield from looked("quotas", lambda: quotas.look(plan, owned()))
+    yield from looked("certificate", partial(account.certificates, plan))
+
+
+def _after(here: Deployment, *, try_providers: bool, device: TestDevice | None) -> Iterator[Check]:
+    yield from looked("secrets", partial(credentials.filled_in, here))
+    if try_providers:
+        yield from looked("providers", partial(credentials.tried, here))
+    yield from looked("alarms", partial(deployed.mail, here))
+    yield from looked("api", partial(deployed.api, here))
+    yield from looked("status", partial(deployed.work, here))
+    if device:
+        yield from looked("test push", partial(deployed.push, here, device))

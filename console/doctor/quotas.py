@@ -1,0 +1,128 @@
+"""What the account may have, against what is to be deployed."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import boto3
+from botocore.exceptions import ClientError
+
+from console.doctor import needs
+from console.doctor.plan import Plan
+from console.doctor.report import Check, looked
+from console.doctor.stacks import Owned
+
+RAISE = "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {value}"
+UNKNOWN = "NoSuchResourceException"
+"""Service Quotas' answer for a quota of which the account has no value of its own."""
+
+
+class Listing(NamedTuple):
+    """Where all that there are of a kind are listed: the member of the answers to an operation."""
+
+    kind: str
+    service: Any
+    operation: str
+    member: str
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def counted(self) -> int:
+        client = boto3.client(self.service)
+        if not client.can_paginate(self.operation):
+            return len(getattr(client, self.operation)(**self.options)[self.member])
+        return sum(len(page[self.member]) for page in client.get_paginator(self.operation).paginate(**self.options))
+
+
+class Quota(NamedTuple):
+    """Service Quotas knows it by `service` and `code`. It bounds `of`: how many are listed, or what the plan needs at once."""
+
+    name: str
+    service: str
+    code: str
+    of: Listing | Callable[[Plan], float]
+
+    def needed(self, plan: Plan, owned: Owned) -> float:
+        """What is there already is not needed once more."""
+        if isinstance(self.of, Listing):
+            return len(list(plan.resources(self.of.kind))) - len(owned.get(self.of.kind, ()))
+        return self.of(plan)
+
+
+TABLES = Listing("AWS::DynamoDB::GlobalTable", "dynamodb", "list_tables", "TableNames")
+STREAMS = Listing(
+    "AWS::KinesisFirehose::DeliveryStream",
+    "firehose",
+    "list_delivery_streams",
+    "DeliveryStreamNames",
+    {"Limit": 10_000},
+)
+VPCS = Listing("AWS::EC2::VPC", "ec2", "describe_vpcs", "Vpcs")
+GATEWAYS = Listing("AWS::EC2::InternetGateway", "ec2", "describe_internet_gateways", "InternetGateways")
+ENDPOINTS = Listing(
+    "AWS::EC2::VPCEndpoint",
+    "ec2",
+    "describe_vpc_endpoints",
+    "VpcEndpoints",
+    {"Filters": [{"Name": "vpc-endpoint-type", "Values": ["Gateway"]}]},
+)
+ADDRESSES = Listing("AWS::EC2::EIP", "ec2", "describe_addresses", "Addresses")
+QUOTAS = (
+    Quota("Lambda functions at once", "lambda", "L-B99A9384", needs.at_once),
+    Quota("processors of Fargate", "fargate", "L-3032A538", needs.processors(spot=False)),
+    Quota("processors of Fargate Spot", "fargate", "L-36FBB829", needs.processors(spot=True)),
+    Quota("processors of EMR Serverless", "emr-serverless", "L-D05C8A75", needs.workers),
+    Quota("VPCs", "vpc", "L-F678F1CE", VPCS),
+    Quota("internet gateways", "vpc", "L-A4707A72", GATEWAYS),
+    Quota("gateway endpoints", "vpc", "L-1B52E74A", ENDPOINTS),
+    Quota("Elastic IP addresses", "ec2", "L-0263D0A3", ADDRESSES),
+    Quota("DynamoDB tables", "dynamodb", "L-F98FE922", TABLES),
+    Quota("Firehose streams", "firehose", "L-14BB0BE7", STREAMS),
+)
+"""`aws service-quotas list-aws-default-service-quotas --service-code SERVICE` lists the codes."""
+
+
+def look(plan: Plan, owned: Owned) -> Iterator[Check]:
+    for quota in QUOTAS:
+        needed = quota.needed(plan, owned)
+        if needed > 0:
+            yield from _of_quota(quota, needed)
+
+
+def _of_quota(quota: Quota, needed: float) -> Iterator[Check]:
+    name = f"quota of {quota.name}"
+    return looked(name, lambda: [_judged(name, quota, needed)])
+
+
+def _judged(name: str, quota: Quota, needed: float) -> Check:
+    allowed = _allowed(quota)
+    if allowed is None:
+        return Check(name=name, found=f"{needed:g} needed; Service Quotas does not know it here")
+    used = quota.of.counted() if isinstance(quota.of, Listing) else 0
+    in_use = f", {used} of {allowed:,.0f} in use" if isinstance(quota.of, Listing) else f" of {allowed:,.0f}"
+    todo = None if used + needed <= allowed else _raise(quota, used + needed)
+    return Check(name=name, found=f"{needed:g} needed{in_use}", todo=todo)
+
+
+def _raise(quota: Quota, needed: float) -> str:
+    """To AWS's default at least, which an account may be below."""
+    value = max(needed, _default(quota) or 0)
+    return RAISE.format(service=quota.service, code=quota.code, value=f"{value:.0f}")
+
+
+def _allowed(quota: Quota) -> float | None:
+    """The account's own value, or AWS's default where it has none."""
+    own = _known(boto3.client("service-quotas").get_service_quota, quota)
+    return _default(quota) if own is None else own
+
+
+def _default(quota: Quota) -> float | None:
+    return _known(boto3.client("service-quotas").get_aws_default_service_quota, quota)
+
+
+def _known(ask: Callable[..., Any], quota: Quota) -> float | None:
+    try:
+        return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == UNKNOWN:
+            return None
+        raise

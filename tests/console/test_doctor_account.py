@@ -1,0 +1,255 @@
+"""What the doctor finds in an account that is not as a deployment needs it, thing by thing."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto.acm.models import acm_backends
+
+from console.doctor import account, names, needs, quotas, stacks
+from console.doctor.plan import Bootstrap, Plan, PlannedStack
+from console.doctor.report import Check, looked
+from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, fill_in, secret_arn
+
+STACK = "clarion-prod-stack"
+NEEDED = Bootstrap(6, "/cdk-bootstrap/hnb659fds/version")
+MAKE = f"make bootstrap ACCOUNT={ACCOUNT} REGION={REGION}"
+pytestmark = pytest.mark.usefixtures("aws")
+
+
+def plan_of(*resources: tuple[str, dict[str, Any]], bootstrap: Bootstrap | None = None) -> Plan:
+    template = {f"R{number}": {"Type": kind, "Properties": given} for number, (kind, given) in enumerate(resources)}
+    return Plan((PlannedStack(STACK, {"Resources": template}, bootstrap=bootstrap),))
+
+
+def the_only(checks: Iterable[Check]) -> Check:
+    (check,) = checks
+    return check
+
+
+@pytest.mark.parametrize(("there", "todo"), [(None, MAKE), ("5", MAKE), ("6", None), ("28", None)])
+def test_cdk_s_own_stack_must_be_there_and_new_enough(there: str | None, todo: str | None) -> None:
+    if there:
+        boto3.client("ssm").put_parameter(Name=NEEDED.parameter, Value=there, Type="String")
+
+    assert the_only(account.bootstrap(plan_of(bootstrap=NEEDED), ACCOUNT, REGION)).todo == todo
+
+
+def test_what_needs_no_bootstrap_is_not_told_to() -> None:
+    assert list(account.bootstrap(plan_of(), ACCOUNT, REGION)) == []
+
+
+@pytest.mark.parametrize("status", sorted(stacks.TODO))
+def test_a_stack_that_can_not_be_deployed_over_says_what_to_do(aws: CloudFormation, status: str) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, status
+
+    check = the_only(stacks.look(plan_of()))
+
+    assert (check.name, check.found) == (f"stack {STACK}", status)
+    assert check.todo
+    assert "{" not in check.todo
+
+
+def test_a_protected_stack_that_was_rolled_back_is_in_cdk_s_way(aws: CloudFormation) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, "ROLLBACK_COMPLETE"
+    aws.protected.add(STACK)
+
+    assert the_only(stacks.look(plan_of())).todo == stacks.PROTECTED
+
+
+@pytest.mark.parametrize(
+    ("secret_id", "name"), [("clarion-prod-apns", "clarion-prod-apns"), (secret_arn("apns"), "clarion-prod-apns")]
+)
+def test_a_secret_is_known_by_its_name(secret_id: str, name: str) -> None:
+    assert names.secret_name(secret_id) == name
+
+
+@pytest.mark.parametrize("status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"])
+def test_a_stack_that_can_be_deployed_over_needs_nothing(aws: CloudFormation, status: str) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, status
+
+    assert the_only(stacks.look(plan_of())).todo is None
+
+
+def test_a_stack_at_work_is_waited_for(aws: CloudFormation) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, "UPDATE_IN_PROGRESS"
+
+    assert (the_only(stacks.look(plan_of())).todo or "").startswith("wait")
+
+
+def test_what_failed_first_is_the_cause(aws: CloudFormation) -> None:
+    aws.stacks[STACK], aws.states[STACK] = {}, "CREATE_FAILED"
+    aws.resources[STACK] = [
+        StackResource("Fine", "any", "fine"),
+        StackResource("Role", "any", "role", "CREATE_FAILED", "Resource creation cancelled"),
+        StackResource("Table", "any", "table", "CREATE_FAILED", "It\nexists already"),
+        StackResource("Queue", "any", "queue", "CREATE_FAILED", "later"),
+    ]
+
+    assert the_only(stacks.look(plan_of())).found == "CREATE_FAILED (Table: It exists already)"
+
+
+def secret(name: str) -> tuple[str, dict[str, Any]]:
+    return "AWS::SecretsManager::Secret", {"Name": name}
+
+
+def test_a_name_of_our_own_stack_is_not_taken(aws: CloudFormation) -> None:
+    plan = plan_of(secret("clarion-prod-apns"), secret("clarion-prod-apns-sandbox"))
+    arns = [
+        boto3.client("secretsmanager").create_secret(Name=f"clarion-prod-apns{end}")["ARN"] for end in ("", "-sandbox")
+    ]
+    aws.stacks[STACK] = {}
+    aws.resources[STACK] = [StackResource(arn, "AWS::SecretsManager::Secret", arn) for arn in arns]
+
+    assert list(names.look(plan, stacks.owned(plan))) == []
+
+
+@pytest.mark.parametrize("status", sorted(stacks.GONE))
+def test_a_name_is_taken_that_the_stack_could_not_have(aws: CloudFormation, status: str) -> None:
+    plan = plan_of(("AWS::DynamoDB::GlobalTable", {"TableName": "clarion-prod-leases"}))
+    boto3.client("dynamodb").create_table(
+        TableName="clarion-prod-leases",
+        KeySchema=[{"AttributeName": "name", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    aws.stacks[STACK] = {}
+    aws.resources[STACK] = [StackResource("T", "AWS::DynamoDB::GlobalTable", "clarion-prod-leases", status)]
+
+    check = the_only(names.look(plan, stacks.owned(plan)))
+
+    assert (check.found, check.todo) == ("1 taken, by no stack of ours: clarion-prod-leases", names.TODO)
+
+
+def test_a_secret_that_waits_for_its_deletion_keeps_its_name() -> None:
+    boto3.client("secretsmanager").delete_secret(SecretId=fill_in("apns", "any"), RecoveryWindowInDays=30)
+
+    assert the_only(names.look(plan_of(secret("clarion-prod-apns")), {})).todo == names.TODO
+
+
+def test_another_stage_s_names_are_not_ours() -> None:
+    boto3.client("sqs").create_queue(QueueName="clarion-dev-apns")
+    boto3.client("s3").create_bucket(Bucket="clarion-dev-lake")
+    queue, bucket = {"QueueName": "clarion-prod-apns"}, {"BucketName": "clarion-prod-lake"}
+    plan = plan_of(("AWS::SQS::Queue", queue), ("AWS::S3::Bucket", bucket))
+
+    assert [check.todo for check in names.look(plan, {})] == [None, None]
+    boto3.client("sqs").create_queue(QueueName=queue["QueueName"])
+    boto3.client("s3").create_bucket(Bucket="clarion-prod-lake")
+    assert [check.todo for check in names.look(plan, {})] == [names.TODO, names.TODO]
+
+
+VPC: tuple[str, dict[str, Any]] = ("AWS::EC2::VPC", {})
+
+
+def test_a_quota_that_the_others_have_used_up_is_to_be_raised(quotas_of: Quotas) -> None:
+    for number in range(4):
+        boto3.client("ec2").create_vpc(CidrBlock=f"10.{number}.0.0/16")
+
+    check = the_only(quotas.look(plan_of(VPC), {}))
+
+    assert check.found == "1 needed, 5 of 5 in use"
+    assert (check.todo or "").endswith("--service-code vpc --quota-code L-F678F1CE --desired-value 6")
+
+
+def test_what_the_stack_has_already_is_not_needed_again(quotas_of: Quotas) -> None:
+    assert list(quotas.look(plan_of(VPC), {"AWS::EC2::VPC": {"vpc-1"}})) == []
+
+
+def test_addresses_are_counted_too(quotas_of: Quotas) -> None:
+    boto3.client("ec2").allocate_address(Domain="vpc")
+
+    assert the_only(quotas.look(plan_of(("AWS::EC2::EIP", {})), {})).found == "1 needed, 1 of 5 in use"
+
+
+def test_a_quota_that_nobody_knows_is_no_finding(quotas_of: Quotas) -> None:
+    quotas_of.defaults.clear()
+
+    check = the_only(quotas.look(plan_of(VPC), {}))
+
+    assert (check.todo, "does not know" in check.found) == (None, True)
+
+
+def source(concurrency: int) -> tuple[str, dict[str, Any]]:
+    return "AWS::Lambda::EventSourceMapping", {"ScalingConfig": {"MaximumConcurrency": concurrency}}
+
+
+STAGE = ("AWS::ApiGatewayV2::Stage", {"DefaultRouteSettings": {"ThrottlingRateLimit": 200}})
+RESERVING = ("AWS::Lambda::Function", {"ReservedConcurrentExecutions": 200})
+
+
+def test_functions_at_once_are_those_of_queues_and_api_or_what_is_set_aside() -> None:
+    assert needs.at_once(plan_of(source(20), source(4), STAGE)) == 64
+    assert needs.at_once(plan_of(source(20), STAGE, RESERVING)) == 300
+    assert needs.at_once(plan_of(source(120), STAGE, RESERVING)) == 320
+
+
+def service(**strategy: Any) -> list[tuple[str, dict[str, Any]]]:
+    rolling = {"DesiredCount": 2, "DeploymentConfiguration": {"MaximumPercent": 200}, "TaskDefinition": {"Ref": "R0"}}
+    return [("AWS::ECS::TaskDefinition", {"Cpu": "512"}), ("AWS::ECS::Service", {**rolling, **strategy})]
+
+
+def test_a_deployment_runs_old_and_new_tasks_on_what_they_are_bought_of() -> None:
+    on_demand, spot = needs.processors(spot=False), needs.processors(spot=True)
+    strategy = [{"CapacityProvider": "FARGATE_SPOT", "Weight": 1}]
+
+    assert (on_demand(plan_of(*service())), spot(plan_of(*service()))) == (2.0, 0)
+    cheap = plan_of(*service(CapacityProviderStrategy=strategy))
+    assert (on_demand(cheap), spot(cheap)) == (0, 2.0)
+
+
+@pytest.fixture(name="quotas_of")
+def _quotas(quotas: Quotas) -> Quotas:
+    """Under another name than the module has that asks for them."""
+    return quotas
+
+
+def certified(domain: str, arn: str) -> Plan:
+    viewer = {"AcmCertificateArn": arn}
+    front = {"DistributionConfig": {"Aliases": [domain], "ViewerCertificate": viewer}}
+    own = {"DomainName": domain, "DomainNameConfigurations": [{"CertificateArn": arn}]}
+    return plan_of(("AWS::CloudFront::Distribution", front), ("AWS::ApiGatewayV2::DomainName", own))
+
+
+@pytest.fixture
+def requested() -> str:
+    made = boto3.client("acm").request_certificate(DomainName="*.example.org", ValidationMethod="DNS")
+    return str(made["CertificateArn"])
+
+
+def issue(arn: str) -> None:
+    acm_backends[ACCOUNT][REGION]._certificates[arn].status = "ISSUED"
+
+
+def test_a_certificate_that_waits_names_its_dns_record(requested: str) -> None:
+    check = the_only(account.certificates(certified("push.example.org", requested)))
+
+    assert check.name == "certificate of push.example.org"
+    assert (check.todo or "").startswith("create the DNS record _")
+
+
+@pytest.mark.parametrize(
+    ("domain", "good"), [("push.example.org", True), ("a.push.example.org", False), ("example.org", False)]
+)
+def test_a_certificate_has_to_be_of_the_domain(requested: str, domain: str, *, good: bool) -> None:
+    issue(requested)
+
+    assert the_only(account.certificates(certified(domain, requested))).todo == (None if good else account.ANOTHER)
+
+
+def test_a_certificate_that_is_not_there_is_found_missing() -> None:
+    arn = f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/none"
+
+    assert the_only(account.certificates(certified("push.example.org", arn))).todo == account.ANOTHER
+
+
+def test_what_aws_refuses_is_a_finding_of_its_own() -> None:
+    def refused() -> list[Check]:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "ListSecrets")
+
+    check = the_only(looked("names", refused))
+
+    assert check.found == "AWS refuses ListSecrets: AccessDenied: not allowed"
+    assert check.todo

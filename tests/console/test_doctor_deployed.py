@@ -1,0 +1,217 @@
+"""What the doctor finds of a deployment that CloudFormation has made, and that does not work yet."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import boto3
+import pytest
+from moto.sns.models import sns_backends
+
+from console import send_test
+from console.doctor import credentials, deployed
+from console.doctor.report import Check
+from local import keys, tls
+from local.apns import Apns
+from local.fcm import Fcm
+from tests.console.account import ACCOUNT, PREFIX, REGION, Account, Clarion, fill_in, variables
+from tests.standins import running
+
+BUNDLE_ID = "io.pcf.polkadotapp"
+TOKEN = "c0ffee" * 10 + "c0de"
+
+
+@pytest.fixture(scope="module")
+def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
+    return tls.issue(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def apple_key() -> keys.ApnsKeyPair:
+    return keys.generate_apns_key()
+
+
+@pytest.fixture(scope="module")
+def google_account() -> keys.ServiceAccount:
+    return keys.generate_service_account()
+
+
+@pytest.fixture(scope="module")
+def apple(localhost: tls.Localhost, apple_key: keys.ApnsKeyPair) -> Iterator[Apns]:
+    with running(Apns(localhost.server_context(), known=[apple_key], topics=[BUNDLE_ID])) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def google(localhost: tls.Localhost, google_account: keys.ServiceAccount) -> Iterator[Fcm]:
+    with running(Fcm(localhost.server_context(), account=google_account)) as server:
+        yield server
+
+
+def configure(account: Account, *channels: str, **settings: str) -> None:
+    """The deployment has these channels alone."""
+    outputs = account.cloudformation.stacks["clarion-prod-stack"]
+    for name in ("apns", "voip", "fcm", "webpush"):
+        if name not in channels:
+            outputs.pop(f"{name.title()}QueueUrl", None)
+    for channel in channels:
+        account.lambda_.update_function_configuration(
+            FunctionName=f"{PREFIX}{channel}", Environment={"Variables": variables(**settings)}
+        )
+
+
+def todos(checks: Iterator[Check]) -> dict[str, str | None]:
+    return {check.name: check.todo for check in checks}
+
+
+def test_a_secret_that_is_random_letters_is_to_be_filled_in(account: Account) -> None:
+    configure(account, "apns", "voip", provider_secret_id=fill_in("apns", "random letters"))
+
+    (check,) = credentials.filled_in(account.here)
+
+    assert (check.name, check.todo) == ("secret clarion-prod-apns", credentials.FILL_IN)
+    assert "random letters" not in check.found
+
+
+@pytest.mark.parametrize(("text", "todo"), [("{}", credentials.FILL_IN), (json.dumps({"secret": "s" * 32}), None)])
+def test_the_secret_of_the_tokens_issuer_is_looked_at(account: Account, text: str, todo: str | None) -> None:
+    configure(account)
+    account.cloudformation.stacks["clarion-prod-stack"]["JwtSecretId"] = fill_in("jwt", text)
+
+    assert todos(credentials.filled_in(account.here)) == {"secret clarion-prod-jwt": todo}
+
+
+def test_every_app_and_its_sandbox_has_its_secret_looked_at(account: Account, apple_key: keys.ApnsKeyPair) -> None:
+    good = asdict(apple_key)
+    further = [{"name": "second", "secret_id": fill_in("apns-second", "none"), "bundle_id": "org.example.second"}]
+    configure(
+        account,
+        "apns",
+        provider_secret_id=fill_in("apns", good),
+        sandbox_secret_id=fill_in("apns-sandbox", good),
+        apps=json.dumps(further),
+    )
+
+    assert todos(credentials.filled_in(account.here)) == {
+        "secret clarion-prod-apns": None,
+        "secret clarion-prod-apns-sandbox": None,
+        "secret clarion-prod-apns-second": credentials.FILL_IN,
+    }
+
+
+def test_apple_is_asked_in_its_sandbox_and_nobody_is_pushed_to(
+    account: Account, apple: Apns, apple_key: keys.ApnsKeyPair, localhost: tls.Localhost
+) -> None:
+    secret = fill_in("apns", asdict(apple_key))
+    configure(account, "apns", "voip", provider_secret_id=secret, **reached(apple, "apns_sandbox_url", localhost))
+
+    assert todos(credentials.tried(account.here)) == {"apns for app first": None}
+    assert {push.token for push in apple.received} == {credentials.NOBODY}
+
+
+def reached(server: Any, name: str, localhost: tls.Localhost) -> dict[str, str]:
+    return {name: server.url, "ca_file": str(localhost.ca_file)}
+
+
+def test_a_key_that_apple_does_not_know_is_to_be_corrected(
+    account: Account, apple: Apns, localhost: tls.Localhost
+) -> None:
+    secret = fill_in("apns", asdict(keys.generate_apns_key()))
+    configure(account, "apns", provider_secret_id=secret, **reached(apple, "apns_sandbox_url", localhost))
+
+    (check,) = credentials.tried(account.here)
+
+    assert (check.found, check.todo) == ("InvalidProviderToken", credentials.CORRECT)
+
+
+def test_google_validates_and_delivers_nothing(
+    account: Account, google: Fcm, google_account: keys.ServiceAccount, localhost: tls.Localhost
+) -> None:
+    secret = fill_in("fcm", google_account.as_json(google.token_uri))
+    configure(account, "fcm", provider_secret_id=secret, **reached(google, "fcm_url", localhost))
+
+    assert todos(credentials.tried(account.here)) == {"fcm for app first": None}
+    assert len(google.received) == 0
+
+
+def test_an_account_that_google_does_not_know_is_to_be_corrected(
+    account: Account, google: Fcm, localhost: tls.Localhost
+) -> None:
+    secret = fill_in("fcm", keys.generate_service_account().as_json(google.token_uri))
+    configure(account, "fcm", provider_secret_id=secret, **reached(google, "fcm_url", localhost))
+
+    (check,) = credentials.tried(account.here)
+
+    assert (check.found, check.todo) == ("oauth: invalid_grant", credentials.CORRECT)
+
+
+def test_a_provider_out_of_reach_is_to_be_asked_again(
+    account: Account, apple_key: keys.ApnsKeyPair, localhost: tls.Localhost
+) -> None:
+    secret = fill_in("apns", asdict(apple_key))
+    nowhere = {"apns_sandbox_url": "https://127.0.0.1:1", "ca_file": str(localhost.ca_file)}
+    configure(account, "apns", provider_secret_id=secret, **nowhere)
+
+    (check,) = credentials.tried(account.here)
+
+    assert check.todo == credentials.AGAIN
+
+
+@pytest.fixture
+def topic(account: Account) -> str:
+    arn = str(boto3.client("sns").create_topic(Name=f"{PREFIX}alarms")["TopicArn"])
+    account.cloudformation.stacks["clarion-prod-stack"]["AlarmTopic"] = arn
+    return arn
+
+
+def test_alarms_that_nobody_receives_are_told(account: Account, topic: str) -> None:
+    assert todos(deployed.mail(account.here)) == {"alarms": 'make deploy with CONTEXT="alarm_email=…"'}
+
+
+def test_mail_has_to_be_confirmed(account: Account, topic: str) -> None:
+    arn = boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")["SubscriptionArn"]
+    assert todos(deployed.mail(account.here)) == {"alarms to ops@example.org": None}
+    sns_backends[ACCOUNT][REGION].subscriptions[arn].arn = deployed.PENDING  # moto takes every address for confirmed
+
+    assert todos(deployed.mail(account.here)) == {
+        "alarms to ops@example.org": "follow the link in AWS's mail to that address"
+    }
+
+
+def test_a_deployment_without_alarms_has_nobody_to_confirm(account: Account) -> None:
+    assert list(deployed.mail(account.here)) == []
+
+
+def test_an_api_that_can_not_be_reached_is_told_with_where_its_domain_has_to_lead(account: Account) -> None:
+    outputs = account.cloudformation.stacks["clarion-prod-stack"]
+    outputs["ApiUrl"] = "http://127.0.0.1:1"
+    (check,) = deployed.api(account.here)
+    assert check.todo == "look at docs/operations.md#api-failing"
+    outputs["ApiAddress"] = "d111111abcdef8.cloudfront.net"
+
+    (check,) = deployed.api(account.here)
+
+    assert check.todo == "let the domain's name lead to d111111abcdef8.cloudfront.net, by a CNAME or alias record"
+
+
+def test_what_status_finds_is_to_do_as_well(account: Account) -> None:
+    account.send("fcm-dead", "a letter")
+
+    assert [check.found for check in deployed.work(account.here)] == ["1 dead letters", "no ingest task is at work"]
+
+
+def test_a_test_push_is_sent_if_asked_for(
+    clarion: Clarion, account: Account, monkeypatch: pytest.MonkeyPatch, at_work: None
+) -> None:
+    monkeypatch.setattr(send_test, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(send_test, "POLL_SECONDS", 0.1)
+    configure(account, "fcm", provider_secret_id=fill_in("fcm", "none"))
+    account.cloudformation.stacks["clarion-prod-stack"]["ApiUrl"] = account.cloudformation.url
+
+    ended = clarion("doctor", "--send-test", "fcm", "--json", typed=f"{TOKEN}\n")
+
+    last = json.loads(ended.out)["checks"][-1]
+    assert (ended.code, account.count("fcm"), last["name"]) == (1, 1, "test push by fcm")
+    assert last["todo"].startswith("clarion why --envelope 0x")
+    assert TOKEN not in ended.out + ended.err
