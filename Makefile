@@ -146,7 +146,7 @@ test: setup lint ## The whole gate: lint, types, unit, property, pipeline and sy
 # Types, and then Spark's tests, run beside the system tests, which wait for the emulator a good deal.
 .PHONY: test-live
 test-live: setup .venv-pipeline/.ready .tools/chromium
-	@$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipeline
+	@$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline
 test-pipeline: .venv-pipeline/.ready
