@@ -57,6 +57,7 @@ class IngestSettings(EventSettings):
     `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
     how long match may take to read the rules: what changes meanwhile gets an envelope a second look.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
+    `stream_idle_seconds`: the same while no envelope waits for a rule.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
     `lease_seconds`: the silence after which other tasks take over a task's shards; each looks four times in it.
     `overlap_seconds`: how much of what a task has delivered they send again then.
@@ -89,6 +90,7 @@ class IngestSettings(EventSettings):
     lake_linger_seconds: float = 1.0
     rule_lag_seconds: float = 5.0
     stream_poll_seconds: float = 0.5
+    stream_idle_seconds: float = 5.0
     rules_read_seconds: float = 86_400.0
     lease_seconds: float = 8.0
     overlap_seconds: float = 60.0

@@ -88,7 +88,9 @@ class Task:
                 for work in (
                     self.sources.follow(),
                     self.sharing.take_over_forever(),
-                    self.rule_feed.follow(settings.stream_poll_seconds),
+                    self.rule_feed.follow(
+                        settings.stream_poll_seconds, settings.stream_idle_seconds, self._awaits_rules
+                    ),
                     self.rule_feed.read_every(settings.rules_read_seconds),
                     self.initial_replay.record_forever(),
                     self._forget_changes_forever(),
@@ -107,6 +109,10 @@ class Task:
             for task in last:
                 task.cancel()
         await self._hand_over()
+
+    def _awaits_rules(self) -> bool:
+        """Whether a rule that comes late may still concern an envelope."""
+        return bool(len(self.unmatched) or len(self.outboxes) or len(self.second_looks))
 
     def _replays(self) -> dict[int, list[Replays]]:
         """By their network's number."""
