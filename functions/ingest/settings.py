@@ -35,6 +35,8 @@ def _mapped(value: object) -> object:
 _MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
+RENEWALS = 3
+"""Of a lease, in the time that it is good for: two may fail."""
 
 
 class IngestSettings(EventSettings):
@@ -59,7 +61,7 @@ class IngestSettings(EventSettings):
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
     `stream_idle_seconds`: the same while no envelope waits for a rule.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
-    `lease_seconds`: the silence after which other tasks take over a task's shards; each looks four times in it.
+    `lease_seconds`: the silence after which other tasks take over a task's shards; each looks `RENEWALS` times in it.
     `overlap_seconds`: how much of what a task has delivered they send again then.
     `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
     `whole_replay_seconds`: how long a node may take for a replay.

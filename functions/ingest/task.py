@@ -22,7 +22,7 @@ from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.record import Record
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
-from ingest.settings import FirstReplay, IngestSettings
+from ingest.settings import RENEWALS, FirstReplay, IngestSettings
 from ingest.sharing import Sharing
 from ingest.sources import FollowedSources
 from ingest.sources.replays import Replays
@@ -100,7 +100,7 @@ class Task:
                     report_forever(settings.stage, self.counts, self.gauges),
                 )
             ]
-            renewing = self.sharing.renew_every(settings.lease_seconds / 4)
+            renewing = self.sharing.renew_every(settings.lease_seconds / RENEWALS)
             last = [tasks.create_task(work) for work in (renewing, self.outboxes.send_forever())]
             await stop.wait()
             for task in others:
