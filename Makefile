@@ -182,6 +182,10 @@ soak-ingest: setup ## Kill, starve and flood ingest for some minutes (SOAK_SECON
 bench-ingest: .venv/.ready ## Measure ingest on one core, for bench/measured.json too: ten million rules, four million seen statements
 	@$(PY) -m bench.ingest
 
+.PHONY: bench-task
+bench-task: .venv/.ready ## Measure how much memory a task of ingest takes with all full that it bounds
+	@$(PY) -m bench.task_memory
+
 .PHONY: crash
 crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in turn; all must come right
 	@$(PY) -m tests.crash
@@ -197,6 +201,10 @@ bench-match: .venv/.ready ## Measure match against its anchors: the signature, t
 .PHONY: scale
 scale: .venv/.ready ## Write the tables of docs/scale.md anew, from the template and the measured figures
 	@$(PY) -m bench.scale
+
+.PHONY: idle
+idle: .venv/.ready ## Write the tables of what an idle deployment costs anew, from the templates
+	@$(PY) -m bench.idle
 
 .PHONY: simulate
 simulate: .venv/.ready ## Simulate three loads and a crowd, and hold the model against `make bench-latency` at 20 and 50 a second

@@ -12,10 +12,22 @@ from clarion.metrics import Metric, decided
 from clarion.networks import network
 from clarion.networks.needs import AlarmNeed, Function, Target
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream, of_table
+from infra.metrics import (
+    MAXIMUM,
+    MINIMUM,
+    P99,
+    SUM,
+    counted,
+    of_all_functions,
+    of_api,
+    of_function,
+    of_queue,
+    of_stream,
+    of_table,
+)
 from infra.networks import function_name, functions_of
 from infra.queues import commands_queue, with_commands
-from infra.tables import INDEXES, TABLES
+from infra.tables import BY_KEY
 
 QUIET = 100
 """Pushes in five minutes that spending is set against at least: fewer would make much of little."""
@@ -29,6 +41,9 @@ REPORTS_A_MINUTE = 5
 """In which a task of ingest says how many it owns. It makes six; one may fall into the next minute."""
 TICKS_IN_FIVE_MINUTES = 3
 """Of five; the next one makes up for what is left out."""
+READ_BY_MATCH = (("subscriptions", None), ("rules", BY_KEY), ("rate_limits", None))
+WRITTEN_IN_CROWDS = (("push_records", None), ("rate_limits", None), ("rules", BY_KEY))
+"""Tables with an index, or None. Envelopes and rules of one key reach these hundreds at a time."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,10 @@ class AlarmSpec:
 
 
 def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
-    """By queue, how many seconds its oldest message may wait. Android's calls wait in the queue of its other pushes."""
+    """By queue, how many seconds its oldest message may wait. Android's calls wait in the queue of its other pushes.
+
+    That events are late has an alarm of its own.
+    """
     limits = environment.thresholds
     pushes = {
         channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
@@ -68,25 +86,18 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         **commands,
         "cleanup": limits.cleanup_age_s,
         "deliveries": limits.deliveries_age_s,
-        "late-events": limits.late_events_age_s,
     }
 
 
 def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
-    """The names of all, below the deployment's prefix."""
-    of_networks = (function_name(name, each) for name in environment.networks for each, _ in functions_of(name))
-    return (
-        "match",
-        "pages",
-        *environment.channels,
-        *of_networks,
-        "cleanup",
-        "deliveries",
-        "late-events",
-        "schedule",
-        "api",
-        "authorizer",
+    """The names of those that no client waits for, below the deployment's prefix."""
+    workers = (
+        function_name(name, each)
+        for name in environment.networks
+        for each, _ in functions_of(name)
+        if each is Function.WORKER
     )
+    return ("match", "pages", *environment.channels, *workers, "cleanup", "deliveries", "late-events", "schedule")
 
 
 def with_nodes(environment: EnvironmentConfig) -> list[str]:
@@ -110,12 +121,17 @@ def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
 
 
 def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
+    """Only pushes that are of use for hours are tried for so long that a queue of them may fill up with what is in flight."""
     in_flight = environment.thresholds.in_flight
-    for queue, seconds in queue_ages(environment).items():
+    retried = {channel for channel in environment.channels if CHANNELS[channel].has_held_queue}
+    ages = queue_ages(environment)
+    for queue, seconds in ages.items():
         of_this = partial(of_queue, f"{environment.prefix}{queue}")
-        dead = of_queue(f"{environment.prefix}{queue}-dead", "ApproximateNumberOfMessagesVisible")
         yield AlarmSpec("queue-old", of_this("ApproximateAgeOfOldestMessage"), seconds, 3, queue)
-        yield AlarmSpec("queue-in-flight", of_this("ApproximateNumberOfMessagesNotVisible"), in_flight, 3, queue)
+        if queue in retried:
+            yield AlarmSpec("queue-in-flight", of_this("ApproximateNumberOfMessagesNotVisible"), in_flight, 3, queue)
+    for queue in (*ages, "late-events"):
+        dead = of_queue(f"{environment.prefix}{queue}-dead", "ApproximateNumberOfMessagesVisible")
         yield AlarmSpec("dead-letters", dead, 1, 1, queue)
 
 
@@ -164,15 +180,11 @@ def _on_decisions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 def _on_functions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     limit = environment.thresholds.function_errors
+    # All functions share what the account may run at once.
+    yield AlarmSpec("function-throttled", of_all_functions("Throttles"), 1)
     for function in functions(environment):
-        name = f"{environment.prefix}{function}"
-        yield AlarmSpec("function-throttled", of_function(name, "Throttles"), 1, 1, function)
-        if function == "authorizer":
-            yield AlarmSpec("authorizer-failing", of_function(name, "Errors"), limit)
-        else:
-            yield AlarmSpec("function-failing", of_function(name, "Errors"), limit, 1, function)
-    unavailable = counted(environment.stage, "authorizer", Metric.KEYS_UNAVAILABLE)
-    yield AlarmSpec("authorizer-failing", unavailable, limit, 1, "keys")
+        failing = of_function(f"{environment.prefix}{function}", "Errors")
+        yield AlarmSpec("function-failing", failing, limit, 1, function)
 
 
 def _on_the_schedule(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
@@ -184,21 +196,15 @@ def _on_the_schedule(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 
 def _on_tables(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
-    """An index is throttled by itself, and a table's metrics leave it out."""
-    for table, index in _tables(environment):
-        throttled = partial(of_table, f"{environment.prefix}{table}", index=index)
-        subject = f"{table}-{index}" if index else table
-        yield AlarmSpec("table-throttled", throttled("ReadThrottleEvents"), 1, 1, f"{subject}-reads")
-        yield AlarmSpec("table-throttled", throttled("WriteThrottleEvents"), 1, 1, f"{subject}-writes")
+    """An index is throttled by itself, and a table's metrics leave it out.
 
-
-def _tables(environment: EnvironmentConfig) -> Iterator[tuple[str, str | None]]:
-    """Each, and each of its indexes."""
-    yield from ((table, None) for table in TABLES)
-    yield from INDEXES.items()
-    for table in (table for name in environment.networks for table in network(name).needs.tables):
-        yield table.name, None
-        yield from ((table.name, index.name) for index in table.indexes)
+    What any other table refuses fails a request or a message, which has an alarm.
+    """
+    for event, tables in (("Read", READ_BY_MATCH), ("Write", WRITTEN_IN_CROWDS)):
+        for table, index in tables:
+            throttled = of_table(f"{environment.prefix}{table}", f"{event}ThrottleEvents", index=index)
+            subject = f"{table}-{index}" if index else table
+            yield AlarmSpec("table-throttled", throttled, 1, 1, f"{subject}-{event.lower()}s")
 
 
 def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:

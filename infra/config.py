@@ -118,7 +118,6 @@ class Thresholds(Config):
     command_age_s: Annotated[int, Field(ge=1)] = 300
     cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
     deliveries_age_s: Annotated[int, Field(ge=1)] = 3_600
-    late_events_age_s: Annotated[int, Field(ge=1)] = 3_600
     delivery_p99_ms: Annotated[int, Field(ge=1)] = 10_000
     bad_signatures: Annotated[int, Field(ge=1)] = 100
     node_faults: Annotated[int, Field(ge=1)] = 4

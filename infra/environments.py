@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clarion.channels import Channel
 from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
-from infra.options import ApiConfig, Ingest, PerAddress, Size, stub_names
+from infra.options import ApiConfig, FollowingConfig, Ingest, PerAddress, Size, stub_names
 
 if TYPE_CHECKING:
     # Importing it starts a process of Node.js, which reading an environment does not need.
@@ -55,6 +55,11 @@ _MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=27, rece
 # price: docs/decisions/0010-caps.md.
 _PAGES = _MATCH.model_copy(update={"size": Size(memory_mb=1_769, timeout_s=30), "concurrency": 27, "batch": 1})
 
+# What fits into half a GB with a million rules: docs/operations.md, "What an ingest task carries".
+_SMALL = FollowingConfig(
+    seen_limit=4_000_000, outbox_bytes=24 << 20, second_look_bytes=16 << 20, standby_bytes=16 << 20
+)
+
 PROD = EnvironmentConfig(
     stage="prod",
     apps=(AppConfig(name="first", bundle_id="io.pcf.polkadotapp", alert_title="Polkadot App"),),
@@ -69,8 +74,8 @@ PROD = EnvironmentConfig(
     schedule=_SCHEDULE,
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
-    ingest=Ingest(tasks=2, cpu=512, memory_mb=1_024),
-    pipeline=Pipeline(hour=2, workers=4),
+    ingest=Ingest(tasks=2, cpu=256, memory_mb=512, following=_SMALL),
+    pipeline=Pipeline(hour=2, workers=2),
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
@@ -90,15 +95,17 @@ _FEW = {
 DEV = PROD.model_copy(
     update={
         **_FEW,
-        # All that need no address of ours.
-        "channels": tuple(channel for channel in Channel if channel is not Channel.WEBHOOK),
         "api": _API,
         "stage": "dev",
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
-        "ingest": Ingest(tasks=1, cpu=256, memory_mb=512),
-        "pipeline": Pipeline(hour=2, workers=2),
+        # A task that is alone has nobody to take over from within seconds.
+        "ingest": Ingest(
+            tasks=1, cpu=256, memory_mb=512, spot=True, following=_SMALL.model_copy(update={"lease_seconds": 60})
+        ),
+        "pipeline": None,
+        "monitored": False,
     }
 )
 

@@ -28,6 +28,7 @@ from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
 ROOT = Path(__file__).parents[1]
+_SPOT = ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1)
 IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
 
 
@@ -155,7 +156,7 @@ class IngestService(Construct):
         )
 
     def _service(self, ingest: Ingest) -> ecs.FargateService:
-        cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc)
+        cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc, enable_fargate_capacity_providers=ingest.spot)
         accept(
             cluster,
             "ECS4",
@@ -168,6 +169,7 @@ class IngestService(Construct):
             cluster=cluster,
             task_definition=self.task,
             desired_count=ingest.tasks,
+            capacity_provider_strategies=[_SPOT] if ingest.spot else None,
             min_healthy_percent=100,
             max_healthy_percent=200,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),

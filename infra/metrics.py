@@ -25,6 +25,11 @@ def of_function(function: str, name: str) -> cloudwatch.Metric:
     return _metric("AWS/Lambda", name, {"FunctionName": function}, SUM, 5)
 
 
+def of_all_functions(name: str) -> cloudwatch.Metric:
+    """Of the account, in this region: Lambda records it without a dimension. See `of_function`."""
+    return _metric("AWS/Lambda", name, {}, SUM, 5)
+
+
 def of_table(table: str, name: str, *, index: str | None = None) -> cloudwatch.Metric:
     """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html"""
     of_index = {"GlobalSecondaryIndexName": index} if index else {}

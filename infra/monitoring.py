@@ -15,9 +15,9 @@ from constructs import Construct
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import Decision, Metric, decided
-from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, with_nodes, writes_per_push
+from infra.alarms import AlarmSpec, alarm_specs, with_nodes, writes_per_push
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream
+from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_all_functions, of_api, of_queue, of_stream
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
@@ -82,6 +82,8 @@ def _cloudwatch(actions: list[str], resource: str) -> iam.PolicyStatement:
 
 
 class Dashboard(Construct):
+    """With production's networks and channels it shows no more metrics than CloudWatch shows for nothing."""
+
     def __init__(
         self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, alarms: Alarms
     ) -> None:
@@ -101,7 +103,7 @@ class Dashboard(Construct):
                 ],
                 [_queues(environment), _latency(environment)],
                 [_schedule(environment), _lake(environment)],
-                [_functions(environment), _api(api_id)],
+                [_functions(), _api(api_id)],
                 [_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
             ],
         )
@@ -140,8 +142,7 @@ def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 
 def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "ingest")
-    envelopes = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED, Metric.ENVELOPES_SKIPPED)
-    counts = (*envelopes, Metric.ENVELOPES_MISTIMED, Metric.SECOND_LOOKS)
+    counts = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED)
     gauges = (Metric.SHARDS_OWNED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (measure(name, statistic=MAXIMUM) for name in gauges)
     return _graph("Ingest", *(measure(name) for name in counts), *levels)
@@ -156,7 +157,8 @@ def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 
 
 def _queues(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
-    names = (f"{environment.prefix}{name}" for name in queue_ages(environment))
+    """Of those that pushes go through."""
+    names = (f"{environment.prefix}{name}" for name in ("envelopes", "pages", *environment.channels))
     ages = (of_queue(name, "ApproximateAgeOfOldestMessage") for name in names)
     return _graph("Age of the oldest message, seconds", *ages)
 
@@ -181,10 +183,9 @@ def _lake(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     return _graph("Late events", of_queue(late, "NumberOfMessagesSent", statistic=SUM), waiting, held)
 
 
-def _functions(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
-    names = [f"{environment.prefix}{name}" for name in functions(environment)]
-    faults = (of_function(name, fault) for name in names for fault in ("Errors", "Throttles"))
-    return _graph("Functions failing or throttled", *faults)
+def _functions() -> cloudwatch.GraphWidget:
+    """All of the account's: CloudWatch has a dashboard of its own that shows each."""
+    return _graph("Functions failing or throttled", *map(of_all_functions, ("Errors", "Throttles")))
 
 
 def _api(api_id: str) -> cloudwatch.GraphWidget:

@@ -87,6 +87,8 @@ STREAM_READS_PER_SECOND = 5
 class Ingest(Config):
     """The Fargate tasks, which divide the work; with one alone, a crash is a gap. `cpu` counts 1,024 to a processor.
 
+    With `spot` they run on spare capacity, which AWS may take back within two minutes, or not have at all.
+
     `nodes` are the addresses of each network's. None is known to everybody, so a deployment has to name its own. They
     hold no key or password: whoever may read the task's definition reads them.
     """
@@ -95,6 +97,7 @@ class Ingest(Config):
     tasks: Annotated[int, Field(ge=1, le=4)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+    spot: bool = False
     following: FollowingConfig = FollowingConfig()
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from infra.api import HttpApi, public_paths
 from infra.api_functions import ApiFunction, AuthorizerFunction
 from infra.config import EnvironmentConfig, Lasting
 from infra.edge import Edge
+from infra.findings import accept
 from infra.functions import Foundation, given
 from infra.ingest import IngestRole, IngestService
 from infra.lake import LakeStorage
@@ -49,13 +50,20 @@ class ClarionStack(Stack):
     def _foundation(self) -> Foundation:
         environment = self._environment
         # One key for what is private: push tokens, provider keys, and who is notified of whose envelopes.
+        kept = environment.data is Lasting.KEEP
         key = kms.Key(
             self,
             "Key",
             alias=f"alias/{environment.prefix}data",
-            enable_key_rotation=True,
+            enable_key_rotation=kept,
             removal_policy=removal(environment),
         )
+        if not kept:
+            accept(
+                key,
+                "KMS5",
+                "What it encrypts is deleted with the stack, and each kept rotation costs as much as it does",
+            )
         tables = ClarionTables(self, "Tables", environment=environment, key=key)
         for name in environment.networks:
             for table in network(name).needs.tables:

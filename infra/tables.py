@@ -12,7 +12,6 @@ type Key = tuple[str, dynamodb.AttributeType]
 
 TEXT, BYTES = dynamodb.AttributeType.STRING, dynamodb.AttributeType.BINARY
 BY_CLIENT, BY_KEY = "by_client", "by_key"
-INDEXES = {"subscriptions": BY_CLIENT, "rules": BY_KEY}
 TABLES = ("subscriptions", "tokens", "rules", "push_records", "rate_limits", "quotas", "leases", "wake_ups")
 _TYPES = {"S": TEXT, "B": BYTES, "N": dynamodb.AttributeType.NUMBER}
 

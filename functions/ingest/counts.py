@@ -1,4 +1,7 @@
-"""Counters and gauges, recorded in CloudWatch's embedded metric format: a line for the task, and one for each network."""
+"""Counters and gauges, recorded in CloudWatch's embedded metric format: a line for the task, and one for each network.
+
+What only explains the rest is beside them in the line, and no metric, which would be billed by the month.
+"""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -7,12 +10,15 @@ from typing import NamedTuple
 
 from aws_lambda_powertools.metrics import MetricUnit
 
-from clarion.metrics import Metric, metrics_of
+from clarion.metrics import Metric, flush, metrics_of
 
 SERVICE = "ingest"
 PERIOD = 10.0
 """Seconds between two reports."""
 _MILLISECONDS = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
+
+
+LOGGED = (Metric.REPLAY_REMAINING, Metric.ENVELOPES_HELD, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS)
 
 
 class OfNetwork(NamedTuple):
@@ -37,9 +43,13 @@ def report(stage: str, counts: Counts, gauges: Gauges) -> None:
     for network, values in _by_network({**counts, **gauges}).items():
         metrics = metrics_of(SERVICE, stage, network)
         for name, value in values.items():
-            unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
-            metrics.add_metric(name=name, unit=unit, value=value)
-        metrics.flush_metrics()
+            if name in LOGGED:
+                metrics.add_metadata(name, value)
+            # An alarm waits for a network's nodes to be none; other gauges at zero would be billed for nothing.
+            elif value or network:
+                unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
+                metrics.add_metric(name=name, unit=unit, value=value)
+        flush(metrics)
     counts.clear()
 
 

@@ -35,6 +35,8 @@ def _mapped(value: object) -> object:
 _MOST_NODES = OWNERS - 1
 
 _MIB = 1024 * 1024
+RENEWALS = 3
+"""Of a lease, in the time that it is good for: two may fail."""
 
 
 class IngestSettings(EventSettings):
@@ -57,8 +59,9 @@ class IngestSettings(EventSettings):
     `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
     how long match may take to read the rules: what changes meanwhile gets an envelope a second look.
     `stream_poll_seconds`: between two readings of that stream; DynamoDB allows five a second and shard.
+    `stream_idle_seconds`: the same while no envelope waits for a rule.
     `rules_read_seconds`: between two readings of the whole table, by which removed rules leave the filter.
-    `lease_seconds`: the silence after which other tasks take over a task's shards; each looks four times in it.
+    `lease_seconds`: the silence after which other tasks take over a task's shards; each looks `RENEWALS` times in it.
     `overlap_seconds`: how much of what a task has delivered they send again then.
     `answer_seconds`, `replay_seconds`: how long a node may take to answer, and between two events of a replay.
     `whole_replay_seconds`: how long a node may take for a replay.
@@ -89,6 +92,7 @@ class IngestSettings(EventSettings):
     lake_linger_seconds: float = 1.0
     rule_lag_seconds: float = 5.0
     stream_poll_seconds: float = 0.5
+    stream_idle_seconds: float = 5.0
     rules_read_seconds: float = 86_400.0
     lease_seconds: float = 8.0
     overlap_seconds: float = 60.0

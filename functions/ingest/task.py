@@ -22,7 +22,7 @@ from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.record import Record
 from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.unmatched import UnmatchedBuffer
-from ingest.settings import FirstReplay, IngestSettings
+from ingest.settings import RENEWALS, FirstReplay, IngestSettings
 from ingest.sharing import Sharing
 from ingest.sources import FollowedSources
 from ingest.sources.replays import Replays
@@ -88,7 +88,9 @@ class Task:
                 for work in (
                     self.sources.follow(),
                     self.sharing.take_over_forever(),
-                    self.rule_feed.follow(settings.stream_poll_seconds),
+                    self.rule_feed.follow(
+                        settings.stream_poll_seconds, settings.stream_idle_seconds, self._awaits_rules
+                    ),
                     self.rule_feed.read_every(settings.rules_read_seconds),
                     self.initial_replay.record_forever(),
                     self._forget_changes_forever(),
@@ -98,7 +100,7 @@ class Task:
                     report_forever(settings.stage, self.counts, self.gauges),
                 )
             ]
-            renewing = self.sharing.renew_every(settings.lease_seconds / 4)
+            renewing = self.sharing.renew_every(settings.lease_seconds / RENEWALS)
             last = [tasks.create_task(work) for work in (renewing, self.outboxes.send_forever())]
             await stop.wait()
             for task in others:
@@ -107,6 +109,10 @@ class Task:
             for task in last:
                 task.cancel()
         await self._hand_over()
+
+    def _awaits_rules(self) -> bool:
+        """Whether a rule that comes late may still concern an envelope."""
+        return bool(len(self.unmatched) or len(self.outboxes) or len(self.second_looks))
 
     def _replays(self) -> dict[int, list[Replays]]:
         """By their network's number."""

@@ -18,7 +18,7 @@ from clarion import tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.metrics import Metric, metrics_of
+from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
 from clarion.wake_ups import due_slots
 from schedule.expiries import Expiries
@@ -65,7 +65,7 @@ class Schedule:
         """All that is due in the minute `at`; `until` is as in `WakeUps.run`."""
         periods = periods_in_use()
         after = begin(at)
-        self.metrics.add_metric(Metric.TICKS_MISSED, MetricUnit.Count, at - after - 1)
+        self._count(Metric.TICKS_MISSED, at - after - 1)
         try:
             self._wake(periods, after, at, until)
             if at // 60 > after // 60:
@@ -73,7 +73,7 @@ class Schedule:
             if (period := examined_at(at)) in periods and time.monotonic() < until:
                 remove_if_unused(period, at)
         finally:
-            self.metrics.flush_metrics()
+            flush(self.metrics)
 
     def _wake(self, periods: Sequence[int], after: int, at: int, until: float) -> None:
         report = self.wake_ups.run(due_slots(periods, max(after, at - CATCH_UP_MINUTES), at), until)

@@ -33,7 +33,7 @@ from clarion.tables import Lease, RuleRow, rule_key, table_name
 from ingest.filter.fingerprints import Fingerprint, of_envelope
 from ingest.lease.leases import Leases
 from ingest.lease.shards import SHARDS, owners_of
-from ingest.settings import IngestSettings
+from ingest.settings import RENEWALS, IngestSettings
 from ingest.wiring import AwsClients
 from ingest.wiring import wire as wire_task
 from local import tls
@@ -47,7 +47,7 @@ from tests.match.scene import PREFIX, lake_events
 from tests.xmtp import Inbox, envelope
 
 LEASE_SECONDS = 8.0
-LOOK_SECONDS = LEASE_SECONDS / 4
+LOOK_SECONDS = LEASE_SECONDS / RENEWALS
 """Between two looks at the leases."""
 JOIN_SECONDS = 2 * LOOK_SECONDS
 """Until a task that starts has joined, and the other has seen it."""
@@ -160,6 +160,7 @@ class Ingesting:
             "table_prefix": PREFIX,
             "rule_lag_seconds": 0,
             "stream_poll_seconds": 3,
+            "stream_idle_seconds": 0,
             "save_seconds": 5,
             "lease_seconds": LEASE_SECONDS,
             "overlap_seconds": OVERLAP_SECONDS,

@@ -74,11 +74,22 @@ def pipeline() -> Template:
     return Template.from_stack(stack)
 
 
+@cache
+def _deployed(name: str) -> Deployment:
+    stacks = [each for each in _defined(name).node.root.node.children if isinstance(each, Stack)]
+    return {stack.stack_name: Template.from_stack(stack).to_json() for stack in stacks}
+
+
 @pytest.fixture(scope="session", params=["prod", "dev", "largest"])
 def deployment(request: pytest.FixtureRequest) -> Deployment:
     """Each of what is deployed into AWS."""
-    stacks = [each for each in _defined(request.param).node.root.node.children if isinstance(each, Stack)]
-    return {stack.stack_name: Template.from_stack(stack).to_json() for stack in stacks}
+    return _deployed(request.param)
+
+
+@pytest.fixture(scope="session", params=["prod", "largest"])
+def monitored(request: pytest.FixtureRequest) -> Deployment:
+    """Each that has alarms and a dashboard."""
+    return _deployed(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -82,5 +82,5 @@ def metrics_of_alarm(alarm: Mapping[str, Any]) -> Iterator[Watched]:
     """One, or those that it is computed from."""
     parts = [each["MetricStat"]["Metric"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
     for metric in parts or [alarm]:
-        dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+        dimensions = {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
         yield Watched(metric["Namespace"], metric["MetricName"], dimensions)

@@ -15,13 +15,15 @@ from aws_cdk.assertions import Template
 
 from clarion.channels import CALL_SECONDS
 from clarion.metrics import NAMESPACE
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import NETWORKS, STATEMENTS, XMTP
 from dispatch.attempts import CAP_SECONDS, RETRY_SECONDS
 from infra.alarms import LEDGER
 from infra.environments import PROD
 from local.emulator import Emulator, started
 from tests.infra.templates import (
+    Deployment,
     dashboard_widgets,
+    deployed,
     measured,
     metrics_of_alarm,
     metrics_of_dashboard,
@@ -87,7 +89,8 @@ class Siren:
         self._queue = sqs.create_queue(QueueName="heard", Attributes={"Policy": json.dumps(HEARING)})["QueueUrl"]
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=HEARING["Statement"]["Resource"])
         self._sqs = sqs
-        self._dimensions = [{"Name": each["Name"], "Value": str(each["Value"])} for each in alarm["Dimensions"]]
+        dimensions = alarm.get("Dimensions", [])
+        self._dimensions = [{"Name": each["Name"], "Value": str(each["Value"])} for each in dimensions]
         self._alarm = alarm
         actions = {"AlarmActions": [topic], "OKActions": [topic], "Dimensions": self._dimensions}
         self._cloudwatch.put_metric_alarm(**{**alarm, **actions})
@@ -159,19 +162,23 @@ def test_a_queue_that_calls_go_through_may_be_no_older_than_a_call(alarms: Mappi
     assert alarms["queue-old-voip"]["Threshold"] == alarms["queue-old-fcm"]["Threshold"] == CALL_SECONDS
 
 
-def test_each_table_and_each_of_its_indexes_is_watched(prod: Template, alarms: Mapping[str, Alarm]) -> None:
-    """A table's metrics hold nothing of its indexes."""
-    wanted = set()
-    for table in (each["Properties"] for each in prod.find_resources("AWS::DynamoDB::GlobalTable").values()):
+def test_the_tables_that_are_watched_are_there_with_their_indexes(monitored: Deployment) -> None:
+    there = set()
+    for table in deployed(monitored, "AWS::DynamoDB::GlobalTable"):
         indexes = [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]
-        wanted |= {(table["TableName"], index) for index in (None, *indexes)}
-    for metric in ("ReadThrottleEvents", "WriteThrottleEvents"):
-        watched = [
-            {each["Name"]: each["Value"] for each in alarm["Dimensions"]}
-            for alarm in alarms.values()
-            if alarm.get("MetricName") == metric
-        ]
-        assert {(each["TableName"], each.get("GlobalSecondaryIndexName")) for each in watched} == wanted
+        there |= {(table["TableName"], index) for index in (None, *indexes)}
+    watched = [
+        metric.dimensions
+        for alarm in deployed(monitored, "AWS::CloudWatch::Alarm")
+        for metric in metrics_of_alarm(alarm)
+        if metric.namespace == "AWS/DynamoDB"
+    ]
+    assert {(each["TableName"], each.get("GlobalSecondaryIndexName")) for each in watched} <= there
+
+
+def test_throttles_are_those_of_all_functions(alarms: Mapping[str, Alarm]) -> None:
+    alarm = alarms["function-throttled"]
+    assert (alarm["Namespace"], alarm["MetricName"], alarm.get("Dimensions")) == ("AWS/Lambda", "Throttles", None)
 
 
 @pytest.mark.parametrize(
@@ -247,21 +254,22 @@ def test_no_alarm_goes_off_short_of_its_limit(alarms: Mapping[str, Alarm], emula
             assert siren.state() == "OK", name
 
 
-@pytest.mark.parametrize("stage", ["prod", "dev"])
+@pytest.mark.parametrize(("name", "stage"), [("prod", "prod"), ("largest", "twelveletter")])
 def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
-    template_of: Callable[[str], Template], stage: str
+    template_of: Callable[[str], Template], name: str, stage: str
 ) -> None:
-    (dashboard,) = properties(template_of(stage), "AWS::CloudWatch::Dashboard")
-    alarms = properties(template_of(stage), "AWS::CloudWatch::Alarm")
+    (dashboard,) = properties(template_of(name), "AWS::CloudWatch::Dashboard")
+    alarms = properties(template_of(name), "AWS::CloudWatch::Alarm")
     watched = [*metrics_of_dashboard(dashboard), *(metric for alarm in alarms for metric in metrics_of_alarm(alarm))]
     ours = [metric.dimensions for metric in watched if metric.namespace == NAMESPACE]
     assert len(ours) > 40
     for dimensions in ours:
         assert dimensions.keys() - {"network"} == {"service", "stage"}
-        assert dimensions["service"] in {"ingest", "match", "dispatch", "schedule", "api", "authorizer"}
+        assert dimensions["service"] in {"ingest", "match", "dispatch", "schedule", "api", *NETWORKS}
         assert dimensions["stage"] == stage
     theirs = [metric.dimensions for metric in watched if metric.namespace not in {NAMESPACE, "AWS/ApiGateway"}]
-    for dimensions in theirs:
+    # Those without any are of the whole account.
+    for dimensions in filter(None, theirs):
         assert any(name.startswith(f"clarion-{stage}-") for name in dimensions.values())
 
 

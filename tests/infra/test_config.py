@@ -9,7 +9,7 @@ from clarion.channels import Channel, Provider
 from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.networks.needs import Nodes
 from infra.config import Consumer, EnvironmentConfig
-from infra.environments import DEV, EMULATOR, ENVIRONMENTS, PROD, chosen
+from infra.environments import EMULATOR, ENVIRONMENTS, PROD, chosen
 from infra.options import ApiConfig, Ingest, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
@@ -107,9 +107,8 @@ def test_the_channels_come_from_the_environment_or_the_context() -> None:
     assert environment.deployed_providers == (Provider.APNS, Provider.FCM, Provider.WEBHOOK)
 
 
-def test_all_channels_are_there_to_try_and_in_dev_those_that_need_no_address_of_ours() -> None:
+def test_all_channels_are_there_to_try_in_the_emulator() -> None:
     assert EMULATOR.channels == tuple(Channel)
-    assert {*EMULATOR.channels} - {*DEV.channels} == {Channel.WEBHOOK}
 
 
 @pytest.mark.parametrize(

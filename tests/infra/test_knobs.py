@@ -149,6 +149,8 @@ def size(field: str, functions: Sequence[str], memory_mb: int, timeout_s: int) -
     }
 
 
+CALLED_BY_CLIENTS = {"api", "authorizer", f"{XMTP}-router", f"{TOY}-router"}
+"""Functions whose errors `api-failing` counts."""
 WITHOUT_RECEIVES = {"cleanup", "deliveries", "late-events"}
 """Functions that leave dead letters to their queue."""
 COMMON = [channel for channel in CHANNELS if channel != "voip"]
@@ -192,27 +194,18 @@ THRESHOLDS = {
     "command_age_s": alarms(302, f"queue-old-{TOY}-commands"),
     "cleanup_age_s": alarms(3_601, "queue-old-cleanup"),
     "deliveries_age_s": alarms(3_602, "queue-old-deliveries"),
-    "late_events_age_s": alarms(3_603, "queue-old-late-events"),
     "delivery_p99_ms": alarms(10_001, "deliveries-slow"),
     "bad_signatures": alarms(101, "signatures-failing"),
     "node_faults": alarms(5, "node-faults-statements", "node-faults-xmtp"),
     "failed_envelopes": alarms(11, "envelopes-failing"),
     "delayed_pushes": alarms(12, "pushes-delayed"),
-    "in_flight": alarms(
-        60_001,
-        *(
-            f"queue-in-flight-{each}"
-            for each in ("envelopes", "pages", *CHANNELS, f"{TOY}-commands", "cleanup", "deliveries", "late-events")
-        ),
-    ),
+    "in_flight": alarms(60_001, *(f"queue-in-flight-{each}" for each in COMMON)),
     "stale_pushes": alarms(6, "pushes-stale"),
     "refused_pushes": alarms(13, "pushes-refused"),
     "dead_tokens_an_hour": alarms(102, "dead-tokens"),
     "function_errors": alarms(
         4,
-        *(f"function-failing-{each}" for each in (*SETTINGS, f"{TOY}-router") if each != "authorizer"),
-        "authorizer-failing",
-        "authorizer-failing-keys",
+        *(f"function-failing-{each}" for each in SETTINGS if each not in CALLED_BY_CLIENTS),
     ),
     "api_errors": alarms(7, "api-failing"),
     "api_p99_ms": alarms(3_001, "api-slow"),
@@ -372,6 +365,7 @@ CHANGES: Mapping[str, Change] = {
     ),
     "ingest.tasks": same(3, "service.DesiredCount"),
     "ingest.cpu": Change(1_024, {"task.Cpu": "1024"}),
+    "ingest.spot": Change(True, {"service.CapacityProviderStrategy.0.CapacityProvider": "FARGATE_SPOT"}),
     "ingest.memory_mb": Change(2_048, {"task.Memory": "2048"}),
     **{f"ingest.following.{name}": same(value, f"settings.ingest.{name}") for name, value in FOLLOWING.items()},
     **{f"ingest.following.node_budgets.xmtp.{name}": same(value, f"settings.ingest.node_budgets.xmtp.{name}")

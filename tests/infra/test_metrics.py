@@ -31,6 +31,7 @@ KNOWN: Mapping[tuple[str, frozenset[str]], set[str]] = {
         "SentMessageSize",
     },
     ("AWS/Lambda", FUNCTION): {"ConcurrentExecutions", "Duration", "Errors", "Invocations", "Throttles"},
+    ("AWS/Lambda", frozenset()): {"ConcurrentExecutions", "Duration", "Errors", "Invocations", "Throttles"},
     ("AWS/DynamoDB", TABLE): {
         "ConsumedReadCapacityUnits",
         "ConsumedWriteCapacityUnits",
@@ -80,8 +81,8 @@ def is_recorded(metric: Watched) -> bool:
 
 
 @pytest.fixture(scope="module")
-def watched(deployment: Deployment) -> list[Watched]:
-    alarms, dashboards = (deployed(deployment, f"AWS::CloudWatch::{kind}") for kind in ("Alarm", "Dashboard"))
+def watched(monitored: Deployment) -> list[Watched]:
+    alarms, dashboards = (deployed(monitored, f"AWS::CloudWatch::{kind}") for kind in ("Alarm", "Dashboard"))
     return [
         *(metric for alarm in alarms for metric in metrics_of_alarm(alarm)),
         *(metric for dashboard in dashboards for metric in metrics_of_dashboard(dashboard)),

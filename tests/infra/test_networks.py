@@ -174,11 +174,8 @@ def test_its_commands_have_a_queue_with_dead_letters_and_alarms(template: Templa
     alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName")
     assert {
         "queue-old-toy-commands",
-        "queue-in-flight-toy-commands",
         "dead-letters-toy-commands",
-        "function-failing-toy-router",
-        "function-throttled-toy-worker",
-        "table-throttled-toys-reads",
+        "function-failing-toy-worker",
     } <= alarms.keys()
     assert "ToyCommandsQueueUrl" in template.to_json()["Outputs"]
 

@@ -123,7 +123,7 @@ def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources:
     for application in applications.values():
         assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.1.0", "ARM64")
         assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 5}
-        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB"}
+        assert application["MaximumCapacity"] == {"Cpu": "8 vCPU", "Memory": "32 GB"}
         assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 1}
         assert "InitialCapacity" not in application  # which would cost while nothing runs
 

@@ -59,9 +59,9 @@ def test_an_alarm_says_no_more_than_cloudwatch_takes(deployment: Deployment) -> 
         assert len(alarm["AlarmDescription"]) <= 1_024
 
 
-def test_the_dashboard_shows_no_more_than_cloudwatch_takes(deployment: Deployment) -> None:
+def test_the_dashboard_shows_no_more_than_cloudwatch_takes(monitored: Deployment) -> None:
     """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
-    (dashboard,) = deployed(deployment, "AWS::CloudWatch::Dashboard")
+    (dashboard,) = deployed(monitored, "AWS::CloudWatch::Dashboard")
     widgets = dashboard_widgets(dashboard)
     assert len(widgets) <= 500
     for widget in widgets:

@@ -258,13 +258,17 @@ def test_what_a_client_may_do_is_configured(template_with: Callable[..., Templat
     assert settings.direct_push.pushes_per_minute == 7
 
 
+FOLLOWED_OTHERWISE = PROD.ingest.following.model_fields_set if PROD.ingest else set()
+"""What production sets, as its tasks are small."""
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("api", Allowance.model_fields),
         ("match", Matching.model_fields),
         ("pages", Matching.model_fields),
-        ("ingest", FollowingConfig.model_fields),
+        ("ingest", FollowingConfig.model_fields.keys() - FOLLOWED_OTHERWISE),
         ("apns", stub_names()),
     ],
 )

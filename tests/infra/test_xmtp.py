@@ -60,11 +60,6 @@ def test_installations_are_found_by_what_is_due(template: Template) -> None:
         "by_end_due": ["bucket", "end_due"],
     }
     assert all(index["Projection"] == {"ProjectionType": "KEYS_ONLY"} for index in indexes.values())
-    alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName").keys()
-    assert {
-        "table-throttled-installations-by_end_due-writes",
-        "table-throttled-installations-by_keys_due-reads",
-    } <= alarms
 
 
 def test_its_worker_is_called_every_hour_by_a_command_that_it_reads(template: Template) -> None:

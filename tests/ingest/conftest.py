@@ -394,6 +394,7 @@ def make_settings(received: ReceivedQueue) -> MakeSettings:
                 "rule_lag_seconds": 0.2,
                 "initial_replay_seconds": 0.05,
                 "stream_poll_seconds": 0.05,
+                "stream_idle_seconds": 0.05,
                 "lease_seconds": 0.8,
                 "save_seconds": 0.1,
                 "health_port": 0,

@@ -201,7 +201,7 @@ async def test_a_rule_written_after_its_statement_was_sent_gets_it_a_second_look
     make_statement: MakeStatement,
     write_rule: WriteRule,
 ) -> None:
-    async with running(make_settings(node, rule_lag_seconds=1.0)) as task:
+    async with running(make_settings(node, rule_lag_seconds=1.0, stream_idle_seconds=3600)) as task:
         await node.subscribed()
         node.show(make_statement(1))
         [first] = await received.holds(1)
@@ -211,3 +211,21 @@ async def test_a_rule_written_after_its_statement_was_sent_gets_it_a_second_look
             await asyncio.sleep(0.01)
     assert isinstance(look, SecondLookMessage)
     assert (look.receipt, look.raw, look.subscription_ids) == (first.receipt, first.raw, ("s",))
+
+
+async def test_a_rule_written_while_nothing_was_shown_is_read_once_its_statement_comes(
+    node: "FakeNode",
+    running: "Run",
+    received: "ReceivedQueue",
+    make_settings: MakeSettings,
+    make_statement: MakeStatement,
+    write_rule: WriteRule,
+) -> None:
+    other = b"\x0e" * 32
+    async with running(make_settings(node, rule_lag_seconds=5.0, stream_idle_seconds=3600)):
+        await node.subscribed()
+        await asyncio.sleep(0.3)  # the stream has been read
+        write_rule(topic=other)
+        node.show(make_statement(1, topics=(other,)))
+        await received.holds(1)
+    assert received.statements() == [make_statement(1, topics=(other,))]

@@ -39,7 +39,7 @@ def names(candidates: CandidateFilter, *topics: bytes) -> bool:
 
 
 async def follow_until(feed: RuleFeed, holds: Callable[[], bool], seconds: float = 30) -> None:
-    following = asyncio.create_task(feed.follow(0.01))
+    following = asyncio.create_task(feed.follow(0.01, 3600, lambda: True))
     try:
         async with asyncio.timeout(seconds):
             while not holds():
@@ -121,6 +121,7 @@ class ShardedStream:
         self.trouble_with = ""
         self.empty_pages = 0
         """How many more pages are empty whatever the shard holds."""
+        self.reads = 0
 
     def describe_stream(self, **request: Any) -> dict[str, Any]:
         names = sorted(self.pages)
@@ -139,6 +140,7 @@ class ShardedStream:
     def get_records(self, **request: Any) -> dict[str, Any]:
         if not request["ShardIterator"]:
             raise ParamValidationError(report="an iterator has at least one character")
+        self.reads += 1
         shard, place = request["ShardIterator"].split(":")
         if shard.startswith(self.trouble_with):
             with suppress(IndexError):  # two shards may be read at once
@@ -222,6 +224,25 @@ async def test_no_time_goes_by_while_the_stream_cannot_be_read(
     stream.troubles = ["ProvisionedThroughputExceededException"] * 20
     await follow_until(feed, lambda: len(stream.troubles) < 5)
     assert candidates.fresh_as_of == before
+
+
+async def test_while_no_envelope_waits_the_stream_is_left_alone(
+    clients: AwsClients, candidates: CandidateFilter
+) -> None:
+    stream, waits = ShardedStream(), False
+    feed = RuleFeed(clients.dynamodb, stream, "test-rules", candidates)
+    await feed.start()
+    following = asyncio.create_task(feed.follow(0.01, 3600, lambda: waits))
+    async with asyncio.timeout(30):
+        while stream.reads < len(stream.pages):
+            await asyncio.sleep(0.01)
+        stream.pages["other"].append(rule_key(1, key_of(SENDER, TOPIC)))
+        await asyncio.sleep(0.1)
+        assert stream.reads == len(stream.pages)
+        waits = True
+        while not names(candidates, TOPIC):
+            await asyncio.sleep(0.01)
+    following.cancel()
 
 
 @pytest.mark.parametrize("trouble", ["ExpiredIteratorException", "TrimmedDataAccessException"])

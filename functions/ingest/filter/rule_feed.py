@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -120,18 +120,27 @@ class RuleFeed:
             except (BotoCoreError, ClientError) as error:
                 log.warning("rules not read", extra={"error": describe(error)})
 
-    async def follow(self, pause: float) -> None:
-        """Read what is new every `pause` seconds. While that fails, the filter's `fresh_as_of` does not advance."""
+    async def follow(self, pause: float, idle_pause: float, is_awaited: Callable[[], bool]) -> None:
+        """Read what is new every `pause` seconds while an envelope waits for it, and every `idle_pause` while none does.
+
+        While that fails, the filter's `fresh_as_of` does not advance.
+        """
+        next_idle_read = 0.0
         while True:
             await asyncio.sleep(pause)
-            try:
-                await self._advance()
-            except ClientError as error:
-                log.warning("rule stream not read", extra={"error": describe(error)})
-                if error.response["Error"]["Code"] in _PLACE_LOST:
-                    await self._start_over(pause)
-            except BotoCoreError as error:
-                log.warning("rule stream not read", extra={"error": describe(error)})
+            if is_awaited() or time.monotonic() >= next_idle_read:
+                next_idle_read = time.monotonic() + idle_pause
+                await self._read_stream(pause)
+
+    async def _read_stream(self, pause: float) -> None:
+        try:
+            await self._advance()
+        except ClientError as error:
+            log.warning("rule stream not read", extra={"error": describe(error)})
+            if error.response["Error"]["Code"] in _PLACE_LOST:
+                await self._start_over(pause)
+        except BotoCoreError as error:
+            log.warning("rule stream not read", extra={"error": describe(error)})
 
     async def _start_over(self, pause: float) -> None:
         """Until it succeeds: what was written before the new place in the stream, only the table shows."""

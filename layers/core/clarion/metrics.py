@@ -60,7 +60,10 @@ class Metric(StrEnum):
     KNOWN_KEYS = "known_keys"
     """Rule keys in the candidate filter."""
     RULES_BEHIND = "rules_behind"
-    """How long ago the candidate filter last knew every rule, in milliseconds; a few seconds are usual."""
+    """How long ago the candidate filter last knew every rule, in milliseconds.
+
+    A few seconds are usual, and half a minute where hardly anything is shown.
+    """
 
     TICKS_MISSED = "ticks_missed"
     """Minutes that the schedule was not called in, and made up for."""

@@ -1,0 +1,141 @@
+"""What an idle deployment costs: `make idle` writes the tables of docs/operations.md anew."""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+
+from bench.idle_bill import (
+    ALARM_METRIC,
+    HOURS,
+    METRIC,
+    QUEUE_POLLS,
+    SECRET,
+    Deployed,
+    Item,
+    alarm_metrics,
+    items,
+    recorded_bytes,
+    stream_dollars,
+    stream_reads,
+    times,
+)
+from bench.markdown import inserted, table_row
+from clarion.channels import Channel
+from clarion.networks import STATEMENTS, XMTP
+from infra.app import define_alone
+from infra.config import EnvironmentConfig
+from infra.environments import DEV, PROD
+from ingest.counts import PERIOD
+from pipeline.prices import GIGABYTE_SECOND, INVOCATION, LOG_BYTE, READ_UNIT, SQS_REQUEST
+
+PAGE = Path(__file__).parent.parent / "docs" / "operations.md"
+HEAD = ["", "`prod`", "dollars", "`dev`", "dollars"]
+HEAD_OF_ADDED = ["with", "there is more", "dollars"]
+FIREWALL, FIREWALL_RULE = 5.00, 1.00
+XMTP_METRICS = 4
+XMTP_RUN_S, XMTP_GIGABYTES, XMTP_QUERIES = 3, 0.5, 336
+"""Of its worker, each hour: reckoned with nobody registered."""
+
+
+def table(deployed: Sequence[Deployed]) -> list[str]:
+    """A row for each item, with what each deployment has of it."""
+    lines = [table_row(HEAD), table_row(["---", *["---", "--:"] * len(deployed)])]
+    for of_each in zip(*map(items, deployed), strict=True):
+        cells = (cell for item in of_each for cell in (item.amount, f"{item.dollars:.2f}"))
+        lines.append(table_row([of_each[0].name, *cells]))
+    totals = (cell for each in deployed for cell in ("", f"**{total(each):.2f}**"))
+    return [*lines, table_row(["**together**", *totals])]
+
+
+def total(deployed: Deployed) -> float:
+    """Of what the table states."""
+    return sum(round(item.dollars, 2) for item in items(deployed))
+
+
+def table_of_added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deployed) -> list[str]:
+    """What an environment may have beside; `xmtp` and `webhook` are production with the one and the other."""
+    lines = [table_row(HEAD_OF_ADDED), table_row(["---", "---", "--:"])]
+    for name, what, dollars in added(prod, dev, xmtp, webhook):
+        lines.append(table_row([name, what, f"{dollars:.2f}"]))
+    return lines
+
+
+def added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deployed) -> Iterator[Item]:
+    (firewall,) = prod.all("AWS::WAFv2::WebACL")
+    rules = len(firewall["Rules"])
+    yield Item(
+        "CloudFront in front of the API, as in `prod`",
+        f"a web ACL at {FIREWALL:.2f}, {rules} rule at {FIREWALL_RULE:.2f}, a secret; CloudFront itself costs nothing idle",
+        FIREWALL + rules * FIREWALL_RULE + SECRET,
+    )
+    busy, idle = (stream_reads(prod, f"stream_{pause}_seconds") for pause in ("poll", "idle"))
+    yield Item(
+        "whatever is published, in `prod`",
+        f"the rules' stream is read twice a second while an envelope waits for a rule: {busy / 1_000_000:.0f} million times "
+        "at most",
+        stream_dollars(busy) - stream_dollars(idle),
+    )
+    yield from _added_by_xmtp(prod, xmtp)
+    yield _added_by_channel(prod, webhook)
+    alarmed = alarm_metrics(prod) - alarm_metrics(dev)
+    yield Item(
+        "alarms in `dev` (`monitored`)", f"{alarmed} metrics, with production's channels", alarmed * ALARM_METRIC
+    )
+
+
+def _added_by_xmtp(prod: Deployed, xmtp: Deployed) -> Iterator[Item]:
+    alarmed = alarm_metrics(xmtp) - alarm_metrics(prod)
+    yield Item("XMTP", f"alarms on {alarmed} metrics", alarmed * ALARM_METRIC)
+    sources = _more(prod, xmtp, "AWS::Lambda::EventSourceMapping")
+    polled = sources * QUEUE_POLLS * SQS_REQUEST / 1_000_000
+    yield Item("", "polling of its queue of commands", polled)
+    tasks = prod.all("AWS::ECS::Service")[0]["DesiredCount"]
+    logged = tasks * times(PERIOD) * recorded_bytes(STATEMENTS) * LOG_BYTE / 1_000_000
+    yield Item(
+        "",
+        f"{XMTP_METRICS} recorded metrics: three of its worker's, and to how many nodes ingest is connected; their log lines",
+        XMTP_METRICS * METRIC + logged,
+    )
+    run = INVOCATION + XMTP_RUN_S * XMTP_GIGABYTES * GIGABYTE_SECOND + XMTP_QUERIES * READ_UNIT / 2
+    yield Item(
+        "",
+        f"its worker's {HOURS} runs of {XMTP_RUN_S} s (reckoned), {XMTP_QUERIES} queries of empty indexes each, at half a "
+        "read unit",
+        HOURS * run / 1_000_000,
+    )
+
+
+def _added_by_channel(prod: Deployed, webhook: Deployed) -> Item:
+    alarmed = alarm_metrics(webhook) - alarm_metrics(prod)
+    queues = _more(prod, webhook, "AWS::Lambda::EventSourceMapping")
+    secrets = _more(prod, webhook, "AWS::SecretsManager::Secret")
+    dollars = alarmed * ALARM_METRIC + queues * QUEUE_POLLS * SQS_REQUEST / 1_000_000 + secrets * SECRET
+    what = f"alarms on {alarmed} metrics, polling of {queues} queues, a secret for each app"
+    return Item("a further channel with a held queue, such as the webhook", what, dollars)
+
+
+def _more(prod: Deployed, other: Deployed, kind: str) -> int:
+    return len(other.all(kind)) - len(prod.all(kind))
+
+
+def deployed(environment: EnvironmentConfig, **context: str) -> Deployed:
+    """With what the context adds."""
+    stack = define_alone(environment.stage, context, builtin_cloud_formation_validation=False)
+    return Deployed.of(stack, environment)
+
+
+def tables() -> list[list[str]]:
+    """As docs/operations.md has them."""
+    prod, dev = deployed(PROD), deployed(DEV)
+    xmtp = deployed(PROD, networks=f"{STATEMENTS},{XMTP}")
+    channels = ",".join((*PROD.channels, Channel.WEBHOOK))
+    webhook = deployed(PROD, channels=channels, webhook_url="https://push.example.org/clarion")
+    return [table([prod, dev]), table_of_added(prod, dev, xmtp, webhook)]
+
+
+def main() -> None:
+    PAGE.write_text(reduce(inserted, tables(), PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What an idle deployment costs, against the templates and the operator's page."""
+
+import re
+
+import pytest
+from aws_cdk.assertions import Template
+
+from bench.idle import PAGE, tables
+from tests.infra.templates import metrics_of_dashboard, properties
+
+FREE_DASHBOARD_METRICS = 50
+"""Of each of an account's first three dashboards: https://aws.amazon.com/cloudwatch/pricing/"""
+
+
+@pytest.fixture(scope="module")
+def stated() -> list[list[str]]:
+    return tables()
+
+
+def test_the_page_states_what_an_idle_deployment_costs_and_what_is_added(stated: list[list[str]]) -> None:
+    for each in stated:
+        assert "\n".join(["", *each, ""]) in PAGE.read_text()
+
+
+def test_production_idles_for_forty_dollars_at_most_and_dev_for_twelve(stated: list[list[str]]) -> None:
+    *_, together = stated[0]
+    prod, dev = map(float, re.findall(r"\*\*(\d+\.\d\d)\*\*", together))
+    assert prod <= 40
+    assert dev <= 12
+
+
+def test_the_dashboard_shows_no_more_than_is_free(prod: Template) -> None:
+    (dashboard,) = properties(prod, "AWS::CloudWatch::Dashboard")
+    shown = {(each.namespace, each.name, *sorted(each.dimensions.items())) for each in metrics_of_dashboard(dashboard)}
+    assert len(shown) <= FREE_DASHBOARD_METRICS

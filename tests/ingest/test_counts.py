@@ -1,0 +1,36 @@
+"""What ingest records of itself, and what it only logs."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from clarion.metrics import Metric
+from clarion.networks import STATEMENTS
+from ingest.counts import Gauges, OfNetwork, report
+
+
+def reported(capsys: pytest.CaptureFixture[str], gauges: Gauges) -> list[tuple[dict[str, Any], set[str]]]:
+    """Each line, and the metrics that CloudWatch makes of it."""
+    report("blue", Counter(), gauges)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [(line, {each["Name"] for each in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]}) for line in lines]
+
+
+def test_what_only_explains_the_rest_is_logged_and_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    [(line, metrics)] = reported(capsys, {Metric.SHARDS_OWNED: 256, Metric.KNOWN_KEYS: 7, Metric.ENVELOPES_HELD: 0})
+    assert metrics == {"shards_owned"}
+    assert (line["known_keys"], line["envelopes_held"]) == (7, 0)
+
+
+def test_a_lag_of_nothing_is_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    [(_, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 0})
+    assert metrics == {"rules_behind"}
+    [(_, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 40})
+    assert metrics == {"rules_behind", "ingest_lag"}
+
+
+def test_that_no_node_of_a_network_is_connected_is_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    [(_, metrics)] = reported(capsys, {OfNetwork(Metric.NODES_CONNECTED, STATEMENTS): 0})
+    assert metrics == {"nodes_connected"}
