@@ -5,6 +5,7 @@ these load. Packages come from a folder, into which pip has fetched the locked o
 """
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -13,10 +14,9 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
-from infra.archives import BUILT, ROOT
+from infra.archives import BUILT, ROOT, digest
 from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED
 
 REQUIREMENTS = ROOT / "functions" / "ingest" / "requirements.txt"
@@ -69,11 +69,14 @@ def build(podman: Podman) -> str:
 
 
 def fetched_wheels() -> Path:
-    wheels = BUILT / "wheels" / sha256(REQUIREMENTS.read_bytes()).hexdigest()[:32]
+    """Kept by the lock that they follow."""
+    wheels = BUILT / "wheels" / digest(REQUIREMENTS.read_bytes())
     if not wheels.exists():
+        unfinished = wheels.with_suffix(f".{os.getpid()}")
         pip = (ROOT / ".tools" / "bin" / "python", "-m", "pip", "download", "--quiet", "--require-hashes")
-        options = ("--only-binary=:all:", "--python-version", "3.13", "--dest", wheels, "--requirement", REQUIREMENTS)
-        subprocess.run([*pip, *options], check=True)
+        options = ("--only-binary=:all:", "--python-version", "3.13", "--dest", unfinished, "--requirement")
+        subprocess.run([*pip, *options, REQUIREMENTS], check=True)
+        unfinished.rename(wheels)
     return wheels
 
 
