@@ -55,6 +55,10 @@ $(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 .tools/chromium: | $(UV)
 	@python3 tools/chromium.py
 
+.PHONY: podman
+podman: | $(UV)
+	@python3 tools/podman.py
+
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
 	@cd tools/cdk && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
@@ -137,6 +141,16 @@ deploy: setup ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=
 destroy: setup ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
 	@$(call cdk,destroy)
 
+# ---- release ------------------------------------------------------------------------------------------------
+
+.PHONY: sbom
+sbom: .venv/.ready ## List what the image, the layers and the jobs are made of, as CycloneDX (.build/sbom)
+	@$(PY) tools/sbom.py
+
+.PHONY: release
+release: setup ## Tag this commit as the version in pyproject.toml, once all that a release needs is there
+	@$(PY) tools/release.py
+
 # ---- check --------------------------------------------------------------------------------------------------
 
 .PHONY: test
@@ -145,7 +159,7 @@ test: setup lint ## The whole gate: lint, types, unit, property, pipeline and sy
 
 # Types, and then Spark's tests, run beside the system tests, which wait for the emulator a good deal.
 .PHONY: test-live
-test-live: setup .venv-pipeline/.ready .tools/chromium
+test-live: setup .venv-pipeline/.ready .tools/chromium podman
 	@$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline

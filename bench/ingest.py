@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -37,6 +38,7 @@ from ingest.delivery.outboxes import Outboxes
 from ingest.delivery.outgoing import Outgoing
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.fingerprints import of_key
+from ingest.filter.rule_feed import SCAN_SEGMENTS, RuleFeed
 from ingest.intake import Intake
 from ingest.lease.shards import Shards
 from ingest.memory.seen import SeenEnvelopes
@@ -68,6 +70,9 @@ LOOK_UPS = "look-ups in the candidate filter, beside its limit"
 SHARED = "take statements in, two processes that share them, beside one"
 SEEN_MEMORY = "memory of the seen envelopes, beside its limit"
 FORWARD = "take statements in with their socket, and forward them"
+READ_RULES = "read rules from their table into the candidate filter"
+RULES_A_PAGE = 4_000
+"""As many as the megabyte holds that DynamoDB reads for a page."""
 HOLD = "hold the stream while the seen envelopes are saved, beside its limit"
 ALLOWED = {FILTER_MEMORY: (0, 1), LOOK_UPS: (1, inf), SHARED: (1.2, inf), SEEN_MEMORY: (0, 1), HOLD: (0, 1)}
 """The ratios that are allowed. Two processes take in more than one, though both read all."""
@@ -81,6 +86,7 @@ class Sizes(NamedTuple):
     frames: int = 20_000
     lookups: int = 500_000
     rounds: int = 5
+    readings: int = 20
 
 
 THOROUGH = Sizes()
@@ -281,6 +287,35 @@ def outboxes(aws: str) -> Outboxes:
     )
 
 
+def serve_rules(port: "Connection") -> None:
+    """A table of which each page is the last, and full of other rules."""
+
+    def answer(_: dict[str, Any]) -> Answer:
+        keys = (b64encode(key).decode() for key in random_rule_keys(RULES_A_PAGE))
+        return "200 OK", {"Items": [{"rule_key": {"B": key}} for key in keys]}
+
+    async def run() -> None:
+        async with serving(answer) as aws:
+            port.send(aws)
+            await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+def measure_reading(sizes: Sizes) -> list[Figure]:
+    """By CPU time of the task alone: the table is another process."""
+    here, there = get_context("spawn").Pipe()
+    beside = get_context("spawn").Process(target=serve_rules, args=(there,), daemon=True)
+    beside.start()
+    os.environ |= credentials() | {"AWS_ENDPOINT_URL": here.recv()}
+    clients = AwsClients.from_environment("bench-")
+    feed = RuleFeed(clients.dynamodb, clients.streams, "bench-rules", CandidateFilter())
+    seconds = sum(cpu_seconds(feed.read()) for _ in range(sizes.readings))
+    beside.terminate()
+    rules = sizes.readings * SCAN_SEGMENTS * RULES_A_PAGE
+    return [Figure.alone(READ_RULES, rules / seconds, "rules/s")]
+
+
 def measure_seen(count: int) -> list[Figure]:
     return asyncio.run(_measure_seen(count))
 
@@ -319,7 +354,7 @@ async def _measure_seen(count: int) -> list[Figure]:
 
 def measure_candidates(sizes: Sizes) -> list[Figure]:
     candidates = CandidateFilter()
-    return [*measure_filter(candidates, sizes), *measure_intake(candidates, sizes)]
+    return [*measure_filter(candidates, sizes), *measure_reading(sizes), *measure_intake(candidates, sizes)]
 
 
 def figures(sizes: Sizes = THOROUGH) -> list[Figure]:
@@ -340,8 +375,12 @@ def beyond(figures: Iterable[Figure]) -> Iterator[str]:
 def main() -> None:
     found = figures()
     report(found)
-    (forwarded,) = (figure.ours for figure in found if figure.name == FORWARD)
-    record("make bench-ingest", ingest_cpu_s=(1 / forwarded, "one statement, with its socket, taken in and forwarded"))
+    a_second = {figure.name: figure.ours for figure in found}
+    record(
+        "make bench-ingest",
+        ingest_cpu_s=(1 / a_second[FORWARD], "one statement, with its socket, taken in and forwarded"),
+        rule_cpu_s=(1 / a_second[READ_RULES], "one rule, read from its table into the candidate filter"),
+    )
     if too_dear := list(beyond(found)):
         raise SystemExit("\n".join(too_dear))
 

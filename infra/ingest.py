@@ -10,7 +10,6 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode, Validations
 from aws_cdk import aws_ec2 as ec2
@@ -20,16 +19,25 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.archives import ROOT
 from infra.findings import accept, objects_of
 from infra.functions import Foundation
+from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, base_is_pinned
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
-ROOT = Path(__file__).parents[1]
 _SPOT = ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1)
-IMAGE_SOURCES = ("layers/core/clarion", "functions/ingest")
+HEALTH_CHECK = ecs.HealthCheck(
+    command=["CMD", *HEALTH_COMMAND],
+    interval=Duration.seconds(30),
+    timeout=Duration.seconds(15),
+    start_period=Duration.seconds(300),
+    retries=10,
+)
+"""A task is ready once it has read the rules. It has ten minutes: the start period, the longest that ECS takes, and then
+the retries. Ten million take a quarter of a processor six, by `rule_cpu_s` of bench/measured.json."""
 
 
 class IngestRole(iam.Role):
@@ -77,6 +85,7 @@ class IngestService(Construct):
         )
         self._add_container(ingest)
         self._warn_of_single_nodes(ingest)
+        self._warn_of_an_unpinned_base()
         accept(
             self.task,
             "ECS2",
@@ -138,6 +147,13 @@ class IngestService(Construct):
                     "nodes of this network replay nothing.",
                 )
 
+    def _warn_of_an_unpinned_base(self) -> None:
+        if not base_is_pinned():
+            Validations.of(self).add_warning(
+                "clarion:unpinned-base",
+                f"The base in {DOCKERFILE} is a tag, which may lead to another image tomorrow: `make release` pins it.",
+            )
+
     def _add_container(self, ingest: Ingest) -> None:
         name = f"/aws/ecs/{self._environment.prefix}ingest"
         self.task.add_container(
@@ -149,9 +165,7 @@ class IngestService(Construct):
                 log_group=log_group(self, "Log", name=name, environment=self._environment),
             ),
             readonly_root_filesystem=True,
-            health_check=ecs.HealthCheck(
-                command=["CMD", "python", "-m", "ingest.health"], start_period=Duration.seconds(60), retries=3
-            ),
+            health_check=HEALTH_CHECK,
             stop_timeout=Duration.seconds(60),
         )
 
@@ -180,11 +194,10 @@ class IngestService(Construct):
 
 def _image() -> ecs.ContainerImage:
     """Only hashed at synthesis; docker is needed where the stack is deployed from."""
-    kept = ["*", *(f"!{source}/**" for source in IMAGE_SOURCES), "**/__pycache__"]
     return ecs.ContainerImage.from_asset(
         str(ROOT),
-        file="functions/ingest/Dockerfile",
+        file=DOCKERFILE,
         platform=images.Platform.LINUX_ARM64,
-        exclude=kept,
+        exclude=list(IGNORED),
         ignore_mode=IgnoreMode.DOCKER,
     )

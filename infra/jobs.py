@@ -25,8 +25,9 @@ WRITTEN_DAILY = (*KINDS, "unreadable", "differences", "reports")
 """The lake's folders by job; `pipeline.lake` names them."""
 WRITTEN_BY_REPLAY = ("replays", "replayed")
 
-VCPUS, GIGABYTES = 4, 16
-"""Of each worker. Python, which decodes and verifies, works outside Java's memory."""
+VCPUS, GIGABYTES, DISK_GIGABYTES = 4, 16, 100
+"""Of each worker. Python, which decodes and verifies, works outside Java's memory. What the disk is for, and why it has
+this size: docs/operations.md, "What a worker has"."""
 WORKER = {
     "spark.driver.cores": str(VCPUS),
     "spark.driver.memory": "12g",
@@ -34,6 +35,7 @@ WORKER = {
     "spark.executor.cores": str(VCPUS),
     "spark.executor.memory": "9g",
     "spark.executor.memoryOverhead": "7g",
+    **{f"spark.emr-serverless.{one}.disk": f"{DISK_GIGABYTES}g" for one in ("driver", "executor")},
 }
 
 
@@ -151,7 +153,11 @@ class RetireRole(JobRole):
 
 
 def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers: int) -> str:
-    """What spark-submit is given for a job, of at most so many workers, the driver among them."""
+    """What spark-submit is given for a job, of at most so many workers, the driver among them.
+
+    All executors are there from the beginning: a day's files are work for each, and EMR's own three may be too many.
+    """
+    executors = str(workers - 1)
     driver = {
         "PYSPARK_DRIVER_PYTHON": PYTHON,
         "PYSPARK_PYTHON": PYTHON,
@@ -161,7 +167,9 @@ def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers:
     }
     named = {
         **WORKER,
-        "spark.dynamicAllocation.maxExecutors": str(workers - 1),
+        "spark.executor.instances": executors,
+        "spark.dynamicAllocation.initialExecutors": executors,
+        "spark.dynamicAllocation.maxExecutors": executors,
         "spark.archives": code.archives,
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,

@@ -20,6 +20,7 @@ from constructs import Construct
 from infra.config import EnvironmentConfig, Pipeline
 from infra.findings import accept
 from infra.jobs import (
+    DISK_GIGABYTES,
     GIGABYTES,
     VCPUS,
     Code,
@@ -113,7 +114,9 @@ class PipelineStack(Stack):
                 enabled=True, idle_timeout_minutes=IDLE_MINUTES
             ),
             maximum_capacity=application.MaximumAllowedResourcesProperty(
-                cpu=f"{pipeline.workers * VCPUS} vCPU", memory=f"{pipeline.workers * GIGABYTES} GB"
+                cpu=f"{pipeline.workers * VCPUS} vCPU",
+                memory=f"{pipeline.workers * GIGABYTES} GB",
+                disk=f"{pipeline.workers * DISK_GIGABYTES} GB",
             ),
             scheduler_configuration=application.SchedulerConfigurationProperty(max_concurrent_runs=1),
             monitoring_configuration=application.MonitoringConfigurationProperty(

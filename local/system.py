@@ -21,6 +21,7 @@ from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
+from ingest import health
 from local import keys, page, tls
 from local.apns import Apns
 from local.device import Device
@@ -92,15 +93,17 @@ class System:
         await self.replace_ingest(ingesting(deployment, self.followed, log="ingest-after.log"))
         return replace(self, deployment=deployment)
 
-    def ingesting(self, *, log: str = INGEST_LOG, **others: str) -> AbstractContextManager[None]:
-        """The ingest task; `others` are settings."""
+    def ingesting(self, *, log: str = INGEST_LOG, **others: str) -> AbstractContextManager[int]:
+        """The ingest task, by its health port; `others` are settings."""
         return ingesting(self.deployment, {**self.followed, **others}, log=log)
 
-    async def replace_ingest(self, successor: AbstractContextManager[None]) -> None:
-        """As with ECS, a new ingest task is up before the old one is sent SIGTERM."""
-        predecessor, before = self.ingest.pop_all(), self._subscribers
-        self.ingest.enter_context(successor)
-        await self._until(lambda: all(now > then for now, then in zip(self._subscribers, before, strict=True)))
+    async def replace_ingest(self, successor: AbstractContextManager[int]) -> None:
+        """As ECS does: the task before is sent SIGTERM once the health check finds the new one ready."""
+        predecessor = self.ingest.pop_all()
+        port = self.ingest.enter_context(successor)
+        async with asyncio.timeout(PATIENCE):
+            while await asyncio.to_thread(health.main, port):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.1)
         await asyncio.to_thread(predecessor.close)
 
     async def restart_ingest(self) -> None:
@@ -108,6 +111,10 @@ class System:
         await asyncio.to_thread(self.ingest.close)
         await self._until(lambda: not any(self._subscribers))
         self.ingest.enter_context(self.ingesting(log="ingest-after.log"))
+        await self.until_followed()
+
+    async def until_followed(self) -> None:
+        """Wait until ingest follows each node."""
         await self._until(lambda: all(self._subscribers))
 
     @property
@@ -289,8 +296,32 @@ class _Credentials:
 @contextmanager
 def ingesting(
     deployment: EmulatedDeployment, followed: Mapping[str, str], *, checkout: Path = ROOT, log: str = INGEST_LOG
-) -> Iterator[None]:
-    """The ingest task as ECS would run it, with as much time to stop, but on this machine.
+) -> Iterator[int]:
+    """The ingest task as ECS would run it, with as much time to stop, but on this machine; yields its health port."""
+    with reserved_port() as health_port:
+        own = task_variables(deployment, followed, health_port, checkout=checkout)
+        with _started(deployment.emulator.folder / log, {**python_path(checkout), **own}):
+            yield health_port
+
+
+@contextmanager
+def _started(log: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    with log.open("wb") as file:
+        command = leashed(STOP_S, sys.executable, "-m", "ingest")
+        task = subprocess.Popen(
+            command, cwd=ROOT, env={**ours, **variables}, stdin=subprocess.PIPE, stdout=file, stderr=file
+        )
+        try:
+            yield
+        finally:
+            task.communicate()  # closes standard input, which ends the leash
+
+
+def task_variables(
+    deployment: EmulatedDeployment, followed: Mapping[str, str], health_port: int, *, checkout: Path = ROOT
+) -> dict[str, str]:
+    """What the task's definition sets, and by which the SDK takes the task's role.
 
     `followed` are those of its settings that say whom it follows, and perhaps others.
     """
@@ -305,25 +336,16 @@ def ingesting(
         "events_stream": outputs.events_stream,
         "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
-        "health_port": "0",
+        "health_port": str(health_port),
         **followed,
     }
     known = set(settings)
     if checkout != ROOT:
         settings, known = settings | _nodes_by_option(followed["nodes"]), _ingest_settings(checkout)
-    variables = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
+    return {
         **as_role(emulator, outputs.ingest_role_arn),
-        **python_path(checkout),
         **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
     }
-    with (emulator.folder / log).open("wb") as file:
-        command = leashed(STOP_S, sys.executable, "-m", "ingest")
-        task = subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=file, stderr=file)
-        try:
-            yield
-        finally:
-            task.communicate()  # closes standard input, which ends the leash
 
 
 def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from clarion.networks import STATEMENTS, network
 from clarion.settings import EventSettings, NodeBudget
 from clarion.storage import SEEN_PREFIX
 from ingest.filter.fingerprints import OWNERS
+from ingest.health import DEFAULT_PORT
 
 
 class FirstReplay(StrEnum):
@@ -105,7 +106,7 @@ class IngestSettings(EventSettings):
     forget_seconds: float = 5.0
     absent_seconds: float = 3_600.0
     save_seconds: float = 5.0
-    health_port: int = 8973
+    health_port: int = DEFAULT_PORT
 
     @model_validator(mode="after")
     def _each_network_has_nodes(self) -> "IngestSettings":

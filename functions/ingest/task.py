@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
@@ -29,6 +31,7 @@ from ingest.sources.replays import Replays
 
 LOOKING_SECONDS = 0.25
 DRAIN_SECONDS = 20.0
+CONNECTING_SECONDS = 60.0
 THREADS = QUEUE_IN_FLIGHT + LAKE_IN_FLIGHT + 8
 """For what blocks on AWS: the batches in flight, the readers of the rules, and what is saved."""
 
@@ -54,18 +57,30 @@ class Task:
     sources: FollowedSources
     open_sources: Callable[[], None]
     """To be called once it is known what was seen, and by when the tasks before were live."""
+    opened_at: float = inf
+    """When the sources were opened, as `time.monotonic` has it: the rules are read by then, and the shards divided."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Raise whatever must not happen: a missing table, stream or bucket, an unreadable record."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-        async with await serve_health(self.settings.health_port, self.status):
+        async with await serve_health(self.settings.health_port, lambda: self.is_ready, self.status):
             await self.rule_feed.start()
             if await self.record.restore() or self.settings.first_replay is FirstReplay.HANDLE:
                 self.initial_replay.skip()
             await self.sharing.renew()
             self.open_sources()
+            self.opened_at = time.monotonic()
             await self._work(stop)
         report(self.settings.stage, self.counts, self.gauges())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the tasks before may end: this one knows the rules and the shards, and follows each network.
+
+        Nodes out of reach hold that up for a minute at most, as a deployment may be what mends it.
+        """
+        waited = time.monotonic() - self.opened_at
+        return waited > CONNECTING_SECONDS or (waited >= 0 and all(self.sources.connected_of.values()))
 
     def status(self) -> dict[str, object]:
         return {

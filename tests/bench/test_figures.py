@@ -19,7 +19,7 @@ COST_PAGE = PAGE.parent / "cost.md"
 TINY: dict[str, Callable[[], list[Figure]]] = {
     "bench.codec": lambda: measured("bench.codec", 1),
     "bench.match": lambda: measured("bench.match", match.Effort(1, 1, 1, 1, 1)),
-    "bench.ingest": lambda: measured("bench.ingest", ingest.Sizes(100, 100, 100, 100, 1)),
+    "bench.ingest": lambda: measured("bench.ingest", ingest.Sizes(100, 100, 100, 100, 1, 1)),
     "bench.schedule": lambda: measured("bench.schedule", 10, 1),
     "bench.dispatch": lambda: compared({scene: dict.fromkeys((CLARION, *OTHERS), Speed(2, 1)) for scene in SCENES}),
     "tests.ledger.whole_bill": lambda: beside_naive(read_amounts(COST_PAGE.read_text())),

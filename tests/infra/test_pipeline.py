@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from clarion.events import Event
 from infra.config import EnvironmentConfig, Pipeline, Platform
 from infra.environments import EMULATOR, PROD
-from infra.jobs import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
+from infra.jobs import DISK_GIGABYTES, GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
 from infra.pipeline import PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from infra.stack import ClarionStack
@@ -123,7 +123,7 @@ def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources:
     for application in applications.values():
         assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.1.0", "ARM64")
         assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 5}
-        assert application["MaximumCapacity"] == {"Cpu": "8 vCPU", "Memory": "32 GB"}
+        assert application["MaximumCapacity"] == {"Cpu": "8 vCPU", "Memory": "32 GB", "Disk": "200 GB"}
         assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 1}
         assert "InitialCapacity" not in application  # which would cost while nothing runs
 
@@ -133,6 +133,14 @@ def test_a_driver_or_executor_fills_a_worker(resources: Mapping[str, Resource]) 
         sizes = [WORKER[f"spark.{one}.{part}"] for part in ("memory", "memoryOverhead")]
         assert sum(int(size.removesuffix("g")) for size in sizes) == GIGABYTES
         assert WORKER[f"spark.{one}.cores"] == str(VCPUS)
+        assert WORKER[f"spark.emr-serverless.{one}.disk"] == f"{DISK_GIGABYTES}g"
+
+
+def test_all_executors_are_there_from_the_beginning_and_fit_beside_the_driver(outputs: Mapping[str, str]) -> None:
+    asked = dict(re.findall(r"--conf (\S+?)=(\S+)", outputs["DailyParameters"]))
+    numbers = ("executor.instances", "dynamicAllocation.initialExecutors", "dynamicAllocation.maxExecutors")
+    assert PROD.pipeline
+    assert {asked[f"spark.{name}"] for name in numbers} == {str(PROD.pipeline.workers - 1)}
 
 
 def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:

@@ -9,13 +9,16 @@ from pynamodb.models import Model
 
 from api import openapi
 from api.app import resolver
+from bench.figures import MEASURED
 from clarion.channels import CHANNELS
 from clarion.networks import STATEMENTS, XMTP
 from clarion.networks.needs import Function
 from clarion.tables import MODELS, table_name
 from infra.config import EnvironmentConfig
 from infra.environments import PROD
+from infra.image import base_is_pinned
 from infra.stack import ClarionStack
+from ingest.health import CHECK_SECONDS
 from tests.infra.templates import properties
 
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
@@ -305,9 +308,27 @@ def test_an_ingest_task_tells_whether_it_is_well_and_can_not_change_its_own_code
     (task,) = properties(prod, "AWS::ECS::TaskDefinition")
     (container,) = task["ContainerDefinitions"]
     assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
-    assert container["HealthCheck"]["Command"] == ["CMD", "python", "-m", "ingest.health"]
+    check = container["HealthCheck"]
+    assert check["Command"] == ["CMD", "python", "-m", "ingest.health"]
+    assert check["Timeout"] > CHECK_SECONDS
     assert container["ReadonlyRootFilesystem"]
     assert container["StopTimeout"] == 60
+
+
+def test_an_ingest_task_has_half_as_much_time_again_as_it_takes_to_read_ten_million_rules(prod: Template) -> None:
+    (task,) = properties(prod, "AWS::ECS::TaskDefinition")
+    (container,) = task["ContainerDefinitions"]
+    check = container["HealthCheck"]
+    seconds = 10_000_000 * json.loads(MEASURED.read_text())["rule_cpu_s"]["value"] / (int(task["Cpu"]) / 1024)
+    assert check["StartPeriod"] == 300  # the longest that ECS takes
+    assert check["StartPeriod"] + check["Retries"] * check["Interval"] >= 1.5 * seconds
+
+
+def test_an_image_whose_base_is_not_pinned_is_warned_of() -> None:
+    warnings = Annotations.from_stack(ClarionStack(App(), environment=PROD)).find_warning(
+        "*", Match.string_like_regexp("`make release` pins it")
+    )
+    assert bool(warnings) != base_is_pinned()
 
 
 def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:

@@ -1,5 +1,7 @@
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -282,25 +284,36 @@ async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
 @pytest.fixture
 def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for an answer for longer than a busy machine may take."""
-    monkeypatch.setattr("ingest.health._SECONDS", 60.0)
+    monkeypatch.setattr("ingest.health.CHECK_SECONDS", 60.0)
+    monkeypatch.setattr("ingest.health._REQUEST_SECONDS", 60.0)
 
 
-async def test_health_is_an_answer_with_the_state_of_things(patient_health: None) -> None:
-    server = await serve_health(0, lambda: {"shards": 256})
+async def test_health_is_an_answer_with_the_state_of_things_and_good_once_the_task_is_ready(
+    patient_health: None,
+) -> None:
+    ready = asyncio.Event()
+    server = await serve_health(0, ready.is_set, lambda: {"shards": 256})
     port = server.sockets[0].getsockname()[1]
     async with server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
-        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert json.loads(body) == {"shards": 256}
+        assert await health_of(port) == ("503 Service Unavailable", {"shards": 256})
+        assert await asyncio.to_thread(main, port) == 1
+        ready.set()
+        assert await health_of(port) == ("200 OK", {"shards": 256})
         assert await asyncio.to_thread(main, port) == 0
     assert await asyncio.to_thread(main, port) == 1
 
 
+async def health_of(port: int) -> tuple[str, object]:
+    """The status, and what the answer says."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return head.split(b"\r\n")[0].decode().removeprefix("HTTP/1.1 "), json.loads(body)
+
+
 async def test_health_survives_whoever_hangs_up(patient_health: None) -> None:
-    server = await serve_health(0, dict)
+    server = await serve_health(0, lambda: True, dict)
     port = server.sockets[0].getsockname()[1]
     async with server:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -308,3 +321,10 @@ async def test_health_survives_whoever_hangs_up(patient_health: None) -> None:
         writer.close()
         await writer.wait_closed()
         assert await asyncio.to_thread(main, port) == 0
+
+
+def test_the_health_check_imports_nothing_that_takes_long() -> None:
+    """It runs every half a minute beside a task that has a part of a processor."""
+    program = "import sys, ingest.health; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert not {"pydantic", "boto3", "clarion"} & set(printed.split())

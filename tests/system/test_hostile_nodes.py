@@ -89,6 +89,7 @@ async def test_an_honest_nodes_statements_keep_arriving_beside_hostile_nodes(sys
         nodes = json.loads(system.followed["nodes"]) | {STATEMENTS: [*urls, system.store.url]}
         first_start = {"state_prefix": f"{SEEN_PREFIX}beside-hostile-nodes/", "second_look_bytes": "500000"}
         await system.replace_ingest(system.ingesting(log=LOG, nodes=json.dumps(nodes), **first_start))
+        await system.until_followed()
         try:
             for number in range(ROUNDS):
                 raw = alice.statement(CHAT, data=f"message {number}".encode())
