@@ -148,7 +148,8 @@ class EnvironmentConfig(Config):
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
     again what is still in force: with fewer than seven, a run that fails would come too close to that. `tracing` and
-    `invocation_logs` have Lambda record each invocation, also one that went well, and cost by the invocation.
+    `invocation_logs` have Lambda record each invocation, also one that went well, and cost by the invocation. With `canary`
+    and `monitored`, a deployment tries new versions of match and dispatch on a tenth of what comes, watched by alarms.
     """
 
     stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
@@ -187,6 +188,7 @@ class EnvironmentConfig(Config):
     tracing: bool = False
     invocation_logs: bool = False
     monitored: bool = True
+    canary: bool = False
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     thresholds: Thresholds = Thresholds()
 

@@ -73,6 +73,7 @@ PROD = EnvironmentConfig(
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
+    canary=True,
 )
 
 
@@ -93,6 +94,7 @@ DEV = PROD.model_copy(
         "channels": tuple(channel for channel in Channel if channel is not Channel.WEBHOOK),
         "api": _API,
         "stage": "dev",
+        "canary": False,
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
@@ -120,6 +122,7 @@ EMULATOR = PROD.model_copy(
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
         "monitored": False,
+        "canary": False,
     }
 )
 

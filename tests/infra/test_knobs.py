@@ -79,6 +79,7 @@ ALONE = {
     "subscription": "AWS::SNS::Subscription",
     "dashboard": "AWS::CloudWatch::Dashboard",
     "schedule": "AWS::Scheduler::Schedule",
+    "canary": "AWS::CodeDeploy::Application",
 }
 """Kinds of which a deployment has one at most."""
 DATA = ("AWS::S3::Bucket", "AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret", "AWS::KMS::Key")
@@ -413,6 +414,7 @@ OTHERWISE: Mapping[str, Change] = {
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
     "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
+    "canary": Change(False, {"canary": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),
     "log_days": Change(365, {"logs.*.RetentionInDays": 365, "expires.LakeEdgeLogs": 365}),
     "api.direct_push": Change(False, {"settings.api.direct_push": None}),
