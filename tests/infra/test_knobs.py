@@ -237,6 +237,7 @@ CHANGES: Mapping[str, Change] = {
         },
     ),
     "region": Change("eu-central-1", {"stacks.*.region": "eu-central-1", "jobs.*.AWS_DEFAULT_REGION": "eu-central-1"}),
+    "zones": same(["euc1-az1", "euc1-az2"], "zones"),
     "data": Change(
         Lasting.DISCARD, {**{f"deletion.{kind}": ["Delete"] for kind in DATA}, "stacks.data.protected": False}
     ),
@@ -467,6 +468,7 @@ class Deployment:
                 }
                 for name, stack in self._stacks.items()
             },
+            "zones": [subnet.get("AvailabilityZoneId") for subnet in self._of("AWS::EC2::Subnet")],
             "sources": self._sources(),
             "routes": {route["RouteKey"]: True for route in self._of("AWS::ApiGatewayV2::Route")},
             "tls_policies": json.dumps(self._templates).count("aws:SecureTransport"),
