@@ -117,7 +117,8 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 
 # With what of the environment is another in each account, as `name=value` separated by blanks.
 context = --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%')
-cdk = cdk $(1) --all $(context) $(OPTIONS)
+# All stacks, or `STACKS`.
+cdk = cdk $(1) $(or $(STACKS),--all) $(context) $(OPTIONS)
 
 # Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
 .PHONY: bootstrap

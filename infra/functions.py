@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aws_cdk import AssetHashType, Duration
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
+from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
@@ -16,31 +15,29 @@ from constructs import Construct
 from clarion.channels import CHANNELS
 from infra import archives
 from infra.config import Consumer, EnvironmentConfig, Platform
+from infra.data import Data
 from infra.findings import accept
-from infra.lake import LakeStorage
 from infra.layers import Layers
 from infra.options import Size
 from infra.permissions import allow, allow_key
 from infra.queues import Queues
 from infra.retention import log_group
-from infra.secrets import Secrets
-from infra.tables import ClarionTables
+from infra.secrets import secret_arn
 
 FUNCTIONS = archives.ROOT / "functions"
 BUILT = archives.BUILT / "functions"
+LIVE = "live"
 _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: lambda_.Architecture.X86_64}
 
 
 @dataclass(frozen=True)
 class Foundation:
-    """What the components have in common: where they keep, send and read."""
+    """What the components have in common: where they keep, send and read. `events` is the stream to the lake."""
 
     environment: EnvironmentConfig
-    key: kms.Key
-    tables: ClarionTables
+    data: Data
     queues: Queues
-    lake: LakeStorage
-    secrets: Secrets
+    events: firehose.IDeliveryStream
     layers: Layers
 
     @property
@@ -52,7 +49,7 @@ class Foundation:
 
     def allow_events(self, who: iam.IGrantable) -> None:
         """Let it emit events, by either way of `clarion.event_log`."""
-        allow(who, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow(who, "firehose: PutRecordBatch", self.events.delivery_stream_arn)
         allow(who, "sqs: SendMessage", self.queues.late_events.queue.queue_arn)
 
 
@@ -62,7 +59,7 @@ class ComponentFunction(lambda_.Function):
     Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<component>` as package
     `<component>`. Without SnapStart: docs/operations.md says why. What a queue feeds is bounded by its event source, which
     leaves its messages waiting; what the API calls, by the API's rate and, where the account has enough to set aside, by
-    `reserved`.
+    `reserved`. Whatever calls it calls `live`, an alias of its newest version: code, layers and variables change at once.
     """
 
     def __init__(
@@ -106,23 +103,29 @@ class ComponentFunction(lambda_.Function):
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
             # Lambda stops what feeds its own queue after about sixteen rounds, unless it is said to be meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
+            current_version_options=lambda_.VersionOptions(description=_replaceable(foundation.data)),
         )
+        self.live = lambda_.Alias(self, "Live", alias_name=LIVE, version=self.current_version)
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
         if environment.tracing:
             accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
 
-    def allow_tables(self, actions: str, *tables: dynamodb.ITableV2) -> None:
-        allow(self, f"dynamodb: {actions}", *(table.table_arn for table in tables))
+    @property
+    def live_arn(self) -> str:
+        return f"{self.function_arn}:{LIVE}"
+
+    def allow_tables(self, actions: str, *tables: str) -> None:
+        allow(self, f"dynamodb: {actions}", *tables)
 
     def allow_sending(self, *queues: sqs.IQueue) -> None:
         if queues:
             allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in queues))
 
-    def allow_secrets(self, *arns: str | None) -> None:
+    def allow_secrets(self, *names: str | None) -> None:
         """Those that are there."""
-        if present := [arn for arn in arns if arn]:
+        if present := [secret_arn(self.stack, name) for name in names if name]:
             allow(self, "secretsmanager: GetSecretValue", *present)
-            allow_key(self, self.foundation.key, "secretsmanager", "Decrypt")
+            allow_key(self, self.foundation.data.key, "secretsmanager", "Decrypt")
 
     def consume(self, queue: sqs.IQueue, consumer: Consumer) -> None:
         source = event_sources.SqsEventSource(
@@ -132,18 +135,23 @@ class ComponentFunction(lambda_.Function):
             max_concurrency=consumer.concurrency,
             report_batch_item_failures=True,
         )
-        self.add_event_source(source)
+        self.live.add_event_source(source)
 
 
 def app_names(foundation: Foundation) -> dict[str, list[str]]:
     """By channel; a subscription may name no others of either."""
-    of_providers, channels = foundation.secrets.providers, foundation.environment.channels
+    of_providers, channels = foundation.data.secrets.providers, foundation.environment.channels
     return {channel: [app.name for app in of_providers[CHANNELS[channel].provider]] for channel in channels}
 
 
 def given[Value](**settings: Value | None) -> dict[str, Value]:
     """Those that have a value: the others are left to the function's own defaults."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _replaceable(data: Data) -> str:
+    """What a function's variables may hold and only the deployment knows: with another, a version is published anew."""
+    return f"{data.lake.bucket_name} {data.oversize.bucket_name}"
 
 
 def code_archive(component: str) -> Path:

@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 
 import json
 from collections.abc import Sequence
+from typing import cast
 
 from aws_cdk import Duration, IgnoreMode, Validations
 from aws_cdk import aws_ec2 as ec2
@@ -20,12 +21,13 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.archives import ROOT
-from infra.findings import accept, objects_of
+from infra.findings import accept, objects_of, wildcard
 from infra.functions import Foundation
 from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, base_is_pinned
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
+from infra.regions import ZONES
 from infra.retention import log_group
 
 _SPOT = ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1)
@@ -45,16 +47,18 @@ class IngestRole(iam.Role):
 
     def __init__(self, scope: Construct, construct_id: str, *, foundation: Foundation) -> None:
         super().__init__(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-        queues, tables, key = foundation.queues, foundation.tables, foundation.key
+        queues, data = foundation.queues, foundation.data
         fed = (queues.envelopes.queue, *queues.commanded.values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         foundation.allow_events(self)
-        allow(self, "dynamodb: PutItem Scan", tables.leases.table_arn)
-        allow(self, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
-        allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
-        self._allow_objects(foundation.lake.oversize)
-        allow_key(self, key, "dynamodb")
-        allow_key(self, key, "s3")
+        allow(self, "dynamodb: PutItem Scan", data.tables.leases)
+        allow(self, "dynamodb: DescribeTable Scan", data.tables.rules)
+        streams = f"{data.tables.rules}/stream/*"
+        allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", streams)
+        accept(self, wildcard(self, streams), "A stream's name is the second in which it was made")
+        self._allow_objects(data.oversize)
+        allow_key(self, data.key, "dynamodb")
+        allow_key(self, data.key, "s3")
 
     def _allow_objects(self, bucket: s3.IBucket) -> None:
         allow(self, "s3: PutObject", bucket.arn_for_objects(f"{LARGE}*"))
@@ -109,6 +113,7 @@ class IngestService(Construct):
             ],
             restrict_default_security_group=False,  # nothing is in it, and CDK would need a function to change it
         )
+        self._place(vpc)
         logs = log_group(
             self, "FlowLog", name=f"/aws/vpc/{self._environment.prefix}ingest", environment=self._environment
         )
@@ -121,6 +126,21 @@ class IngestService(Construct):
             vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
         return vpc
 
+    def _place(self, vpc: ec2.Vpc) -> None:
+        """In zones that the pipeline's repairs can share; where none are known, in the account's first two."""
+        environment = self._environment
+        zones = environment.zones or ZONES.get(environment.region)
+        if zones is None:
+            Validations.of(self).add_warning(
+                "clarion:zones",
+                f"Which zones of {environment.region} EMR Serverless works in is not known here: set `zones` by their ids, "
+                "or `replay` and `retire` may not start.",
+            )
+            return
+        for subnet, zone in zip(vpc.public_subnets, zones, strict=True):
+            resource = cast("ec2.CfnSubnet", subnet.node.default_child)
+            resource.availability_zone, resource.availability_zone_id = None, zone
+
     def _settings(self, ingest: Ingest) -> dict[str, str]:
         queues = self._foundation.queues
         return {
@@ -131,7 +151,7 @@ class IngestService(Construct):
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **queues.command_settings,
-            "oversize_bucket": self._foundation.lake.oversize.bucket_name,
+            "oversize_bucket": self._foundation.data.oversize.bucket_name,
         }
 
     def _followed(self, ingest: Ingest) -> dict[str, Sequence[object]]:

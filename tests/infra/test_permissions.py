@@ -10,6 +10,7 @@ from clarion.wake_ups import WAKING
 from infra.environments import PROD
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 
+CANARIED = {f"{PROD.prefix}{name}" for name in ("match", "pages", *PROD.channels)}
 PERMITTED: Mapping[str, Permissions] = {
     "starting ingest": {
         "ecr:BatchCheckLayerAvailability": {"the deployment's images"},
@@ -22,12 +23,18 @@ PERMITTED: Mapping[str, Permissions] = {
     "filling the lake": {
         "kms:Decrypt": {"key by way of s3"},
         "kms:GenerateDataKey": {"key by way of s3"},
-        "s3:GetBucketLocation": {"LakeBucket"},
-        "s3:ListBucket": {"LakeBucket"},
-        "s3:ListBucketMultipartUploads": {"LakeBucket"},
-        "s3:PutObject": {"LakeBucket/events/*", "LakeBucket/errors/*"},
-        "s3:AbortMultipartUpload": {"LakeBucket/events/*", "LakeBucket/errors/*"},
+        "s3:GetBucketLocation": {"DataLake"},
+        "s3:ListBucket": {"DataLake"},
+        "s3:ListBucketMultipartUploads": {"DataLake"},
+        "s3:PutObject": {"DataLake/events/*", "DataLake/errors/*"},
+        "s3:AbortMultipartUpload": {"DataLake/events/*", "DataLake/errors/*"},
         "logs:PutLogEvents": {"/aws/kinesisfirehose/clarion-prod-events"},
+    },
+    "trying a version": {
+        "lambda:GetAlias": CANARIED,
+        "lambda:UpdateAlias": CANARIED,
+        "lambda:GetProvisionedConcurrencyConfig": {f"{name}:live" for name in CANARIED},
+        "cloudwatch:DescribeAlarms": {"alarm:*"},
     },
     "logging refused connections": {
         "logs:CreateLogStream": {"/aws/vpc/clarion-prod-ingest"},
@@ -57,9 +64,9 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
         ("kms:Decrypt", "key by way of s3", False),
     ):
         assert allows(permitted["apns"], Call("apns", action, resource)) == allowed
-    reading = Call("match", "s3:GetObject", "LakeOversize/envelopes/of-some-receipt")
+    reading = Call("match", "s3:GetObject", "DataOversize/envelopes/of-some-receipt")
     assert allows(permitted["match"], reading)
-    assert not allows(permitted["match"], reading._replace(resource="LakeOversize/ingest/seen/1"))
+    assert not allows(permitted["match"], reading._replace(resource="DataOversize/ingest/seen/1"))
     assert set(key_uses([reading])) == {Call("match", "kms:Decrypt", "key by way of s3")}
 
 
@@ -109,6 +116,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
         "api": {*of_first, "clarion-prod-fcm", "clarion-prod-origin"},
         "authorizer": {"clarion-prod-jwt"},
         "filling the lake": set(),
+        "trying a version": set(),
     }
     secrets = template.find_resources("AWS::SecretsManager::Secret").values()
     assert {secret["Properties"]["Name"] for secret in secrets} == set().union(*read.values())
