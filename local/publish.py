@@ -14,9 +14,10 @@ async def main() -> None:
     parser.add_argument("topic", type=bytes.fromhex, help="32 bytes in hex")
     parser.add_argument("text", help="what to say")
     arguments = parser.parse_args()
-    statement = Device(arguments.name).statement(arguments.topic, data=arguments.text.encode())
+    sender = Device(arguments.name)
+    statement = sender.statement(arguments.topic, data=arguments.text.encode())
     async with Publisher(arguments.url) as publisher:
-        print(json.dumps(await publisher.submit(statement)))
+        print(json.dumps({"sender_pubkey": sender.public_key.hex(), **await publisher.submit(statement)}))
 
 
 if __name__ == "__main__":

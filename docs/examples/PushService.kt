@@ -173,7 +173,10 @@ class ReceivedStatement(content: Map<String, String>) : ReceivedPush {
 
 /** What your app has already: its keys, its contacts, its own database. */
 interface Messages {
-    /** Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them. */
+    /**
+     * Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them. Those that
+     * have ended stay for 30 days, while their account is signed in.
+     */
     val subscriptionIds: Collection<String>
 
     /** Those that were deleted at a sign-out, for 30 days: a push that was on its way opens by them, and is passed over. */
