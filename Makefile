@@ -111,9 +111,9 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 
 # ---- deploy -------------------------------------------------------------------------------------------------
 
-# With what of the environment is another in each account, as `name=value` separated by blanks.
+# With what of the environment is another in each account, as `name=value` separated by blanks; all stacks, or `STACKS`.
 context = --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%')
-cdk = cdk $(1) --all $(context) $(OPTIONS)
+cdk = cdk $(1) $(or $(STACKS),--all) $(context) $(OPTIONS)
 
 # Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
 .PHONY: bootstrap

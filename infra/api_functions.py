@@ -17,7 +17,7 @@ from infra.tables import BY_CLIENT
 
 class ApiFunction(ComponentFunction):
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
-        api, secrets = foundation.environment.api, foundation.secrets
+        api, secrets = foundation.environment.api, foundation.data.secrets
         direct_push = _direct_push(foundation) if api.direct_push else None
         settings = {
             **foundation.settings,
@@ -25,7 +25,7 @@ class ApiFunction(ComponentFunction):
             **_login(foundation),
             **foundation.environment.push_service_settings,
             "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url,
-            "lake_bucket": foundation.lake.bucket.bucket_name,
+            "lake_bucket": foundation.data.lake.bucket_name,
             "push_queues": scope.to_json_string(_queue_urls(foundation)),
             "networks": json.dumps(foundation.environment.networks),
             "apps": json.dumps(app_names(foundation)),
@@ -46,22 +46,22 @@ class ApiFunction(ComponentFunction):
         self._allow_deliveries()
         self.allow_sending(foundation.queues.cleanup.queue, *foundation.queues.proving.values())
         foundation.allow_events(self)
-        direct = [arn for each in _direct_secrets(foundation).values() for arn in each.arns] if direct_push else []
+        direct = [name for each in _direct_secrets(foundation).values() for name in each.names] if direct_push else []
         self.allow_secrets(*direct, secrets.login, secrets.required_origin)
 
     def _allow_tables(self) -> None:
-        tables = self.foundation.tables
+        tables = self.foundation.data.tables
         self.allow_tables("BatchGetItem PutItem UpdateItem DeleteItem", tables.subscriptions)
         allow_index(self, tables.subscriptions, BY_CLIENT)
         self.allow_tables("BatchGetItem PutItem DeleteItem", tables.tokens)
         self.allow_tables("Query BatchGetItem BatchWriteItem PutItem DeleteItem", tables.rules)
         self.allow_tables("UpdateItem", tables.quotas)
         self.allow_tables("PutItem DeleteItem", tables.wake_ups)
-        allow_key(self, self.foundation.key, "dynamodb")
+        allow_key(self, self.foundation.data.key, "dynamodb")
 
     def _allow_deliveries(self) -> None:
         """What the lake holds beside its index stays out of reach, its names too."""
-        lake = self.foundation.lake.bucket
+        lake = self.foundation.data.lake
         listing = iam.PolicyStatement(
             actions=["s3:ListBucket"],
             resources=[lake.bucket_arn],
@@ -70,14 +70,14 @@ class ApiFunction(ComponentFunction):
         self.add_to_role_policy(listing)
         allow(self, "s3: GetObject", lake.arn_for_objects(f"{DELIVERIES}*"))
         accept(self.own_role, objects_of(lake, DELIVERIES), "The index is one object for each file of the lake")
-        allow_key(self, self.foundation.key, "s3", "Decrypt")
+        allow_key(self, self.foundation.data.key, "s3", "Decrypt")
 
 
 class AuthorizerFunction(ComponentFunction):
     """Knows whose tokens count, and no table."""
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
-        api, secrets = foundation.environment.api, foundation.secrets
+        api, secrets = foundation.environment.api, foundation.data.secrets
         lifetime = api.token_lifetime_seconds
         settings = {
             **_shared_issuer(foundation),
@@ -119,7 +119,7 @@ def _direct_push(foundation: Foundation) -> dict[str, str]:
 
 def _direct_secrets(foundation: Foundation) -> dict[Provider, ProviderSecrets]:
     """The first app's at each provider that direct pushes go to."""
-    first, secrets = foundation.environment.apps[0], foundation.secrets
+    first, secrets = foundation.environment.apps[0], foundation.data.secrets
     return {
         provider: apps[first] for provider, apps in secrets.providers.items() if PROVIDERS[provider].takes_direct_pushes
     }
@@ -137,12 +137,12 @@ def _direct_push_bounds(api: ApiConfig) -> dict[str, str]:
 
 
 def _login(foundation: Foundation) -> dict[str, str]:
-    domain, secret = foundation.environment.api.login_domain, foundation.secrets.login
+    domain, secret = foundation.environment.api.login_domain, foundation.data.secrets.login
     return {"login_domain": domain, "login_secret_id": secret} if domain and secret else {}
 
 
 def _shared_issuer(foundation: Foundation) -> dict[str, str]:
-    api, secret = foundation.environment.api, foundation.secrets.jwt
+    api, secret = foundation.environment.api, foundation.data.secrets.jwt
     if not (api.jwt_issuer and api.jwt_audience and secret):
         return {}
     return {"jwt_secret_id": secret, "jwt_issuer": api.jwt_issuer, "jwt_audience": api.jwt_audience}

@@ -10,7 +10,8 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from clarion.networks import NETWORKS, network
-from infra.config import Platform
+from infra.config import EnvironmentConfig, Platform
+from infra.data import DataStack
 from infra.environments import chosen
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
@@ -29,7 +30,11 @@ def define(**props: Any) -> ClarionStack:
     environment = chosen(app.node)
     if environment.platform is not Platform.HOST:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
-    clarion = ClarionStack(app, environment=environment)
+    return add_stacks(app, environment)
+
+
+def add_stacks(app: App, environment: EnvironmentConfig) -> ClarionStack:
+    clarion = ClarionStack(app, environment=environment, data=DataStack(app, environment=environment))
     if environment.pipeline:
         PipelineStack(app, environment=environment, pipeline=environment.pipeline, clarion=clarion)
     return clarion

@@ -20,7 +20,6 @@ from constructs import Construct
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.options import PerAddress
-from infra.retention import removal
 
 ORIGIN_HEADER = "x-clarion-origin"
 """As `api.requests` reads it."""
@@ -51,10 +50,12 @@ class Edge(Construct):
         per_address: PerAddress,
         api_id: str,
         origin_secret: str,
+        log_bucket: s3.IBucket,
         public: tuple[str, ...],
     ) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
+        self._log_bucket = log_bucket
         self._origin = self._api_as_origin(api_id, origin_secret)
         self.limits = self._limits(per_address)
         self.distribution = self._distribution(public)
@@ -127,7 +128,7 @@ class Edge(Construct):
             web_acl_id=self.limits.attr_arn,
             enable_ipv6=False,
             enable_logging=True,
-            log_bucket=self._log_bucket(),
+            log_bucket=self._log_bucket,
             domain_names=[api.domain] if api.domain else None,
             certificate=self._certificate(),
             minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021 if api.domain else None,
@@ -167,18 +168,3 @@ class Edge(Construct):
     def _certificate(self) -> certificates.ICertificate | None:
         arn = self._environment.api.certificate_arn
         return certificates.Certificate.from_certificate_arn(self, "Certificate", arn) if arn else None
-
-    def _log_bucket(self) -> s3.Bucket:
-        """Who asked for what: API Gateway only sees CloudFront. CloudFront delivers its logs by an access control list."""
-        bucket = s3.Bucket(
-            self,
-            "AccessLogs",
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            enforce_ssl=self._environment.tls_only,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_PREFERRED,
-            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(self._environment.log_days))],
-            removal_policy=removal(self._environment),
-        )
-        accept(bucket, "S1", "It holds CloudFront's access logs, and only CloudFront writes to it")
-        return bucket

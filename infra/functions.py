@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
+from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
@@ -15,15 +14,14 @@ from constructs import Construct
 
 from clarion.channels import CHANNELS
 from infra.config import Consumer, EnvironmentConfig, Platform
+from infra.data import Data
 from infra.findings import accept
-from infra.lake import LakeStorage
 from infra.layers import Layers
 from infra.options import Size
 from infra.permissions import allow, allow_key
 from infra.queues import Queues
 from infra.retention import log_group
-from infra.secrets import Secrets
-from infra.tables import ClarionTables
+from infra.secrets import secret_arn
 
 FUNCTIONS = Path(__file__).parents[1] / "functions"
 _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: lambda_.Architecture.X86_64}
@@ -31,14 +29,12 @@ _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: la
 
 @dataclass(frozen=True)
 class Foundation:
-    """What the components have in common: where they keep, send and read."""
+    """What the components have in common: where they keep, send and read. `events` is the stream to the lake."""
 
     environment: EnvironmentConfig
-    key: kms.Key
-    tables: ClarionTables
+    data: Data
     queues: Queues
-    lake: LakeStorage
-    secrets: Secrets
+    events: firehose.IDeliveryStream
     layers: Layers
 
     @property
@@ -50,7 +46,7 @@ class Foundation:
 
     def allow_events(self, who: iam.IGrantable) -> None:
         """Let it emit events, by either way of `clarion.event_log`."""
-        allow(who, "firehose: PutRecordBatch", self.lake.events.delivery_stream_arn)
+        allow(who, "firehose: PutRecordBatch", self.events.delivery_stream_arn)
         allow(who, "sqs: SendMessage", self.queues.late_events.queue.queue_arn)
 
 
@@ -109,18 +105,18 @@ class ComponentFunction(lambda_.Function):
         if environment.tracing:
             accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
 
-    def allow_tables(self, actions: str, *tables: dynamodb.ITableV2) -> None:
-        allow(self, f"dynamodb: {actions}", *(table.table_arn for table in tables))
+    def allow_tables(self, actions: str, *tables: str) -> None:
+        allow(self, f"dynamodb: {actions}", *tables)
 
     def allow_sending(self, *queues: sqs.IQueue) -> None:
         if queues:
             allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in queues))
 
-    def allow_secrets(self, *arns: str | None) -> None:
+    def allow_secrets(self, *names: str | None) -> None:
         """Those that are there."""
-        if present := [arn for arn in arns if arn]:
+        if present := [secret_arn(self.stack, name) for name in names if name]:
             allow(self, "secretsmanager: GetSecretValue", *present)
-            allow_key(self, self.foundation.key, "secretsmanager", "Decrypt")
+            allow_key(self, self.foundation.data.key, "secretsmanager", "Decrypt")
 
     def consume(self, queue: sqs.IQueue, consumer: Consumer) -> None:
         source = event_sources.SqsEventSource(
@@ -135,7 +131,7 @@ class ComponentFunction(lambda_.Function):
 
 def app_names(foundation: Foundation) -> dict[str, list[str]]:
     """By channel; a subscription may name no others of either."""
-    of_providers, channels = foundation.secrets.providers, foundation.environment.channels
+    of_providers, channels = foundation.data.secrets.providers, foundation.environment.channels
     return {channel: [app.name for app in of_providers[CHANNELS[channel].provider]] for channel in channels}
 
 

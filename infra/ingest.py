@@ -20,7 +20,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.findings import accept, objects_of
+from infra.findings import accept, objects_of, wildcard
 from infra.functions import Foundation
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
@@ -36,16 +36,18 @@ class IngestRole(iam.Role):
 
     def __init__(self, scope: Construct, construct_id: str, *, foundation: Foundation) -> None:
         super().__init__(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-        queues, tables, key = foundation.queues, foundation.tables, foundation.key
+        queues, data = foundation.queues, foundation.data
         fed = (queues.envelopes.queue, *queues.commanded.values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         foundation.allow_events(self)
-        allow(self, "dynamodb: PutItem Scan", tables.leases.table_arn)
-        allow(self, "dynamodb: DescribeTable Scan", tables.rules.table_arn)
-        allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", tables.rules_stream_arn)
-        self._allow_objects(foundation.lake.oversize)
-        allow_key(self, key, "dynamodb")
-        allow_key(self, key, "s3")
+        allow(self, "dynamodb: PutItem Scan", data.tables.leases)
+        allow(self, "dynamodb: DescribeTable Scan", data.tables.rules)
+        streams = f"{data.tables.rules}/stream/*"
+        allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", streams)
+        accept(self, wildcard(self, streams), "A stream's name is the second in which it was made")
+        self._allow_objects(data.oversize)
+        allow_key(self, data.key, "dynamodb")
+        allow_key(self, data.key, "s3")
 
     def _allow_objects(self, bucket: s3.IBucket) -> None:
         allow(self, "s3: PutObject", bucket.arn_for_objects(f"{LARGE}*"))
@@ -121,7 +123,7 @@ class IngestService(Construct):
             "networks": ",".join(self._environment.networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **queues.command_settings,
-            "oversize_bucket": self._foundation.lake.oversize.bucket_name,
+            "oversize_bucket": self._foundation.data.oversize.bucket_name,
         }
 
     def _followed(self, ingest: Ingest) -> dict[str, Sequence[object]]:

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.config import Platform
-from infra.findings import accept, objects_elsewhere
+from infra.findings import accept, objects_of
 from infra.functions import Foundation
 from infra.lake import LARGE
 from infra.permissions import allow, allow_key
@@ -89,12 +89,12 @@ class JobRole(iam.Role):
         accept(self, "IAM5[Resource::*]", "EMR looks for the group by its name, which takes a listing of all")
 
     def allow_lake(self, written: tuple[str, ...]) -> None:
-        bucket = self._foundation.lake.bucket
+        bucket = self._foundation.data.lake
         allow(self, "s3: ListBucket", bucket.bucket_arn)
         allow(self, "s3: GetObject", bucket.arn_for_objects("*"))
         accept(
             self,
-            objects_elsewhere(bucket),
+            objects_of(bucket),
             "Reads files whose names Spark or Firehose chose; nothing but the lake lies there",
         )
         for folder in written:
@@ -102,17 +102,17 @@ class JobRole(iam.Role):
             allow(self, "s3: AbortMultipartUpload DeleteObject PutObject", objects)
             accept(
                 self,
-                objects_elsewhere(bucket, f"{folder}/"),
+                objects_of(bucket, f"{folder}/"),
                 "Files are named as they are written: by Spark, or by the run or period that they are of",
             )
-        allow_key(self, self._foundation.key, "s3")
+        allow_key(self, self._foundation.data.key, "s3")
 
     def allow_large_envelopes(self) -> None:
         """Without the listing, S3 would call an envelope that is gone forbidden."""
-        bucket = self._foundation.lake.oversize
+        bucket = self._foundation.data.oversize
         allow(self, "s3: ListBucket", bucket.bucket_arn)
         allow(self, "s3: GetObject", bucket.arn_for_objects(f"{LARGE}*"))
-        accept(self, objects_elsewhere(bucket, LARGE), "Receipts name the objects")
+        accept(self, objects_of(bucket, LARGE), "Receipts name the objects")
 
 
 class DailyRole(JobRole):
@@ -140,13 +140,13 @@ class RetireRole(JobRole):
     def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
         super().__init__(scope, "Retire", base=base, application=application)
         foundation = base.foundation
-        tables = foundation.tables
+        tables = foundation.data.tables
         self.allow_lake(())
-        allow(self, "dynamodb: BatchGetItem DeleteItem", tables.subscriptions.table_arn)
-        allow(self, "dynamodb: DeleteItem", tables.tokens.table_arn, tables.wake_ups.table_arn)
-        allow(self, "dynamodb: Query BatchWriteItem", tables.rules.table_arn)
+        allow(self, "dynamodb: BatchGetItem DeleteItem", tables.subscriptions)
+        allow(self, "dynamodb: DeleteItem", tables.tokens, tables.wake_ups)
+        allow(self, "dynamodb: Query BatchWriteItem", tables.rules)
         foundation.allow_events(self)
-        allow_key(self, foundation.key, "dynamodb")
+        allow_key(self, foundation.data.key, "dynamodb")
         self.settings = foundation.settings
 
 

@@ -1,15 +1,14 @@
-"""Where data rests in S3: the lake that Firehose fills with events, and the passing things.
+"""The buckets: of the lake that Firehose fills with events, of the passing things, and of access logs.
 
-Those are envelopes too large for a queue, under `LARGE`, and what ingest has seen, under `SEEN`. Every
+The passing things are envelopes too large for a queue, under `LARGE`, and what ingest has seen, under `SEEN`. Every
 object expires by its age. What has to last longer is written again in time: by ingest, its record once a day, and by the
 pipeline's daily run, the rules that are in force.
 """
 
 from typing import cast
 
-from aws_cdk import Duration, Size, Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
@@ -17,9 +16,8 @@ from constructs import Construct
 
 from clarion.storage import DELIVERIES_PREFIX, EVENTS_PREFIX, OVERSIZE_PREFIX, SEEN_PREFIX
 from infra.config import EnvironmentConfig
-from infra.findings import accept, objects_of
-from infra.permissions import allow, allow_key
-from infra.retention import log_group, removal
+from infra.findings import accept
+from infra.retention import removal
 
 EVENTS, ERRORS = EVENTS_PREFIX, "errors/"
 """What Firehose adds, and what it could not; the pipeline sorts the former into folders beside."""
@@ -34,22 +32,18 @@ OVERSIZE_DAYS = 15
 ACCESS_LOG_DAYS = 90
 
 
-class LakeStorage(Construct):
+class Buckets(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
         self._access_logs = self._access_log_bucket()
-        self.bucket = self._bucket("Bucket", environment.lake_days)
-        self.bucket.add_lifecycle_rule(prefix=DELIVERIES, expiration=Duration.days(DELIVERIES_DAYS))
+        self.lake = self._bucket("Bucket", environment.lake_days)
+        self.lake.add_lifecycle_rule(prefix=DELIVERIES, expiration=Duration.days(DELIVERIES_DAYS))
         self.oversize = self._bucket("Oversize", OVERSIZE_DAYS)
-        self._log = log_group(
-            self, "Log", name=f"/aws/kinesisfirehose/{environment.prefix}events", environment=environment
-        )
-        self._writer = self._lake_writer()
-        self.events = self._events()
+        self.edge_logs = self._edge_log_bucket() if environment.api.per_address else None
 
-    def send_new_files_to(self, queue: sqs.Queue) -> None:
+    def send_new_files_to(self, queue: sqs.IQueue) -> None:
         """Have S3 send `queue` a message for each file of events: from this account alone, which all its buckets share.
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/grant-destinations-permissions-to-s3.html
@@ -64,54 +58,13 @@ class LakeStorage(Construct):
         written = s3.CfnBucket.QueueConfigurationProperty(
             event="s3:ObjectCreated:*", queue=queue.queue_arn, filter=files
         )
-        resource = cast("s3.CfnBucket", self.bucket.node.default_child)
+        resource = cast("s3.CfnBucket", self.lake.node.default_child)
         # CDK's own way is a function that calls S3 while the stack is deployed.
         resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
             queue_configurations=[written]
         )
         # S3 tries whether it may send.
-        self.bucket.node.add_dependency(queue)
-
-    def _events(self) -> firehose.DeliveryStream:
-        """Events as JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""
-        environment = self._environment
-        hourly = "day=!{timestamp:yyyy-MM-dd}/hour=!{timestamp:HH}/"
-        # CDK would let the stream delete objects and read any; what it needs is granted below.
-        role = self._writer.without_policy_updates()
-        destination = firehose.S3Bucket(
-            self.bucket,
-            role=role,
-            data_output_prefix=f"{EVENTS}{hourly}",
-            error_output_prefix=f"{ERRORS}!{{firehose:error-output-type}}/{hourly}",
-            buffering_interval=Duration.seconds(environment.lake_buffer_s),
-            buffering_size=Size.mebibytes(64),
-            compression=firehose.Compression.GZIP if environment.lake_zipped else None,
-            file_extension=".jsonl.gz" if environment.lake_zipped else ".jsonl",
-            encryption_key=self._key,
-            logging_config=firehose.EnableLogging(self._log),
-        )
-        stream = firehose.DeliveryStream(
-            self,
-            "Events",
-            delivery_stream_name=f"{environment.prefix}events",
-            destination=destination,
-            role=role,
-            encryption=firehose.StreamEncryption.aws_owned_key(),
-        )
-        stream.node.add_dependency(self._writer)
-        return stream
-
-    def _lake_writer(self) -> iam.Role:
-        """https://docs.aws.amazon.com/firehose/latest/dev/controlling-access.html#using-iam-s3"""
-        role = iam.Role(self, "Writer", assumed_by=iam.ServicePrincipal("firehose.amazonaws.com"))
-        bucket = self.bucket
-        allow(role, "s3: GetBucketLocation ListBucket ListBucketMultipartUploads", bucket.bucket_arn)
-        for folder in (EVENTS, ERRORS):
-            allow(role, "s3: AbortMultipartUpload PutObject", bucket.arn_for_objects(f"{folder}*"))
-            accept(role, objects_of(bucket, folder), "Firehose names its objects: by the hour, and at random")
-        allow_key(role, self._key, "s3")
-        allow(role, "logs: PutLogEvents", self._log.log_group_arn)
-        return role
+        self.lake.node.add_dependency(queue)
 
     def _bucket(self, construct_id: str, days: int) -> s3.Bucket:
         """Everything in it expires, whoever writes it: who is notified of whose envelopes must not stay for ever."""
@@ -143,3 +96,18 @@ class LakeStorage(Construct):
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(ACCESS_LOG_DAYS))],
             removal_policy=removal(self._environment),
         )
+
+    def _edge_log_bucket(self) -> s3.Bucket:
+        """Who asked for what: API Gateway only sees CloudFront. CloudFront delivers its logs by an access control list."""
+        bucket = s3.Bucket(
+            self,
+            "EdgeLogs",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=self._environment.tls_only,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_PREFERRED,
+            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(self._environment.log_days))],
+            removal_policy=removal(self._environment),
+        )
+        accept(bucket, "S1", "It holds CloudFront's access logs, and only CloudFront writes to it")
+        return bucket

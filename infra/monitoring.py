@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import batched
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -18,6 +17,7 @@ from clarion.metrics import Decision, Metric, decided
 from infra.alarms import AlarmSpec, alarm_specs, functions, queue_ages, with_nodes, writes_per_push
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_api, of_function, of_queue, of_stream
+from infra.permissions import for_alarms
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
@@ -27,22 +27,21 @@ ALARMS_OF_A_WIDGET = 100
 
 class Alarms(Construct):
     def __init__(
-        self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, key: kms.Key
+        self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, key: kms.IKey
     ) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self.topic = self._topic(key)
         self.alarms = [self._alarm(spec) for spec in alarm_specs(environment, api_id)]
 
-    def _topic(self, key: kms.Key) -> sns.Topic:
-        """CloudWatch itself needs access to the topic and to its key.
+    def _topic(self, key: kms.IKey) -> sns.Topic:
+        """CloudWatch itself needs access to the topic, and to its key (`infra.data`).
 
         The policy that asks for TLS takes the place of the topic's own, which would admit the whole account.
         """
         name = f"{self._environment.prefix}alarms"
         topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=self._environment.tls_only)
-        topic.add_to_resource_policy(_cloudwatch(["sns:Publish"], topic.topic_arn))
-        key.add_to_resource_policy(_cloudwatch(["kms:Decrypt", "kms:GenerateDataKey"], "*"))
+        topic.add_to_resource_policy(for_alarms("sns: Publish", topic.topic_arn))
         if self._environment.alarm_email:
             topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_email))
         return topic
@@ -69,16 +68,6 @@ class Alarms(Construct):
         alarm.add_alarm_action(action)
         alarm.add_ok_action(action)
         return alarm
-
-
-def _cloudwatch(actions: list[str], resource: str) -> iam.PolicyStatement:
-    """Lets the alarms of this account do `actions`."""
-    return iam.PolicyStatement(
-        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-        actions=actions,
-        resources=[resource],
-        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-    )
 
 
 class Dashboard(Construct):

@@ -19,7 +19,7 @@ class RouterFunction(ComponentFunction):
     """Answers a network's routes. Servers that it knows by themselves, and anybody, come to it unchecked."""
 
     def __init__(self, scope: Stack, network_name: str, handler: str, *, foundation: Foundation) -> None:
-        api, origin = foundation.environment.api, foundation.secrets.required_origin
+        api, origin = foundation.environment.api, foundation.data.secrets.required_origin
         super().__init__(
             scope,
             f"{network_name.title()}Router",
@@ -108,8 +108,8 @@ def _targets(network_name: str, function: Function) -> set[Target]:
 
 def _settings(foundation: Foundation, network_name: str, function: Function) -> dict[str, str]:
     """As `clarion.networks.settings` reads them."""
-    stack, queues, targets = Stack.of(foundation.tables), foundation.queues, _targets(network_name, function)
-    secrets = foundation.secrets.networks[network_name]
+    stack, queues, targets = Stack.of(foundation.queues), foundation.queues, _targets(network_name, function)
+    secrets = foundation.data.secrets.networks[network_name]
     settings = {
         "network": network_name,
         "table_prefix": foundation.settings["table_prefix"],
@@ -146,17 +146,17 @@ def _allow(who: ComponentFunction, network_name: str, function: Function, *more_
     _allow_tables(who, needs, function)
     for target in sorted(_targets(network_name, function)):
         _allow_sending(who, network_name, target)
-    who.allow_secrets(*foundation.secrets.networks[network_name].values(), *more_secrets)
+    who.allow_secrets(*foundation.data.secrets.networks[network_name].values(), *more_secrets)
 
 
 def _allow_tables(who: ComponentFunction, needs: Needs, function: Function) -> None:
     granted = [grant for grant in needs.grants if function in grant.by]
     for grant in granted:
         name, _, index = grant.table.partition("/")
-        arn = who.foundation.tables.by_name[name].table_arn
+        arn = who.foundation.data.tables.by_name[name]
         allow(who, f"dynamodb: {' '.join(grant.actions)}", f"{arn}/{index}" if index else arn)
     if granted:
-        allow_key(who, who.foundation.key, "dynamodb")
+        allow_key(who, who.foundation.data.key, "dynamodb")
 
 
 def _allow_sending(who: ComponentFunction, network_name: str, target: Target) -> None:

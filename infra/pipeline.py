@@ -6,8 +6,9 @@ lies in ingest's public subnets, where no NAT gateway is needed. Each runs one j
 same folders or hand back the same messages.
 """
 
-from aws_cdk import Aws, CfnOutput, Duration, Stack
-from aws_cdk import Environment as Account
+from dataclasses import replace
+
+from aws_cdk import Aws, CfnOutput, Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_events as events
@@ -17,7 +18,9 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.base import EnvironmentStack
 from infra.config import EnvironmentConfig, Pipeline
+from infra.data import Data
 from infra.findings import accept
 from infra.jobs import (
     GIGABYTES,
@@ -33,29 +36,30 @@ from infra.jobs import (
 from infra.permissions import allow
 from infra.queues import KEPT
 from infra.retention import log_group
-from infra.stack import ClarionStack, synthesizer
+from infra.stack import ClarionStack
 
 IDLE_MINUTES = 5
 RETRIES = 5
 
 
-class PipelineStack(Stack):
+class PipelineStack(EnvironmentStack):
     def __init__(
         self, scope: Construct, *, environment: EnvironmentConfig, pipeline: Pipeline, clarion: ClarionStack
     ) -> None:
         super().__init__(
             scope,
-            f"{environment.prefix}pipeline",
-            env=Account(account=environment.account, region=environment.region),
+            "pipeline",
+            environment=environment,
             description="Clarion's pipeline: reconciles and reports what Clarion did",
-            synthesizer=synthesizer(environment.assets_bucket),
         )
-        self._environment, self._pipeline, self._clarion = environment, pipeline, clarion
+        self._environment, self._pipeline = environment, pipeline
+        data = Data(self, "Data", environment=environment, stack=clarion.data_stack)
+        self._foundation = replace(clarion.foundation, data=data)
         self.code = Code(self, "Code", platform=environment.platform)
         self._log = log_group(
             self, "Log", name=f"/aws/emr-serverless/{environment.prefix}pipeline", environment=environment
         )
-        self._base = JobBase(clarion.foundation, self.code, self._log)
+        self._base = JobBase(self._foundation, self.code, self._log)
         self.done, self.dead = self._queue("done"), self._queue("dead")
         self.applications = {"daily": self._application("daily")}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
@@ -87,11 +91,11 @@ class PipelineStack(Stack):
 
     @property
     def _lake(self) -> str:
-        return f"s3://{self._clarion.foundation.lake.bucket.bucket_name}"
+        return f"s3://{self._foundation.data.lake.bucket_name}"
 
     @property
     def _oversize(self) -> str:
-        return f"s3://{self._clarion.foundation.lake.oversize.bucket_name}"
+        return f"s3://{self._foundation.data.oversize.bucket_name}"
 
     def _application(
         self, name: str, network: emr.CfnApplication.NetworkConfigurationProperty | None = None

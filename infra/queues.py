@@ -5,6 +5,7 @@ do wake-ups.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_sqs as sqs
@@ -25,32 +26,30 @@ KEPT = Duration.days(14)
 class QueuePair:
     """A queue and where the messages go that could not be handled; `held` is where what can wait does."""
 
-    queue: sqs.Queue
-    dead: sqs.Queue
-    held: sqs.Queue | None = None
+    queue: sqs.IQueue
+    dead: sqs.IQueue
+    held: sqs.IQueue | None = None
 
 
 class Queues(Construct):
     """Messages carry no push token: SQS's own keys encrypt them, at no price per request.
 
-    They are public or sealed, but for late events, which a key of AWS's encrypts in Firehose, too.
+    They are public or sealed, but for late events, which a key of AWS's encrypts in Firehose, too. The queue of the
+    lake's new files lies beside their bucket, in the data stack.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig) -> None:
         super().__init__(scope, construct_id)
-        self._environment = environment
-        self.envelopes = self._pair("envelopes", environment.match)
-        self.pages = self._pair("pages", environment.pages)
+        pair = partial(queue_pair, self, environment)
+        self.envelopes = pair("envelopes", environment.match)
+        self.pages = pair("pages", environment.pages)
         self.pushes = {
-            channel: self._pair(channel, environment.consumer(channel), held=CHANNELS[channel].has_held_queue)
+            channel: pair(channel, environment.consumer(channel), held=CHANNELS[channel].has_held_queue)
             for channel in environment.channels
         }
-        self.commands = {
-            name: self._pair(commands_queue(name), environment.commands) for name in with_commands(environment)
-        }
-        self.cleanup = self._pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
-        self.deliveries = self._pair("deliveries", environment.deliveries)
-        self.late_events = self._pair("late-events", environment.late_events)
+        self.commands = {name: pair(commands_queue(name), environment.commands) for name in with_commands(environment)}
+        self.cleanup = pair("cleanup", environment.cleanup, delay=CLEANUP_DELAY)
+        self.late_events = pair("late-events", environment.late_events)
 
     @property
     def push_urls(self) -> dict[str, str]:
@@ -58,7 +57,7 @@ class Queues(Construct):
         return {channel: pair.queue.queue_url for channel, pair in self.pushes.items()}
 
     @property
-    def proving(self) -> dict[str, sqs.Queue]:
+    def proving(self) -> dict[str, sqs.IQueue]:
         """By channel, those that a code may be pushed by."""
         return {channel: pair.queue for channel, pair in self.pushes.items() if channel in own_pushes.CHANNELS}
 
@@ -76,13 +75,12 @@ class Queues(Construct):
             **self.pushes,
             **self._named_commands,
             "cleanup": self.cleanup,
-            "deliveries": self.deliveries,
             "late-events": self.late_events,
         }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 
     @property
-    def commanded(self) -> dict[str, sqs.Queue]:
+    def commanded(self) -> dict[str, sqs.IQueue]:
         """By network, where ingest and dispatch send its commands."""
         return {name: pair.queue for name, pair in self.commands.items() if network(name).needs.takes_commands}
 
@@ -96,39 +94,62 @@ class Queues(Construct):
     def _named_commands(self) -> dict[str, QueuePair]:
         return {commands_queue(name): pair for name, pair in self.commands.items()}
 
-    def _pair(self, name: str, consumer: Consumer, *, held: bool = False, delay: Duration | None = None) -> QueuePair:
-        dead = self._queue(f"{name}-dead")
-        queue = self._consumed(name, consumer, dead, delay)
-        return QueuePair(queue, dead, self._consumed(f"{name}-held", consumer.of_held, dead) if held else None)
 
-    def _consumed(self, name: str, consumer: Consumer, dead: sqs.Queue, delay: Duration | None = None) -> sqs.Queue:
-        return self._queue(
-            name,
-            visibility_timeout=Duration.seconds(consumer.visibility_s),
-            delivery_delay=delay,
-            dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
-        )
+def queue_pair(
+    scope: Construct,
+    environment: EnvironmentConfig,
+    name: str,
+    consumer: Consumer,
+    *,
+    held: bool = False,
+    delay: Duration | None = None,
+) -> QueuePair:
+    dead = _queue(scope, environment, f"{name}-dead")
+    consumed = partial(_consumed, scope, environment, dead=dead)
+    queue = consumed(name, consumer=consumer, delay=delay)
+    return QueuePair(queue, dead, consumed(f"{name}-held", consumer=consumer.of_held) if held else None)
 
-    def _queue(
-        self,
-        name: str,
-        *,
-        visibility_timeout: Duration | None = None,
-        delivery_delay: Duration | None = None,
-        dead_letter_queue: sqs.DeadLetterQueue | None = None,
-    ) -> sqs.Queue:
-        return sqs.Queue(
-            self,
-            name.title().replace("-", ""),
-            queue_name=f"{self._environment.prefix}{name}",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=self._environment.tls_only,
-            retention_period=KEPT,
-            max_message_size_bytes=2**20,
-            visibility_timeout=visibility_timeout,
-            delivery_delay=delivery_delay,
-            dead_letter_queue=dead_letter_queue,
-        )
+
+def _consumed(
+    scope: Construct,
+    environment: EnvironmentConfig,
+    name: str,
+    *,
+    dead: sqs.Queue,
+    consumer: Consumer,
+    delay: Duration | None = None,
+) -> sqs.Queue:
+    return _queue(
+        scope,
+        environment,
+        name,
+        visibility_timeout=Duration.seconds(consumer.visibility_s),
+        delivery_delay=delay,
+        dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=consumer.receives),
+    )
+
+
+def _queue(
+    scope: Construct,
+    environment: EnvironmentConfig,
+    name: str,
+    *,
+    visibility_timeout: Duration | None = None,
+    delivery_delay: Duration | None = None,
+    dead_letter_queue: sqs.DeadLetterQueue | None = None,
+) -> sqs.Queue:
+    return sqs.Queue(
+        scope,
+        name.title().replace("-", ""),
+        queue_name=f"{environment.prefix}{name}",
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=environment.tls_only,
+        retention_period=KEPT,
+        max_message_size_bytes=2**20,
+        visibility_timeout=visibility_timeout,
+        delivery_delay=delivery_delay,
+        dead_letter_queue=dead_letter_queue,
+    )
 
 
 def with_commands(environment: EnvironmentConfig) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class ScheduleFunction(ComponentFunction):
         )
 
     def _allow_tables(self) -> None:
-        tables = self.foundation.tables
+        tables = self.foundation.data.tables
         self.allow_tables("GetItem Query UpdateItem DeleteItem BatchWriteItem", tables.wake_ups)
         self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
-        allow_key(self, self.foundation.key, "dynamodb")
+        allow_key(self, self.foundation.data.key, "dynamodb")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -25,18 +26,18 @@ WHY_MADE_ELSEWHERE = "Apple, Google, the tokens' issuer or an operator makes it,
 
 @dataclass(frozen=True)
 class ProviderSecrets:
-    """The ARNs of what lets an app in at one provider; `sandbox` if that of its sandbox is another."""
+    """The names of what lets an app in at one provider; `sandbox` if that of its sandbox is another."""
 
     key: str
     sandbox: str | None = None
 
     @property
-    def arns(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         return (self.key, self.sandbox) if self.sandbox else (self.key,)
 
 
 class Secrets(Construct):
-    """Their ARNs. Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
+    """Their names. Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
 
     Those of the standalone login and of CloudFront are ready as they are: nobody outside has to know them.
     """
@@ -73,18 +74,28 @@ class Secrets(Construct):
         return ProviderSecrets(key, self._secret(f"{name}-sandbox", sandbox) if sandbox else None)
 
     def _secret(self, name: str, description: str, *, made: secretsmanager.SecretStringGenerator | None = None) -> str:
+        full_name = f"{self._environment.prefix}{name}"
         secret = secretsmanager.Secret(
             self,
             name.title(),
-            secret_name=f"{self._environment.prefix}{name}",
+            secret_name=full_name,
             description=description,
             encryption_key=self._key,
             generate_secret_string=made,
             removal_policy=removal(self._environment),
         )
         accept(secret, "SMG4", WHY_MADE_HERE if made else WHY_MADE_ELSEWHERE)
-        resource = secret.node.default_child
-        if not isinstance(resource, secretsmanager.CfnSecret):
-            raise TypeError(f"CDK has made {name} of something else")
-        # Its ARN: a reference means the same to AWS, but a bare name to the emulator.
-        return resource.attr_id
+        return full_name
+
+
+def secret_arn(stack: Stack, name: str) -> str:
+    """For a policy: Secrets Manager ends each ARN with six letters of its own.
+
+    https://docs.aws.amazon.com/secretsmanager/latest/userguide/auth-and-access_examples.html
+    """
+    return stack.format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{name}-??????",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )

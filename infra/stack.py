@@ -1,41 +1,38 @@
 """Clarion's stack: it wires the constructs together. What each component may do is stated with its function."""
 
-from aws_cdk import CfnOutput, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Stack
-from aws_cdk import Environment as Account
-from aws_cdk import aws_kms as kms
+from aws_cdk import CfnOutput
 from constructs import Construct
 
-from clarion.networks import network
 from clarion.networks.needs import Function
 from infra.api import HttpApi, public_paths
 from infra.api_functions import ApiFunction, AuthorizerFunction
-from infra.config import EnvironmentConfig, Lasting
+from infra.base import EnvironmentStack
+from infra.config import EnvironmentConfig
+from infra.data import DELIVERIES_QUEUE, EDGE_LOGS, Data, DataStack
 from infra.edge import Edge
 from infra.functions import Foundation, given
 from infra.ingest import IngestRole, IngestService
-from infra.lake import LakeStorage
 from infra.layers import Layers
 from infra.monitoring import Alarms, Dashboard
 from infra.networks import add_functions
 from infra.queues import Queues
-from infra.retention import removal
 from infra.schedule import ScheduleFunction
-from infra.secrets import Secrets
-from infra.tables import ClarionTables
+from infra.stream import EventStream
 from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, LateEventsFunction, MatchFunction
 
 
-class ClarionStack(Stack):
-    def __init__(self, scope: Construct, *, environment: EnvironmentConfig) -> None:
+class ClarionStack(EnvironmentStack):
+    """It keeps nothing: it can be taken down, or fail, and be deployed again over the data stack."""
+
+    def __init__(self, scope: Construct, *, environment: EnvironmentConfig, data: DataStack) -> None:
         super().__init__(
             scope,
-            f"{environment.prefix}stack",
-            env=Account(account=environment.account, region=environment.region),
+            "stack",
+            environment=environment,
             description="Clarion: what networks show in, push notifications out",
-            synthesizer=synthesizer(environment.assets_bucket),
-            termination_protection=environment.data is Lasting.KEEP,
         )
         self._environment = environment
+        self.data_stack = data
         self.foundation = self._foundation()
         self._consumers()
         self.http = self._api()
@@ -48,25 +45,12 @@ class ClarionStack(Stack):
 
     def _foundation(self) -> Foundation:
         environment = self._environment
-        # One key for what is private: push tokens, provider keys, and who is notified of whose envelopes.
-        key = kms.Key(
-            self,
-            "Key",
-            alias=f"alias/{environment.prefix}data",
-            enable_key_rotation=True,
-            removal_policy=removal(environment),
-        )
-        tables = ClarionTables(self, "Tables", environment=environment, key=key)
-        for name in environment.networks:
-            for table in network(name).needs.tables:
-                tables.add(table)
+        data = Data(self, "Data", environment=environment, stack=self.data_stack)
         return Foundation(
             environment=environment,
-            key=key,
-            tables=tables,
+            data=data,
             queues=Queues(self, "Queues", environment=environment),
-            lake=LakeStorage(self, "Lake", environment=environment, key=key),
-            secrets=Secrets(self, "Secrets", environment=environment, key=key),
+            events=EventStream(self, "Lake", environment=environment, data=data).stream,
             layers=Layers(self, "Layers", platform=environment.platform),
         )
 
@@ -77,7 +61,6 @@ class ClarionStack(Stack):
         CleanupFunction(self, foundation=self.foundation)
         DeliveriesFunction(self, foundation=self.foundation)
         LateEventsFunction(self, foundation=self.foundation)
-        self.foundation.lake.send_new_files_to(self.foundation.queues.deliveries.queue)
         ScheduleFunction(self, foundation=self.foundation)
 
     def _match(self) -> None:
@@ -103,8 +86,8 @@ class ClarionStack(Stack):
         )
 
     def _edge(self) -> Edge | None:
-        per_address, secret = self._environment.api.per_address, self.foundation.secrets.origin
-        if not (per_address and secret):
+        per_address, data = self._environment.api.per_address, self.foundation.data
+        if not (per_address and data.secrets.origin):
             return None
         return Edge(
             self,
@@ -112,7 +95,8 @@ class ClarionStack(Stack):
             environment=self._environment,
             per_address=per_address,
             api_id=self.http.api.api_id,
-            origin_secret=secret,
+            origin_secret=data.secrets.origin,
+            log_bucket=data.bucket(EDGE_LOGS),
             public=public_paths(self._environment),
         )
 
@@ -124,7 +108,7 @@ class ClarionStack(Stack):
 
     def _monitor(self) -> None:
         environment, api_id = self._environment, self.http.api.api_id
-        alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.foundation.key)
+        alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.foundation.data.key)
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
         CfnOutput(self, "AlarmTopic", value=alarms.topic.topic_arn)
 
@@ -136,26 +120,20 @@ class ClarionStack(Stack):
         return self.http.address
 
     def _outputs(self) -> None:
-        queues, lake, secrets = self.foundation.queues, self.foundation.lake, self.foundation.secrets
+        data, queue_urls = self.foundation.data, self.foundation.queues.urls
+        queue_urls[DELIVERIES_QUEUE] = data.deliveries.queue_url
         first = self._environment.apps[0]
         outputs = {
             "ApiId": self.http.api.api_id,
             "ApiUrl": self.edge.url if self.edge else self.http.url,
             "TablePrefix": self._environment.prefix,
-            **{f"{name.title().replace('-', '')}QueueUrl": url for name, url in queues.urls.items()},
-            "LakeBucket": lake.bucket.bucket_name,
-            "OversizeBucket": lake.oversize.bucket_name,
-            "EventsStream": lake.events.delivery_stream_name,
-            **{f"{provider.title()}SecretId": apps[first].key for provider, apps in secrets.providers.items()},
+            **{f"{name.title().replace('-', '')}QueueUrl": url for name, url in queue_urls.items()},
+            "LakeBucket": data.lake.bucket_name,
+            "OversizeBucket": data.oversize.bucket_name,
+            "EventsStream": self.foundation.events.delivery_stream_name,
+            **{f"{provider.title()}SecretId": apps[first].key for provider, apps in data.secrets.providers.items()},
             "IngestRoleArn": self.ingest_role.role_arn,
-            **given(JwtSecretId=secrets.jwt, ApiAddress=self._address),
+            **given(JwtSecretId=data.secrets.jwt, ApiAddress=self._address),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-
-
-def synthesizer(assets_bucket: str | None) -> IStackSynthesizer:
-    """How a stack's code gets to AWS."""
-    if assets_bucket is None:
-        return DefaultStackSynthesizer()
-    return CliCredentialsStackSynthesizer(file_assets_bucket_name=assets_bucket)

@@ -1,9 +1,13 @@
 """The DynamoDB tables of `clarion.tables` and of the networks, on demand, recoverable to any second of the last 35 days."""
 
+from collections.abc import Sequence
+
+from aws_cdk import Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from clarion.networks import network
 from clarion.networks.needs import Table
 from infra.config import EnvironmentConfig, Lasting
 from infra.retention import removal
@@ -18,58 +22,38 @@ _TYPES = {"S": TEXT, "B": BYTES, "N": dynamodb.AttributeType.NUMBER}
 
 
 class ClarionTables(Construct):
-    """`by_name` has those of the networks too."""
+    """Each table's ARN, which follows from its name: other stacks need no reference. `by_name` has the networks' too."""
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._key = key
-        self.by_name: dict[str, dynamodb.TableV2] = {}
-        self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT), ttl="ttl")
+        self.by_name: dict[str, str] = {}
+        by_client = _index(BY_CLIENT, ("client_id", BYTES), ("subscription_id", TEXT))
+        by_key = _index(BY_KEY, ("key", BYTES), ("subscription_id", TEXT), more=["condition"])
+        images = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+        self.subscriptions = self._table("subscriptions", ("subscription_id", TEXT), ttl="ttl", indexes=[by_client])
         self.tokens = self._table("tokens", ("token_hash", BYTES), ("holder", TEXT))
         self.rules = self._table(
-            "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+            "rules", ("subscription_id", TEXT), ("rule_key", BYTES), stream=images, indexes=[by_key]
         )
         self.push_records = self._table("push_records", ("subscription_id", TEXT), ("envelope_id", BYTES), ttl="ttl")
         self.rate_limits = self._table("rate_limits", ("scope", BYTES), ("part", BYTES), ttl="ttl")
         self.quotas = self._table("quotas", ("quota", TEXT), ttl="ttl")
         self.leases = self._table("leases", ("name", TEXT), ttl="ttl")
         self.wake_ups = self._table("wake_ups", ("slot", TEXT), ("subscription_id", TEXT))
-        self._add_indexes()
+        for name in environment.networks:
+            for table in network(name).needs.tables:
+                self._add(table)
 
-    @property
-    def rules_stream_arn(self) -> str:
-        arn = self.rules.table_stream_arn
-        if arn is None:
-            raise TypeError("the rules have no stream")
-        return arn
-
-    def add(self, table: Table) -> None:
+    def _add(self, table: Table) -> None:
         """A network's own."""
+        indexes = [
+            _index(index.name, _key_of(index.hash_key), _key_of(index.range_key) if index.range_key else None)
+            for index in table.indexes
+        ]
         partition, sort = _key_of(table.hash_key), _key_of(table.range_key) if table.range_key else None
-        made = self._table(table.name, partition, sort, ttl=table.ttl)
-        for index in table.indexes:
-            made.add_global_secondary_index(
-                index_name=index.name,
-                partition_key=_attribute(_key_of(index.hash_key)),
-                sort_key=_attribute(_key_of(index.range_key)) if index.range_key else None,
-                projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-            )
-
-    def _add_indexes(self) -> None:
-        self.subscriptions.add_global_secondary_index(
-            index_name=BY_CLIENT,
-            partition_key=_attribute(("client_id", BYTES)),
-            sort_key=_attribute(("subscription_id", TEXT)),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        )
-        self.rules.add_global_secondary_index(
-            index_name=BY_KEY,
-            partition_key=_attribute(("key", BYTES)),
-            sort_key=_attribute(("subscription_id", TEXT)),
-            projection_type=dynamodb.ProjectionType.INCLUDE,
-            non_key_attributes=["condition"],
-        )
+        self._table(table.name, partition, sort, ttl=table.ttl, indexes=indexes)
 
     def _table(
         self,
@@ -79,11 +63,13 @@ class ClarionTables(Construct):
         *,
         ttl: str | None = None,
         stream: dynamodb.StreamViewType | None = None,
-    ) -> dynamodb.TableV2:
-        self.by_name[name] = table = dynamodb.TableV2(
+        indexes: Sequence[dynamodb.GlobalSecondaryIndexPropsV2] = (),
+    ) -> str:
+        full_name = f"{self._environment.prefix}{name}"
+        dynamodb.TableV2(
             self,
             name.title().replace("_", ""),
-            table_name=f"{self._environment.prefix}{name}",
+            table_name=full_name,
             partition_key=_attribute(partition),
             sort_key=_attribute(sort) if sort else None,
             billing=dynamodb.Billing.on_demand(),
@@ -93,10 +79,26 @@ class ClarionTables(Construct):
             ),
             time_to_live_attribute=ttl,
             dynamo_stream=stream,
+            global_secondary_indexes=[*indexes],
             deletion_protection=self._environment.data is Lasting.KEEP,
             removal_policy=removal(self._environment),
         )
-        return table
+        self.by_name[name] = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=full_name)
+        return self.by_name[name]
+
+
+def _index(
+    name: str, partition: Key, sort: Key | None, *, more: list[str] | None = None
+) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    """It holds the keys, and `more`."""
+    kind = dynamodb.ProjectionType.INCLUDE if more else dynamodb.ProjectionType.KEYS_ONLY
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=name,
+        partition_key=_attribute(partition),
+        sort_key=_attribute(sort) if sort else None,
+        projection_type=kind,
+        non_key_attributes=more,
+    )
 
 
 def _key_of(key: tuple[str, str]) -> Key:

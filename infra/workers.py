@@ -44,7 +44,7 @@ class MatchFunction(ComponentFunction):
             "queue_url": source.queue.queue_url,
             "pages_queue_url": queues.pages.queue.queue_url,
             **queues.push_settings,
-            "oversize_bucket": foundation.lake.oversize.bucket_name,
+            "oversize_bucket": foundation.data.oversize.bucket_name,
             "dead_letter_url": source.dead.queue_url,
             "max_receives": str(consumer.receives),
             "concurrency": str(concurrency),
@@ -64,20 +64,20 @@ class MatchFunction(ComponentFunction):
         followed = dict.fromkeys((source.queue, queues.pages.queue))
         self.allow_sending(*(pair.queue for pair in queues.pushes.values()), *followed, source.dead)
         self._allow_reading()
-        self.allow_tables("PutItem", foundation.tables.push_records)
-        self.allow_tables("GetItem PutItem Query", foundation.tables.rate_limits)
+        self.allow_tables("PutItem", foundation.data.tables.push_records)
+        self.allow_tables("GetItem PutItem Query", foundation.data.tables.rate_limits)
         foundation.allow_events(self)
 
     def _allow_reading(self) -> None:
-        tables, large = self.foundation.tables, self.foundation.lake.oversize
+        tables, large = self.foundation.data.tables, self.foundation.data.oversize
         allow_index(self, tables.rules, BY_KEY)
         self.allow_tables("BatchGetItem", tables.subscriptions, tables.rules)
         # Without it, S3 answers for an object that is missing as it does for one that may not be read.
         allow(self, "s3: ListBucket", large.bucket_arn)
         allow(self, "s3: GetObject", large.arn_for_objects(f"{LARGE}*"))
         accept(self.own_role, objects_of(large, LARGE), "Receipts name the objects")
-        allow_key(self, self.foundation.key, "dynamodb")
-        allow_key(self, self.foundation.key, "s3", "Decrypt")
+        allow_key(self, self.foundation.data.key, "dynamodb")
+        allow_key(self, self.foundation.data.key, "s3", "Decrypt")
 
 
 class DispatchFunction(ComponentFunction):
@@ -86,7 +86,7 @@ class DispatchFunction(ComponentFunction):
     def __init__(self, scope: Stack, channel: Channel, *, foundation: Foundation) -> None:
         environment, queues = foundation.environment, foundation.queues
         pair, consumer = queues.pushes[channel], environment.consumer(channel)
-        apps = foundation.secrets.providers[CHANNELS[channel].provider]
+        apps = foundation.data.secrets.providers[CHANNELS[channel].provider]
         settings = {
             **foundation.settings,
             **environment.providers.as_settings(),
@@ -117,12 +117,12 @@ class DispatchFunction(ComponentFunction):
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
         else:
-            allow_key(self, foundation.key, "dynamodb", "Decrypt")
-        self.allow_secrets(*(arn for secrets in apps.values() for arn in secrets.arns))
+            allow_key(self, foundation.data.key, "dynamodb", "Decrypt")
+        self.allow_secrets(*(name for secrets in apps.values() for name in secrets.names))
 
     def _allow_reading(self, channel: Channel) -> None:
         """Addresses, and what networks make bodies of."""
-        tables = self.foundation.tables
+        tables = self.foundation.data.tables
         of_channel = [
             one for name in self.foundation.environment.networks if channel in (one := network(name)).channels
         ]
@@ -137,19 +137,19 @@ class DispatchFunction(ComponentFunction):
 
     def _allow_ending_subscriptions(self) -> None:
         """What a dead token ends: all of its holders', with their wake-ups, or their expiry where one is pending."""
-        tables = self.foundation.tables
+        tables = self.foundation.data.tables
         self.allow_sending(self.foundation.queues.cleanup.queue)
         self.allow_tables("UpdateItem", tables.subscriptions)
         self.allow_tables("Query DeleteItem", tables.tokens)
         self.allow_tables("DeleteItem", tables.wake_ups)
-        allow_key(self, self.foundation.key, "dynamodb")
+        allow_key(self, self.foundation.data.key, "dynamodb")
 
 
 class CleanupFunction(ComponentFunction):
     """Erases rules that are out of force."""
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
-        consumer, tables = foundation.environment.cleanup, foundation.tables
+        consumer, tables = foundation.environment.cleanup, foundation.data.tables
         super().__init__(
             scope,
             "Cleanup",
@@ -161,14 +161,14 @@ class CleanupFunction(ComponentFunction):
         self.consume(foundation.queues.cleanup.queue, consumer)
         self.allow_tables("BatchGetItem", tables.subscriptions)
         self.allow_tables("Query BatchWriteItem", tables.rules)
-        allow_key(self, foundation.key, "dynamodb")
+        allow_key(self, foundation.data.key, "dynamodb")
 
 
 class DeliveriesFunction(ComponentFunction):
     """Reads each new file of the lake, and writes its index beside."""
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
-        consumer, lake = foundation.environment.deliveries, foundation.lake.bucket
+        consumer, lake = foundation.environment.deliveries, foundation.data.lake
         super().__init__(
             scope,
             "Deliveries",
@@ -177,11 +177,11 @@ class DeliveriesFunction(ComponentFunction):
             size=consumer.size,
             settings={},
         )
-        self.consume(foundation.queues.deliveries.queue, consumer)
+        self.consume(foundation.data.deliveries, consumer)
         for verb, folder in (("GetObject", EVENTS), ("PutObject", DELIVERIES)):
             allow(self, f"s3: {verb}", lake.arn_for_objects(f"{folder}*"))
             accept(self.own_role, objects_of(lake, folder), "Firehose names the files, and the index follows")
-        allow_key(self, foundation.key, "s3")
+        allow_key(self, foundation.data.key, "s3")
 
 
 class LateEventsFunction(ComponentFunction):
@@ -199,7 +199,7 @@ class LateEventsFunction(ComponentFunction):
             name="late-events",
         )
         self.consume(foundation.queues.late_events.queue, consumer)
-        allow(self, "firehose: PutRecordBatch", foundation.lake.events.delivery_stream_arn)
+        allow(self, "firehose: PutRecordBatch", foundation.events.delivery_stream_arn)
 
 
 def _apps(scope: Stack, apps: Mapping[AppConfig, ProviderSecrets]) -> dict[str, str]:

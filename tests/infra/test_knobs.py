@@ -31,17 +31,16 @@ from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
 from dispatch.settings import DispatchSettings
 from infra.alarms import LEDGER
+from infra.app import add_stacks
 from infra.config import EnvironmentConfig, Lasting, Platform
 from infra.environments import PROD
 from infra.options import Stubs, stub_names
-from infra.pipeline import PipelineStack
-from infra.stack import ClarionStack
 from ingest.settings import IngestSettings
 from late_events.handler import LateEventsSettings
 from match.report import DecisionLog
 from match.settings import MatchSettings
 from schedule.handler import ScheduleSettings
-from tests.infra.templates import resolved
+from tests.infra.templates import queue_of, resolved
 from tests.toy import TOY
 from xmtp.worker import XmtpWorkerSettings
 
@@ -238,7 +237,7 @@ CHANGES: Mapping[str, Change] = {
     ),
     "region": Change("eu-central-1", {"stacks.*.region": "eu-central-1", "jobs.*.AWS_DEFAULT_REGION": "eu-central-1"}),
     "data": Change(
-        Lasting.DISCARD, {**{f"deletion.{kind}": ["Delete"] for kind in DATA}, "stacks.clarion.protected": False}
+        Lasting.DISCARD, {**{f"deletion.{kind}": ["Delete"] for kind in DATA}, "stacks.data.protected": False}
     ),
     "assets_bucket": same("assets", "functions.*.Code.S3Bucket", "entry_bucket"),
     "tls_only": Change(False, {"tls_policies": 0}),
@@ -409,13 +408,13 @@ CHANGES: Mapping[str, Change] = {
 }  # fmt: skip
 
 OTHERWISE: Mapping[str, Change] = {
-    "account": Change("222222222222", {"stacks.clarion.account": "222222222222"}),
+    "account": Change("222222222222", {"stacks.*.account": "222222222222"}),
     "platform": Change(Platform.HOST, {"functions.*.Architectures": ["x86_64"]}),
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
     "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),
-    "log_days": Change(365, {"logs.*.RetentionInDays": 365, "expires.EdgeAccessLogs": 365}),
+    "log_days": Change(365, {"logs.*.RetentionInDays": 365, "expires.LakeEdgeLogs": 365}),
     "api.direct_push": Change(False, {"settings.api.direct_push": None}),
     "api.jwt_issuer": Change(None, {"settings.authorizer.jwt_secret_id": None, "secrets.jwt": ABSENT}),
     "api.jwt_audience": Change(None, {"settings.authorizer.jwt_audience": None}),
@@ -435,13 +434,10 @@ class Deployment:
 
     def __init__(self, environment: EnvironmentConfig) -> None:
         app = App(context={"aws:cdk:disable-asset-staging": True})
-        clarion = ClarionStack(app, environment=environment)
+        add_stacks(app, environment)
         self._prefix = environment.prefix
-        self._stacks: dict[str, Stack] = {"clarion": clarion}
-        if environment.pipeline:
-            self._stacks["pipeline"] = PipelineStack(
-                app, environment=environment, pipeline=environment.pipeline, clarion=clarion
-            )
+        stacks = [stack for stack in app.node.children if isinstance(stack, Stack)]
+        self._stacks = {stack.stack_name.removeprefix(self._prefix): stack for stack in stacks}
         self._templates = {name: Template.from_stack(stack).to_json() for name, stack in self._stacks.items()}
         self._resources = [
             (logical_id, resource)
@@ -496,13 +492,9 @@ class Deployment:
 
     def _sources(self) -> dict[str, dict[str, Any]]:
         """What feeds the functions, by the queue."""
-        queues = {
-            logical_id: resource["Properties"]["QueueName"].removeprefix(self._prefix)
-            for logical_id, resource in self._resources
-            if resource["Type"] == "AWS::SQS::Queue"
-        }
+        resources = dict(self._resources)
         sources = self._of("AWS::Lambda::EventSourceMapping")
-        return {queues[each["EventSourceArn"]["Fn::GetAtt"][0]]: each for each in sources}
+        return {queue_of(each, resources).removeprefix(self._prefix): each for each in sources}
 
     def _kept(self) -> dict[str, Any]:
         """For how long data and logs are kept, and whether beyond their stack."""

@@ -16,7 +16,7 @@ from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
 from infra.stack import ClarionStack
 from tests.grants import Permissions, permissions
-from tests.infra.templates import function_variables, named, properties, resolved, task_variables
+from tests.infra.templates import function_variables, merged, named, properties, resolved, task_variables
 from tests.toy import LATEST, NETWORK, TOY
 
 SENDS = (Send(Target.EVENTS), Send(Target.PUSHES, (Function.ROUTER,)), Send(Target.CLEANUP, (Function.ROUTER,)))
@@ -47,7 +47,7 @@ def define(**props: Any) -> ClarionStack:
 
 @pytest.fixture(scope="module")
 def template() -> Template:
-    return Template.from_stack(define(builtin_cloud_formation_validation=False))
+    return merged(define(builtin_cloud_formation_validation=False))
 
 
 @pytest.fixture(scope="module")

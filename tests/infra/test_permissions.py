@@ -22,11 +22,11 @@ PERMITTED: Mapping[str, Permissions] = {
     "filling the lake": {
         "kms:Decrypt": {"key by way of s3"},
         "kms:GenerateDataKey": {"key by way of s3"},
-        "s3:GetBucketLocation": {"LakeBucket"},
-        "s3:ListBucket": {"LakeBucket"},
-        "s3:ListBucketMultipartUploads": {"LakeBucket"},
-        "s3:PutObject": {"LakeBucket/events/*", "LakeBucket/errors/*"},
-        "s3:AbortMultipartUpload": {"LakeBucket/events/*", "LakeBucket/errors/*"},
+        "s3:GetBucketLocation": {"DataLake"},
+        "s3:ListBucket": {"DataLake"},
+        "s3:ListBucketMultipartUploads": {"DataLake"},
+        "s3:PutObject": {"DataLake/events/*", "DataLake/errors/*"},
+        "s3:AbortMultipartUpload": {"DataLake/events/*", "DataLake/errors/*"},
         "logs:PutLogEvents": {"/aws/kinesisfirehose/clarion-prod-events"},
     },
     "logging refused connections": {
@@ -57,9 +57,9 @@ def test_a_call_needs_a_grant_of_its_action_on_its_resource(permitted: Mapping[s
         ("kms:Decrypt", "key by way of s3", False),
     ):
         assert allows(permitted["apns"], Call("apns", action, resource)) == allowed
-    reading = Call("match", "s3:GetObject", "LakeOversize/envelopes/of-some-receipt")
+    reading = Call("match", "s3:GetObject", "DataOversize/envelopes/of-some-receipt")
     assert allows(permitted["match"], reading)
-    assert not allows(permitted["match"], reading._replace(resource="LakeOversize/ingest/seen/1"))
+    assert not allows(permitted["match"], reading._replace(resource="DataOversize/ingest/seen/1"))
     assert set(key_uses([reading])) == {Call("match", "kms:Decrypt", "key by way of s3")}
 
 

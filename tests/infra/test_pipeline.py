@@ -15,14 +15,14 @@ from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
 from clarion.events import Event
+from infra.app import add_stacks
 from infra.config import EnvironmentConfig, Pipeline, Platform
 from infra.environments import EMULATOR, PROD
 from infra.jobs import GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
 from infra.pipeline import PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
-from infra.stack import ClarionStack
 from local.emulator import Emulator, started
-from tests.grants import Permissions, Resource, of_kind, permissions_of_job, readable
+from tests.grants import PREFIX, Permissions, Resource, of_kind, permissions_of_job, readable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -49,17 +49,17 @@ def running(*services: str) -> Permissions:
         "logs:DescribeLogStreams": {"Log"},
         "logs:PutLogEvents": {"Log"},
         "logs:DescribeLogGroups": {"*"},
-        "s3:ListBucket": {"LakeBucket"},
+        "s3:ListBucket": {"DataLake"},
         **{action: {f"key by way of {each}" for each in services} for action in ("kms:Decrypt", "kms:GenerateDataKey")},
     }
 
 
 def writing(*folders: str) -> Permissions:
-    objects = {f"LakeBucket/{folder}/*" for folder in folders}
+    objects = {f"DataLake/{folder}/*" for folder in folders}
     return dict.fromkeys(("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"), objects)
 
 
-LARGE: Permissions = {"s3:ListBucket": {"LakeBucket", "LakeOversize"}}
+LARGE: Permissions = {"s3:ListBucket": {"DataLake", "DataOversize"}}
 PERMITTED: Mapping[str, Permissions] = {
     "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY)},
     "ReplayRole": {
@@ -70,10 +70,10 @@ PERMITTED: Mapping[str, Permissions] = {
     },
     "RetireRole": {
         **running("s3", "dynamodb"),
-        "dynamodb:BatchGetItem": {"TablesSubscriptions"},
-        "dynamodb:DeleteItem": {"TablesSubscriptions", "TablesTokens", "TablesWakeUps"},
-        "dynamodb:Query": {"TablesRules"},
-        "dynamodb:BatchWriteItem": {"TablesRules"},
+        "dynamodb:BatchGetItem": {f"{PREFIX}subscriptions"},
+        "dynamodb:DeleteItem": {f"{PREFIX}{name}" for name in ("subscriptions", "tokens", "wake_ups")},
+        "dynamodb:Query": {f"{PREFIX}rules"},
+        "dynamodb:BatchWriteItem": {f"{PREFIX}rules"},
         "firehose:PutRecordBatch": {"LakeEvents"},
         "sqs:SendMessage": {"QueuesLateEvents"},
     },
@@ -85,8 +85,8 @@ def test_a_job_may_do_exactly_what_it_needs(resources: Mapping[str, Resource], r
     granted = permissions_of_job(resources, role)
     read = granted.pop("s3:GetObject")
     code = {name for name in read if name.startswith("cdk-")}
-    large = {"LakeOversize/envelopes/*"} if "LakeOversize" in PERMITTED[role]["s3:ListBucket"] else set()
-    assert read - code == {"LakeBucket/*"} | large
+    large = {"DataOversize/envelopes/*"} if "DataOversize" in PERMITTED[role]["s3:ListBucket"] else set()
+    assert read - code == {"DataLake/*"} | large
     assert sorted(name.rpartition(".")[2] for name in code) == ["py", "zip", "zip"]
     assert granted == PERMITTED[role]
 
@@ -152,9 +152,9 @@ def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead
 def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
     changed = EnvironmentConfig.model_validate({**dict(PROD), "ingest": None})
     app = App(context={"aws:cdk:disable-asset-staging": True})
-    clarion = ClarionStack(app, environment=changed)
-    assert changed.pipeline
-    stack = PipelineStack(app, environment=changed, pipeline=changed.pipeline, clarion=clarion)
+    add_stacks(app, changed)
+    stack = app.node.find_child(f"{PREFIX}pipeline")
+    assert isinstance(stack, PipelineStack)
     assert stack.applications.keys() == {"daily"}
 
 
@@ -175,9 +175,9 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
         "--keep-days",
         "400",
         "--lake",
-        "s3://LakeBucket",
+        "s3://DataLake",
         "--oversize",
-        "s3://LakeOversize",
+        "s3://DataOversize",
     ]
 
 

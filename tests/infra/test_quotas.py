@@ -9,7 +9,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from infra.config import MOST_APPS
-from tests.infra.templates import Deployment, dashboard_widgets, deployed, measured
+from tests.infra.templates import Deployment, dashboard_widgets, deployed, measured, queue_of
 from tests.infra.test_settings import APPS, EVERYTHING
 
 NAMES = {
@@ -112,10 +112,11 @@ def function_variables(deployment: Deployment) -> Iterator[tuple[str, Mapping[st
 
 def test_each_queue_feeds_its_function_by_the_rules_of_event_sources(deployment: Deployment) -> None:
     """https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html"""
+    queues = {queue["QueueName"]: queue for queue in deployed(deployment, "AWS::SQS::Queue")}
     for template in deployment.values():
         resources = template["Resources"]
         for source in deployed({"": template}, "AWS::Lambda::EventSourceMapping"):
-            queue = resources[source["EventSourceArn"]["Fn::GetAtt"][0]]["Properties"]
+            queue = queues[queue_of(source, resources)]
             function = resources[source["FunctionName"]["Ref"]]["Properties"]
             batch, window = source["BatchSize"], source.get("MaximumBatchingWindowInSeconds", 0)
             assert queue["VisibilityTimeout"] >= 6 * function["Timeout"] + window

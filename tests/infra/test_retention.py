@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
 
 from infra.lake import ACCESS_LOG_DAYS, DELIVERIES, DELIVERIES_DAYS, OVERSIZE_DAYS
+from tests.infra.templates import buckets_by_parameter
 
 type Resource = Mapping[str, Any]
-KEPT_DAYS = {"LakeBucket": 400, "LakeOversize": OVERSIZE_DAYS, "LakeAccessLogs": ACCESS_LOG_DAYS, "EdgeAccessLogs": 30}
+KEPT_DAYS = {"LakeBucket": 400, "LakeOversize": OVERSIZE_DAYS, "LakeAccessLogs": ACCESS_LOG_DAYS, "LakeEdgeLogs": 30}
 FORTNIGHT_S = 14 * 86_400
 WRITES = re.compile(r"s3:(Put|\*)")
 
@@ -20,7 +21,7 @@ def of_kind(template: Template, kind: str) -> dict[str, Resource]:
     return {name: each["Properties"] for name, each in template.find_resources(kind).items()}
 
 
-def written(template: Template, buckets: Iterable[str]) -> Iterator[tuple[str, str]]:
+def written(template: Template, buckets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Which of `buckets`, and the folder of whatever a role may write, by the policies of a stack."""
     for policy in of_kind(template, "AWS::IAM::Policy").values():
         for statement in policy["PolicyDocument"]["Statement"]:
@@ -30,8 +31,8 @@ def written(template: Template, buckets: Iterable[str]) -> Iterator[tuple[str, s
                     yield place(json.dumps(resource), buckets)
 
 
-def place(resource: str, buckets: Iterable[str]) -> tuple[str, str]:
-    (bucket,) = [name for name in buckets if name in resource]
+def place(resource: str, buckets: Mapping[str, str]) -> tuple[str, str]:
+    (bucket,) = [bucket for parameter, bucket in buckets.items() if parameter in resource]
     folder = re.search(r'"/([a-z/]*)\*"', resource)
     assert folder, resource
     return bucket, folder[1]
@@ -51,7 +52,9 @@ def expiry(bucket: Resource, folder: str) -> int | None:
 
 def test_whatever_anything_may_write_to_a_bucket_expires(prod: Template, pipeline: Template) -> None:
     buckets = of_kind(prod, "AWS::S3::Bucket")
-    places = {*written(prod, buckets), *written(pipeline, buckets)}
+    places = {
+        place for template in (prod, pipeline) for place in written(template, buckets_by_parameter(template, prod))
+    }
     assert {folder for _, folder in places} >= {
         "events/",
         "errors/",

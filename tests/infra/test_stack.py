@@ -3,7 +3,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from aws_cdk import App
 from aws_cdk.assertions import Annotations, Match, Template
 from pynamodb.models import Model
 
@@ -15,8 +14,7 @@ from clarion.networks.needs import Function
 from clarion.tables import MODELS, table_name
 from infra.config import EnvironmentConfig
 from infra.environments import PROD
-from infra.stack import ClarionStack
-from tests.infra.templates import properties
+from tests.infra.templates import buckets_by_parameter, defined, properties
 
 HOLDING = [channel for channel in PROD.channels if CHANNELS[channel].has_held_queue]
 QUEUES = [
@@ -320,7 +318,8 @@ def test_buckets_are_private_encrypted_and_forget(prod: Template) -> None:
 def test_what_firehose_writes_is_encrypted_and_expires(prod: Template) -> None:
     (stream,) = properties(prod, "AWS::KinesisFirehose::DeliveryStream")
     destination = stream["ExtendedS3DestinationConfiguration"]
-    bucket = prod.find_resources("AWS::S3::Bucket")[destination["BucketARN"]["Fn::GetAtt"][0]]["Properties"]
+    parameter = destination["BucketARN"]["Fn::Join"][1][1]["Ref"]
+    bucket = prod.find_resources("AWS::S3::Bucket")[buckets_by_parameter(prod, prod)[parameter]]["Properties"]
     rules = bucket["LifecycleConfiguration"]["Rules"]
     assert [(rule.get("Prefix"), rule["ExpirationInDays"]) for rule in rules if "ExpirationInDays" in rule] == [
         (None, 400),
@@ -345,7 +344,5 @@ def test_whoever_names_one_node_alone_of_a_network_is_warned_of_the_gap() -> Non
     nodes = {STATEMENTS: ["wss://one.example", "wss://two.example"], XMTP: ["https://one.example"]}
     ingest = {**dict(PROD.ingest or {}), "nodes": nodes}
     environment = EnvironmentConfig.model_validate({**dict(PROD), "networks": tuple(nodes), "ingest": ingest})
-    warnings = Annotations.from_stack(ClarionStack(App(), environment=environment)).find_warning(
-        "*", Match.string_like_regexp("has one node")
-    )
+    warnings = Annotations.from_stack(defined(environment)).find_warning("*", Match.string_like_regexp("has one node"))
     assert [str(warning.entry.data).partition(" ")[0] for warning in warnings] == [XMTP]

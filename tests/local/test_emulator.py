@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from local.emulator import edit, template_of
+from local.emulator import edit, templates_of
 
 
 def test_an_edited_template_goes_by_another_name_so_that_it_is_uploaded_beside_the_one_it_was(tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_an_edited_template_goes_by_another_name_so_that_it_is_uploaded_beside_t
 
     edit(tmp_path, lambda text: text.replace("180", "20"))
 
-    assert template_of(tmp_path).read_text() == "20"
+    assert [template.read_text() for template in templates_of(tmp_path)] == ["20"]
     assets = json.loads((tmp_path / "stack.assets.json").read_text())["files"]
     named = {asset["source"]["path"]: name for name, asset in assets.items()}
     assert named["stack.template.json"] != "a1"

@@ -16,7 +16,6 @@ from uuid import UUID, uuid4
 
 import pytest
 import pytest_asyncio
-from aws_cdk.assertions import Template
 
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
@@ -37,6 +36,7 @@ from local.system import System
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from match.fan_out import EVERYTHING
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
+from tests.infra.templates import merged
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -49,7 +49,7 @@ CLEANUP_WAIT_S = 150
 """The function may have to be started, and to handle what the API has asked for first."""
 CROWD = 501
 """More subscriptions than match takes in two pages."""
-ELSEWHERE = {"test_upgrade.py"}
+ELSEWHERE = {"test_redeployment.py", "test_upgrade.py"}
 """They drive a deployment of their own."""
 TRESPASSER = "trespasser"
 """The session of a test that tries what a role may not do."""
@@ -189,7 +189,7 @@ def granted() -> Mapping[str, Permissions]:
         "channels": ",".join(CHANNELS),
         "webhook_url": "https://push.example.org/",
     }
-    return permissions(Template.from_stack(define_alone("prod", context, builtin_cloud_formation_validation=False)))
+    return permissions(merged(define_alone("prod", context, builtin_cloud_formation_validation=False)))
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def as_call(system: System, role: str, action: str, resource: str) -> Call | Non
         action = single[1]
     outputs = system.deployment.outputs
     name = resource.rpartition(":")[2]
-    name = name.replace(outputs.lake_bucket, "LakeBucket").replace(outputs.oversize_bucket, "LakeOversize")
+    name = name.replace(outputs.lake_bucket, "DataLake").replace(outputs.oversize_bucket, "DataOversize")
     name = re.sub(r"^(table|deliverystream)/", "", name)
     name = re.sub(r"-[A-Za-z0-9]{6}$", "", name) if ":secret:" in resource else name
     component = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", found[1]).lower()

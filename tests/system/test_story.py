@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +10,7 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
 from infra.app import define_alone
-from infra.environments import EMULATOR
+from infra.environments import EMULATOR, PROD
 from local.cast import Cast
 from local.emulator import REGION
 from local.lake_copy import LakeCopy, healthy
@@ -92,10 +91,11 @@ def role_of_job(system: System, name: str) -> str:
 
 def deployed_as(resource: str) -> str | None:
     """The emulator's ARN of what the template calls so."""
-    for kind, service, path in (("Tables", "dynamodb", "table/"), ("Lake", "firehose", "deliverystream/")):
-        if re.fullmatch(rf"{kind}[A-Z][a-z]+", resource) and resource != "LakeBucket":
-            name = resource.removeprefix(kind).lower()
-            return f"arn:aws:{service}:{REGION}:000000000000:{path}{EMULATOR.prefix}{name}"
+    if resource == "LakeEvents":
+        return f"arn:aws:firehose:{REGION}:000000000000:deliverystream/{EMULATOR.prefix}events"
+    if resource.startswith(PROD.prefix):
+        name = resource.removeprefix(PROD.prefix)
+        return f"arn:aws:dynamodb:{REGION}:000000000000:table/{EMULATOR.prefix}{name}"
     return None
 
 

@@ -16,7 +16,7 @@ import pytest
 from clarion.networks.statements import codec
 from infra.environments import EMULATOR
 from local.device import Device, topic_of
-from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, template_of
+from local.emulator import ASSEMBLY, ROOT, difference, edit, synthesise, templates_of
 from local.lake import trails
 from local.provider import ReceivedPush
 from local.system import PATIENCE, System, running
@@ -100,8 +100,8 @@ def hasten(template: str) -> str:
 
 
 def resources(assembly: Path) -> dict[str, Any]:
-    resources = json.loads(template_of(assembly).read_text())["Resources"]
-    return {name: resource.get("Properties") for name, resource in resources.items()}
+    templates = [json.loads(template.read_text())["Resources"] for template in templates_of(assembly)]
+    return {name: resource.get("Properties") for template in templates for name, resource in template.items()}
 
 
 def hasten_deployed(system: System) -> None:

@@ -1,0 +1,62 @@
+"""What outlasts the other stacks lies in a stack of its own, to which nothing is tied."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+
+from infra.environments import DEV, PROD
+from tests.infra.templates import Deployment, defined, deployed
+
+STATEFUL = {"AWS::DynamoDB::GlobalTable", "AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SecretsManager::Secret"}
+
+
+def ending(deployment: Deployment, name: str) -> Mapping[str, Any]:
+    (template,) = [template for stack, template in deployment.items() if stack.endswith(f"-{name}")]
+    return template
+
+
+@pytest.mark.parametrize("stack", ["stack", "pipeline"])
+def test_nothing_that_is_kept_lies_in_the_other_stacks(deployment: Deployment, stack: str) -> None:
+    resources = ending(deployment, stack)["Resources"].values()
+    assert STATEFUL & {each["Type"] for each in resources} == set()
+    assert {each.get("DeletionPolicy", "Delete") for each in resources} == {"Delete"}
+    assert {each.get("UpdateReplacePolicy", "Delete") for each in resources} == {"Delete"}
+
+
+def test_the_data_stack_holds_what_is_kept(deployment: Deployment) -> None:
+    assert {each["Type"] for each in ending(deployment, "data")["Resources"].values()} >= STATEFUL
+
+
+def test_no_stack_is_tied_to_the_data_stack(deployment: Deployment) -> None:
+    """Neither by an export nor by an output, which is read again only with another template."""
+    assert ending(deployment, "data").get("Outputs", {}) == {}
+    for name in ("stack", "pipeline"):
+        text = json.dumps(ending(deployment, name))
+        assert "Fn::ImportValue" not in text
+        assert "-data" not in text
+
+
+def test_what_the_data_stack_publishes_is_what_the_others_read(deployment: Deployment) -> None:
+    published = {each["Name"] for each in deployed(deployment, "AWS::SSM::Parameter")}
+    read = {
+        each["Default"]
+        for template in deployment.values()
+        for name, each in template["Parameters"].items()
+        if each["Type"] == "AWS::SSM::Parameter::Value<String>" and name != "BootstrapVersion"
+    }
+    assert read == published
+
+
+def test_the_data_stack_is_deployed_before_the_others_and_alone_protected() -> None:
+    clarion = defined(PROD)
+    assert clarion.data_stack in clarion.dependencies
+    assert protection(clarion.data_stack, clarion) == (True, False)
+    dev = defined(DEV)
+    assert protection(dev.data_stack, dev) == (False, False)
+
+
+def protection(*stacks: Stack) -> tuple[bool, ...]:
+    return tuple(bool(stack.termination_protection) for stack in stacks)
