@@ -122,9 +122,10 @@ def _source(template: Template, name: str) -> Consumption:
     functions = template.find_resources(
         "AWS::Lambda::Function", {"Properties": {"FunctionName": f"{PROD.prefix}{name}"}}
     )
-    ((logical, function),) = functions.items()
-    fed = template.find_resources("AWS::Lambda::EventSourceMapping", {"Properties": {"FunctionName": {"Ref": logical}}})
-    largest = max((each["Properties"] for each in fed.values()), key=_concurrency)
+    (function,) = functions.values()
+    sources = template.find_resources("AWS::Lambda::EventSourceMapping")
+    fed = [each["Properties"] for logical, each in sources.items() if logical.startswith(f"{name.title()}Live")]
+    largest = max(fed, key=_concurrency)
     return Consumption(_concurrency(largest), largest["BatchSize"], function["Properties"]["MemorySize"] / 1024)
 
 

@@ -22,13 +22,14 @@ STACK = re.compile(rf"clarion-(?P<stage>{STAGE.pattern})-stack")
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue, its dead-letter queue, that of its held messages, and the function that works it off."""
+    """A queue, its dead-letter queue, that of its held messages, and the function that works it off; `live` is its alias."""
 
     name: str
     url: str
     dead_url: str
     held_url: str | None
     function: str
+    live: str
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Deployment:
             raise Trouble(f"{self} has no queue {name}: nothing is deployed for it")
         url = self.outputs[_output(name)]
         has_held_queue = name in CHANNELS and CHANNELS[Channel(name)].has_held_queue
-        return Queue(
-            name, url, f"{url}-dead", f"{url}-held" if has_held_queue else None, f"{self.prefix}{_functions()[name]}"
-        )
+        function = f"{self.prefix}{_functions()[name]}"
+        live = f"arn:aws:lambda:{self.region}:{self.account}:function:{function}:live"
+        return Queue(name, url, f"{url}-dead", f"{url}-held" if has_held_queue else None, function, live)
 
 
 def _functions() -> dict[str, str]:

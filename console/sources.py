@@ -17,11 +17,15 @@ PATIENCE_SECONDS = 180.0
 
 
 class Source:
-    """All event sources of a queue's function: that of the queue itself, and that of its held messages."""
+    """All event sources of a queue's function: that of the queue itself, and that of its held messages.
+
+    They feed the function's alias, by which alone they are found:
+    https://docs.aws.amazon.com/lambda/latest/api/API_ListEventSourceMappings.html
+    """
 
     def __init__(self, lambda_: "LambdaClient", queue: Queue) -> None:
         self._lambda = lambda_
-        mappings = lambda_.list_event_source_mappings(FunctionName=queue.function)["EventSourceMappings"]
+        mappings = lambda_.list_event_source_mappings(FunctionName=queue.live)["EventSourceMappings"]
         self._function = queue.function
         self._states = {mapping["UUID"]: mapping["State"] for mapping in mappings}
 

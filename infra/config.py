@@ -14,6 +14,7 @@ from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
 
+ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
 MOST_APPS = 10
@@ -145,15 +146,18 @@ class EnvironmentConfig(Config):
     network that has any. `push_services` are further hosts that browsers' endpoints may have, beside those of the
     well-known browsers: with a port, one is the deployment's own. `webhook_url` is where the channel `webhook` leads.
     `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
+    `zones`, by their ids, are those of ingest's network and of the pipeline's repairs: by default `infra.regions` has them.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
     Everything in the lake expires after `lake_days`. Before half of them have passed, the pipeline's daily run writes
     again what is still in force: with fewer than seven, a run that fails would come too close to that. `tracing` and
-    `invocation_logs` have Lambda record each invocation, also one that went well, and cost by the invocation.
+    `invocation_logs` have Lambda record each invocation, also one that went well, and cost by the invocation. With `canary`
+    and `monitored`, a deployment tries new versions of match and dispatch on a tenth of what comes, watched by alarms.
     """
 
     stage: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{1,11}$")]
     account: Annotated[str | None, Field(pattern=r"^\d{12}$")] = None
-    region: str = "us-east-1"
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
+    zones: tuple[ZoneId, ZoneId] | None = None
     platform: Platform = Platform.ARM64
     data: Lasting = Lasting.KEEP
     assets_bucket: str | None = None
@@ -187,6 +191,7 @@ class EnvironmentConfig(Config):
     tracing: bool = False
     invocation_logs: bool = False
     monitored: bool = True
+    canary: bool = False
     alarm_email: Annotated[str | None, Field(pattern=r"^[^@\s]+@[^@\s]+$")] = None
     thresholds: Thresholds = Thresholds()
 

@@ -2,8 +2,8 @@
 
 What is another in each account can come by context too (`CONTEXT="name=value …"`), and then takes the place of what is
 written here: the API's `domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`,
-`push_services` and each network's nodes, by the option that it calls them by, each separated by commas; `webhook_url`
-and `alarm_email`.
+`push_services` and each network's nodes, by the option that it calls them by, each separated by commas; `region`,
+`webhook_url` and `alarm_email`.
 """
 
 from collections.abc import Mapping
@@ -74,6 +74,7 @@ PROD = EnvironmentConfig(
     log_days=30,
     lake_days=400,
     lake_buffer_s=60,
+    canary=True,
 )
 
 
@@ -94,6 +95,7 @@ DEV = PROD.model_copy(
         "channels": tuple(channel for channel in Channel if channel is not Channel.WEBHOOK),
         "api": _API,
         "stage": "dev",
+        "canary": False,
         "data": Lasting.DISCARD,
         "log_days": 7,
         "lake_days": 30,
@@ -121,6 +123,7 @@ EMULATOR = PROD.model_copy(
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
         "monitored": False,
+        "canary": False,
     }
 )
 
@@ -143,7 +146,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
         "providers": stubs,
         "api": api,
         "ingest": _ingest(environment, node),
-        **_given(node, "alarm_email", "webhook_url"),
+        **_given(node, "alarm_email", "region", "webhook_url"),
     }
     changes |= {name: listed for name in ("networks", "channels", "push_services") if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})

@@ -24,6 +24,7 @@ from infra.retention import log_group
 from infra.secrets import secret_arn
 
 FUNCTIONS = Path(__file__).parents[1] / "functions"
+LIVE = "live"
 _ARCHITECTURES = {Platform.ARM64: lambda_.Architecture.ARM_64, Platform.HOST: lambda_.Architecture.X86_64}
 
 
@@ -56,7 +57,7 @@ class ComponentFunction(lambda_.Function):
     Outside a VPC, so that it starts quickly and needs no NAT. Code comes from `functions/<component>` as package
     `<component>`. Without SnapStart: docs/operations.md says why. What a queue feeds is bounded by its event source, which
     leaves its messages waiting; what the API calls, by the API's rate and, where the account has enough to set aside, by
-    `reserved`.
+    `reserved`. Whatever calls it calls `live`, an alias of its newest version: code, layers and variables change at once.
     """
 
     def __init__(
@@ -100,10 +101,16 @@ class ComponentFunction(lambda_.Function):
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
             # Lambda stops what feeds its own queue after about sixteen rounds, unless it is said to be meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
+            current_version_options=lambda_.VersionOptions(description=_replaceable(foundation.data)),
         )
+        self.live = lambda_.Alias(self, "Live", alias_name=LIVE, version=self.current_version)
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
         if environment.tracing:
             accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
+
+    @property
+    def live_arn(self) -> str:
+        return f"{self.function_arn}:{LIVE}"
 
     def allow_tables(self, actions: str, *tables: str) -> None:
         allow(self, f"dynamodb: {actions}", *tables)
@@ -126,7 +133,7 @@ class ComponentFunction(lambda_.Function):
             max_concurrency=consumer.concurrency,
             report_batch_item_failures=True,
         )
-        self.add_event_source(source)
+        self.live.add_event_source(source)
 
 
 def app_names(foundation: Foundation) -> dict[str, list[str]]:
@@ -138,6 +145,11 @@ def app_names(foundation: Foundation) -> dict[str, list[str]]:
 def given[Value](**settings: Value | None) -> dict[str, Value]:
     """Those that have a value: the others are left to the function's own defaults."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _replaceable(data: Data) -> str:
+    """What a function's variables may hold and only the deployment knows: with another, a version is published anew."""
+    return f"{data.lake.bucket_name} {data.oversize.bucket_name}"
 
 
 def _code(component: str) -> lambda_.Code:

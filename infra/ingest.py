@@ -11,6 +11,7 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from aws_cdk import Duration, IgnoreMode, Validations
 from aws_cdk import aws_ec2 as ec2
@@ -25,6 +26,7 @@ from infra.functions import Foundation
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
+from infra.regions import ZONES
 from infra.retention import log_group
 
 ROOT = Path(__file__).parents[1]
@@ -101,6 +103,7 @@ class IngestService(Construct):
             ],
             restrict_default_security_group=False,  # nothing is in it, and CDK would need a function to change it
         )
+        self._place(vpc)
         logs = log_group(
             self, "FlowLog", name=f"/aws/vpc/{self._environment.prefix}ingest", environment=self._environment
         )
@@ -112,6 +115,21 @@ class IngestService(Construct):
         for name in ("S3", "DYNAMODB"):
             vpc.add_gateway_endpoint(name.title(), service=getattr(ec2.GatewayVpcEndpointAwsService, name))
         return vpc
+
+    def _place(self, vpc: ec2.Vpc) -> None:
+        """In zones that the pipeline's repairs can share; where none are known, in the account's first two."""
+        environment = self._environment
+        zones = environment.zones or ZONES.get(environment.region)
+        if zones is None:
+            Validations.of(self).add_warning(
+                "clarion:zones",
+                f"Which zones of {environment.region} EMR Serverless works in is not known here: set `zones` by their ids, "
+                "or `replay` and `retire` may not start.",
+            )
+            return
+        for subnet, zone in zip(vpc.public_subnets, zones, strict=True):
+            resource = cast("ec2.CfnSubnet", subnet.node.default_child)
+            resource.availability_zone, resource.availability_zone_id = None, zone
 
     def _settings(self, ingest: Ingest) -> dict[str, str]:
         queues = self._foundation.queues

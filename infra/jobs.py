@@ -164,6 +164,7 @@ def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers:
         "spark.dynamicAllocation.maxExecutors": str(workers - 1),
         "spark.archives": code.archives,
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
+        "spark.executorEnv.AWS_DEFAULT_REGION": region,
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
         "spark.executorEnv.PYTHONPATH": PYTHONPATH,
     }

@@ -32,7 +32,7 @@ class Alarms(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self.topic = self._topic(key)
-        self.alarms = [self._alarm(spec) for spec in alarm_specs(environment, api_id)]
+        self.by_name = {spec.name: self._alarm(spec) for spec in alarm_specs(environment, api_id)}
 
     def _topic(self, key: kms.IKey) -> sns.Topic:
         """CloudWatch itself needs access to the topic, and to its key (`infra.data`).
@@ -97,7 +97,7 @@ class Dashboard(Construct):
 
 
 def _status(alarms: Alarms) -> Iterator[list[cloudwatch.IWidget]]:
-    for some in batched(alarms.alarms, ALARMS_OF_A_WIDGET, strict=False):
+    for some in batched(alarms.by_name.values(), ALARMS_OF_A_WIDGET, strict=False):
         yield [cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(some), width=WHOLE)]
 
 

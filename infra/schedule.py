@@ -35,7 +35,7 @@ class ScheduleFunction(ComponentFunction):
         self.allow_sending(*waking.values(), queues.cleanup.queue)
         foundation.allow_events(self)
         # By itself Lambda keeps a call for six hours: the next ones have made up for it long before.
-        self.configure_async_invoke(max_event_age=KEPT)
+        self.live.configure_async_invoke(max_event_age=KEPT)
         # At the beginning of each minute: a rate counts from when the rule was made.
         # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
         events.Rule(
@@ -43,7 +43,7 @@ class ScheduleFunction(ComponentFunction):
             "EveryMinute",
             rule_name=f"{environment.prefix}every-minute",
             schedule=events.Schedule.cron(minute="*"),
-            targets=[events_targets.LambdaFunction(self)],
+            targets=[events_targets.LambdaFunction(self.live)],
         )
 
     def _allow_tables(self) -> None:

@@ -7,10 +7,11 @@ from clarion.networks.needs import Function
 from infra.api import HttpApi, public_paths
 from infra.api_functions import ApiFunction, AuthorizerFunction
 from infra.base import EnvironmentStack
+from infra.canary import Canaries
 from infra.config import EnvironmentConfig
 from infra.data import DELIVERIES_QUEUE, EDGE_LOGS, Data, DataStack
 from infra.edge import Edge
-from infra.functions import Foundation, given
+from infra.functions import ComponentFunction, Foundation, given
 from infra.ingest import IngestRole, IngestService
 from infra.layers import Layers
 from infra.monitoring import Alarms, Dashboard
@@ -34,6 +35,7 @@ class ClarionStack(EnvironmentStack):
         self._environment = environment
         self.data_stack = data
         self.foundation = self._foundation()
+        self._canaried = {**self._match(), **self._dispatch()}
         self._consumers()
         self.http = self._api()
         self.edge = self._edge()
@@ -55,24 +57,34 @@ class ClarionStack(EnvironmentStack):
         )
 
     def _consumers(self) -> None:
-        self._match()
-        for channel in self._environment.channels:
-            DispatchFunction(self, channel, foundation=self.foundation)
         CleanupFunction(self, foundation=self.foundation)
         DeliveriesFunction(self, foundation=self.foundation)
         LateEventsFunction(self, foundation=self.foundation)
         ScheduleFunction(self, foundation=self.foundation)
 
-    def _match(self) -> None:
+    def _match(self) -> dict[ComponentFunction, tuple[str, ...]]:
+        """By function, the alarms that end its canary."""
         match, pages, queues = self._environment.match, self._environment.pages, self.foundation.queues
         everybody = match.concurrency + pages.concurrency
-        for name, source, consumer, concurrency in (
-            ("Match", queues.envelopes, match, match.concurrency),
-            ("Pages", queues.pages, pages, everybody),
-        ):
+        return {
             MatchFunction(
                 self, name, foundation=self.foundation, source=source, consumer=consumer, concurrency=concurrency
+            ): (f"function-failing-{name.lower()}", "envelopes-failing")
+            for name, source, consumer, concurrency in (
+                ("Match", queues.envelopes, match, match.concurrency),
+                ("Pages", queues.pages, pages, everybody),
             )
+        }
+
+    def _dispatch(self) -> dict[ComponentFunction, tuple[str, ...]]:
+        """The same."""
+        return {
+            DispatchFunction(self, channel, foundation=self.foundation): (
+                f"function-failing-{channel}",
+                "pushes-refused",
+            )
+            for channel in self._environment.channels
+        }
 
     def _api(self) -> HttpApi:
         functions = {name: add_functions(self, name, foundation=self.foundation) for name in self._environment.networks}
@@ -80,9 +92,9 @@ class ClarionStack(EnvironmentStack):
             self,
             "Http",
             environment=self._environment,
-            authorizer=AuthorizerFunction(self, foundation=self.foundation),
-            function=ApiFunction(self, foundation=self.foundation),
-            routers={name: own[Function.ROUTER] for name, own in functions.items() if Function.ROUTER in own},
+            authorizer=AuthorizerFunction(self, foundation=self.foundation).live,
+            function=ApiFunction(self, foundation=self.foundation).live,
+            routers={name: own[Function.ROUTER].live for name, own in functions.items() if Function.ROUTER in own},
         )
 
     def _edge(self) -> Edge | None:
@@ -111,6 +123,9 @@ class ClarionStack(EnvironmentStack):
         alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.foundation.data.key)
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
         CfnOutput(self, "AlarmTopic", value=alarms.topic.topic_arn)
+        if environment.canary:
+            watched = {function: [alarms.by_name[name] for name in names] for function, names in self._canaried.items()}
+            Canaries(self, "Canaries", watched=watched)
 
     @property
     def _address(self) -> str | None:

@@ -10,6 +10,7 @@ A line may be there twice and may arrive late. So readers ask for the hours from
 filter on the row's own time, and keep one row of each key.
 """
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -156,9 +157,14 @@ def exists(place: str) -> bool:
 
 
 def filesystem(place: str) -> tuple[fs.FileSystem, str]:
-    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it."""
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
+
+    Where it isn't told the bucket's region, it would ask S3 for it each time.
+    """
     path = place.removeprefix("file:")
     uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
+    if uri.startswith("s3://") and (region := os.environ.get("AWS_DEFAULT_REGION")):
+        uri = f"{uri}?region={region}"
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
     return found
 

@@ -64,6 +64,8 @@ def _roles(resources: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
                 yield "starting ingest", properties["ExecutionRoleArn"]
             case "AWS::KinesisFirehose::DeliveryStream":
                 yield "filling the lake", properties["ExtendedS3DestinationConfiguration"]["RoleARN"]
+            case "AWS::CodeDeploy::DeploymentGroup":
+                yield "trying a version", properties["ServiceRoleArn"]
             case "AWS::EC2::FlowLog":
                 yield "logging refused connections", properties["DeliverLogsPermissionArn"]
 
@@ -96,10 +98,10 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
         case {"Fn::Join": ["", [str(service), _, ":repository/", {"Fn::Sub": str(name)}]]}:
             assert (service, name) == ("arn:aws:ecr:us-east-1:", IMAGES)
             return "the deployment's images"
-        case {"Fn::Join": ["", ["arn:aws:s3:::", {"Ref": str(bucket)}, *rest]]}:
-            return bucket[:-8] + "".join(rest)
-        case {"Fn::Join": ["", [str(_), {"Ref": "AWS::AccountId"}, str(named)]]}:
-            return BY_NAME.sub("", named)
+        case {"Fn::Join": ["", [{"Fn::GetAtt": _} as resource, str(rest)]]}:
+            return _readable(resource, statement, resources) + rest
+        case {"Fn::Join": ["", [str(_), {"Ref": str(reference)}, *rest]]}:
+            return _named(reference, "".join(rest))
         case {"Ref": _}:
             service = statement["Condition"]["StringEquals"]["kms:ViaService"]
             assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
@@ -108,6 +110,11 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
             properties = resources[logical]["Properties"]
             return next((str(properties[name]) for name in NAMES if name in properties), str(logical)[:-8])
     raise AssertionError(arn)
+
+
+def _named(reference: str, rest: str) -> str:
+    """A bucket by the parameter that has its name, and all else by the name that follows the account's number."""
+    return BY_NAME.sub("", rest) if reference == "AWS::AccountId" else reference[:-8] + rest
 
 
 def allows(grants: Permissions, call: Call) -> bool:

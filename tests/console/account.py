@@ -300,14 +300,17 @@ class Account:
                 Handler="any.any",
                 Code={"ZipFile": code.getvalue()},
                 Environment={"Variables": variables(provider_secret_id=secret_arn(name))},
+                Publish=True,
             )
+            live = self.lambda_.create_alias(FunctionName=function, Name="live", FunctionVersion="1")["AliasArn"]
             for queue in ("elsewhere", "elsewhere-held") if name in {"apns", "fcm", "webpush"} else ("elsewhere",):
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
-                self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=function)
+                self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=live)
 
     def state_of(self, channel: str) -> str:
         """Of all its event sources."""
-        mappings = self.lambda_.list_event_source_mappings(FunctionName=f"{PREFIX}{channel}")["EventSourceMappings"]
+        live = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{PREFIX}{channel}:live"
+        mappings = self.lambda_.list_event_source_mappings(FunctionName=live)["EventSourceMappings"]
         (state,) = {mapping["State"] for mapping in mappings}
         return state
 

@@ -126,7 +126,8 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
 
 
 def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> None:
-    (source,) = account.lambda_.list_event_source_mappings(FunctionName="clarion-prod-voip")["EventSourceMappings"]
+    live = account.here.queue("voip").live
+    (source,) = account.lambda_.list_event_source_mappings(FunctionName=live)["EventSourceMappings"]
     account.lambda_.delete_event_source_mapping(UUID=source["UUID"])
 
     assert [queue.name for queue in look(account.here, 60).queues if queue.muted] == ["voip"]

@@ -18,6 +18,7 @@ ATTRIBUTES = {
     "AWS::EMRServerless::Application.Arn": "emr-serverless application",
     "AWS::IAM::Role.Arn": "iam role",
     "AWS::KMS::Key.Arn": "kms key",
+    "AWS::Lambda::Function.Arn": "lambda function",
     "AWS::KinesisFirehose::DeliveryStream.Arn": "firehose deliverystream",
     "AWS::S3::Bucket.Arn": "s3 bucket",
     "AWS::SNS::Topic.Ref": "sns topic",

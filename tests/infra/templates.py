@@ -58,6 +58,13 @@ def queue_of(source: Mapping[str, Any], resources: Mapping[str, Any]) -> str:
     raise AssertionError(source)
 
 
+def function_of(source: Mapping[str, Any], resources: Mapping[str, Any]) -> str:
+    """The logical id of the function whose alias an event source feeds."""
+    alias = source["FunctionName"]["Fn::Join"][1][0]["Fn::Select"][1]["Fn::Split"][1]["Ref"]
+    logical: str = resources[alias]["Properties"]["FunctionName"]["Ref"]
+    return logical
+
+
 def deployed(deployment: Deployment, kind: str) -> Iterator[dict[str, Any]]:
     """The properties of all of a kind, in every stack."""
     for template in deployment.values():

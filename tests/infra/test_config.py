@@ -306,6 +306,14 @@ def test_what_is_built_for_arm64_is_not_deployed_on_the_host(part: str) -> None:
         EnvironmentConfig.model_validate({**dict(EMULATOR), part: getattr(PROD, part)})
 
 
+def test_the_context_may_choose_the_region() -> None:
+    given = {"environment": "dev", "node_urls": "wss://one.example"}
+    assert chosen(App(context=given).node).region == "us-east-1"
+    assert chosen(App(context={**given, "region": "eu-central-1"}).node).region == "eu-central-1"
+    with pytest.raises(ValidationError, match="region"):
+        chosen(App(context={**given, "region": "Frankfurt"}).node)
+
+
 def test_the_certificate_has_to_be_of_the_api_s_region() -> None:
     elsewhere = CERTIFICATE.replace("us-east-1", "eu-central-1")
     with pytest.raises(ValidationError, match="one of us-east-1"):

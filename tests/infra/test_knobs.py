@@ -79,6 +79,7 @@ ALONE = {
     "subscription": "AWS::SNS::Subscription",
     "dashboard": "AWS::CloudWatch::Dashboard",
     "schedule": "AWS::Scheduler::Schedule",
+    "canary": "AWS::CodeDeploy::Application",
 }
 """Kinds of which a deployment has one at most."""
 DATA = ("AWS::S3::Bucket", "AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret", "AWS::KMS::Key")
@@ -236,6 +237,7 @@ CHANGES: Mapping[str, Change] = {
         },
     ),
     "region": Change("eu-central-1", {"stacks.*.region": "eu-central-1", "jobs.*.AWS_DEFAULT_REGION": "eu-central-1"}),
+    "zones": same(["euc1-az1", "euc1-az2"], "zones"),
     "data": Change(
         Lasting.DISCARD, {**{f"deletion.{kind}": ["Delete"] for kind in DATA}, "stacks.data.protected": False}
     ),
@@ -413,6 +415,7 @@ OTHERWISE: Mapping[str, Change] = {
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
     "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
+    "canary": Change(False, {"canary": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),
     "log_days": Change(365, {"logs.*.RetentionInDays": 365, "expires.LakeEdgeLogs": 365}),
     "api.direct_push": Change(False, {"settings.api.direct_push": None}),
@@ -465,6 +468,7 @@ class Deployment:
                 }
                 for name, stack in self._stacks.items()
             },
+            "zones": [subnet.get("AvailabilityZoneId") for subnet in self._of("AWS::EC2::Subnet")],
             "sources": self._sources(),
             "routes": {route["RouteKey"]: True for route in self._of("AWS::ApiGatewayV2::Route")},
             "tls_policies": json.dumps(self._templates).count("aws:SecureTransport"),

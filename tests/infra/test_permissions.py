@@ -10,6 +10,7 @@ from clarion.wake_ups import WAKING
 from infra.environments import PROD
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, listed, permissions
 
+CANARIED = {f"{PROD.prefix}{name}" for name in ("match", "pages", *PROD.channels)}
 PERMITTED: Mapping[str, Permissions] = {
     "starting ingest": {
         "ecr:BatchCheckLayerAvailability": {"the deployment's images"},
@@ -28,6 +29,12 @@ PERMITTED: Mapping[str, Permissions] = {
         "s3:PutObject": {"DataLake/events/*", "DataLake/errors/*"},
         "s3:AbortMultipartUpload": {"DataLake/events/*", "DataLake/errors/*"},
         "logs:PutLogEvents": {"/aws/kinesisfirehose/clarion-prod-events"},
+    },
+    "trying a version": {
+        "lambda:GetAlias": CANARIED,
+        "lambda:UpdateAlias": CANARIED,
+        "lambda:GetProvisionedConcurrencyConfig": {f"{name}:live" for name in CANARIED},
+        "cloudwatch:DescribeAlarms": {"alarm:*"},
     },
     "logging refused connections": {
         "logs:CreateLogStream": {"/aws/vpc/clarion-prod-ingest"},
@@ -109,6 +116,7 @@ def test_secrets_are_there_and_readable_for_the_apps_that_need_them(template_wit
         "api": {*of_first, "clarion-prod-fcm", "clarion-prod-origin"},
         "authorizer": {"clarion-prod-jwt"},
         "filling the lake": set(),
+        "trying a version": set(),
     }
     secrets = template.find_resources("AWS::SecretsManager::Secret").values()
     assert {secret["Properties"]["Name"] for secret in secrets} == set().union(*read.values())

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from infra.config import MOST_APPS
-from tests.infra.templates import Deployment, dashboard_widgets, deployed, measured, queue_of
+from tests.infra.templates import Deployment, dashboard_widgets, deployed, function_of, measured, queue_of
 from tests.infra.test_settings import APPS, EVERYTHING
 
 NAMES = {
@@ -117,7 +117,7 @@ def test_each_queue_feeds_its_function_by_the_rules_of_event_sources(deployment:
         resources = template["Resources"]
         for source in deployed({"": template}, "AWS::Lambda::EventSourceMapping"):
             queue = queues[queue_of(source, resources)]
-            function = resources[source["FunctionName"]["Ref"]]["Properties"]
+            function = resources[function_of(source, resources)]["Properties"]
             batch, window = source["BatchSize"], source.get("MaximumBatchingWindowInSeconds", 0)
             assert queue["VisibilityTimeout"] >= 6 * function["Timeout"] + window
             assert batch <= (10_000 if window else 10)

@@ -3,6 +3,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from pyarrow import fs
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
@@ -18,7 +19,7 @@ from clarion.events import (
     SubscriptionChanged,
 )
 from pipeline.compact import compact
-from pipeline.lake import HOUR_MS, RAW, UNREADABLE, EventLake, Period, hour_path
+from pipeline.lake import HOUR_MS, RAW, UNREADABLE, EventLake, Period, filesystem, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
 
 AT = 1_790_000_000_000
@@ -123,3 +124,12 @@ def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: EventLake) -> Non
 def test_a_lake_without_a_kind_reads_as_empty(lake: EventLake) -> None:
     assert lake.read(EventKind.PUSH).count() == 0
     assert lake.plans().count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_a_bucket_is_looked_for_in_the_region_of_the_job(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """No request is made for it: there is no such bucket."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    files, path = filesystem(f"{scheme}://a-bucket/envelope")
+    assert isinstance(files, fs.S3FileSystem)
+    assert (files.region, path) == ("eu-central-1", "a-bucket/envelope")

@@ -30,6 +30,17 @@ async def test_the_stack_has_its_tables_and_for_every_queue_one_for_dead_letters
         assert "-dead" in attributes["RedrivePolicy"]
 
 
+async def test_whatever_feeds_a_function_feeds_the_alias_of_its_newest_version(system: System) -> None:
+    functions = system.client("lambda")
+    for name in (each["FunctionName"] for each in functions.list_functions()["Functions"]):
+        versions = functions.list_versions_by_function(FunctionName=name)["Versions"]
+        newest = max(int(each["Version"]) for each in versions if each["Version"].isdigit())
+        assert functions.get_alias(FunctionName=name, Name="live")["FunctionVersion"] == str(newest)
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    assert mappings
+    assert {each["FunctionArn"].rpartition(":")[2] for each in mappings} == {"live"}
+
+
 async def test_a_diff_right_after_the_deployment_is_clean(system: System) -> None:
     emulator = system.deployment.emulator
     assembly = await asyncio.to_thread(synthesise, emulator, system.stand_ins, name="cdk-again.out")
