@@ -264,8 +264,8 @@ CHANGES: Mapping[str, Change] = {
     "apps.0.apns_sandbox": Change(
         True,
         {
-            **{f"settings.{each}.sandbox_secret_id": "known-at-deployment" for each in ("apns", "voip")},
-            "settings.api.direct_push.apns_sandbox_secret_id": "known-at-deployment",
+            **{f"settings.{each}.sandbox_secret_id": "clarion-blue-apns-sandbox" for each in ("apns", "voip")},
+            "settings.api.direct_push.apns_sandbox_secret_id": "clarion-blue-apns-sandbox",
             "secrets.apns-sandbox.Name": "clarion-blue-apns-sandbox",
         },
     ),

@@ -142,27 +142,29 @@ class Alarm:
 async def fail(system: System, function: str) -> None:
     """Run it on an empty batch: the emulator counts the errors of what it is asked to run, not of what a queue feeds."""
     run, name = system.client("lambda").invoke, f"{system.deployment.outputs.table_prefix}{function}"
-    answer = await asyncio.to_thread(run, FunctionName=name, Payload=json.dumps({"Records": []}))
+    answer = await asyncio.to_thread(run, FunctionName=name, Qualifier="live", Payload=json.dumps({"Records": []}))
     assert "FunctionError" in answer
 
 
 @asynccontextmanager
 async def without(system: System, function: str, variable: str) -> AsyncIterator[None]:
-    """A release that forgot to set a variable of a function."""
+    """A release that forgot to set a variable of a function. Its alias is led back."""
     functions, name = system.client("lambda"), f"{system.deployment.outputs.table_prefix}{function}"
+    live = await asyncio.to_thread(functions.get_alias, FunctionName=name, Name="live")
     configuration = await asyncio.to_thread(functions.get_function_configuration, FunctionName=name)
-    whole = configuration["Environment"]["Variables"]
-    broken = {key: value for key, value in whole.items() if key != variable}
+    broken = {key: value for key, value in configuration["Environment"]["Variables"].items() if key != variable}
+    change = functions.update_function_configuration
+    await asyncio.to_thread(change, FunctionName=name, Environment={"Variables": broken})
+    released = await asyncio.to_thread(functions.publish_version, FunctionName=name)
 
-    async def set_to(variables: dict[str, str]) -> None:
-        change = functions.update_function_configuration
-        await asyncio.to_thread(change, FunctionName=name, Environment={"Variables": variables})
+    async def lead_to(version: str) -> None:
+        await asyncio.to_thread(functions.update_alias, FunctionName=name, Name="live", FunctionVersion=version)
 
-    await set_to(broken)
+    await lead_to(released["Version"])
     try:
         yield
     finally:
-        await set_to(whole)
+        await lead_to(live["FunctionVersion"])
 
 
 async def test_a_push_that_the_provider_refused_rings_and_is_brought_by_a_redrive(system: System) -> None:
