@@ -9,7 +9,7 @@ from console.doctor.plan import Plan
 from console.doctor.report import Check
 from console.doctor.stacks import Owned
 
-TODO = "delete what nobody needs: docs/operations.md#names-that-are-taken"
+TODO = "delete what nobody needs: docs/recovering.md#names-that-are-taken"
 SHOWN = 3
 
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
     from mypy_boto3_cloudformation.type_defs import StackEventTypeDef, StackTypeDef
 
-FIRST = "docs/operations.md#a-first-deployment-that-fails"
+FIRST = "docs/recovering.md#a-first-deployment-that-fails"
 TODO = {
     "CREATE_FAILED": f"mend the cause, then make deploy goes on there with OPTIONS=--no-rollback: {FIRST}",
     "ROLLBACK_COMPLETE": "mend the cause, then make deploy again, which deletes it first",
     "ROLLBACK_FAILED": f"mend the cause, then delete the stack and its tables: {FIRST}",
     "REVIEW_IN_PROGRESS": "it holds nothing: aws cloudformation delete-stack --stack-name {name}",
-    "DELETE_FAILED": "delete what is in the way, then the stack: docs/operations.md#taking-down",
+    "DELETE_FAILED": "delete what is in the way, then the stack: docs/recovering.md#the-data-stack",
     "UPDATE_FAILED": "mend the cause, then make deploy again",
     "UPDATE_ROLLBACK_FAILED": "mend the cause, then aws cloudformation continue-update-rollback --stack-name {name}",
 }

@@ -277,10 +277,11 @@ def test_the_templates_stage_is_the_only_one(clarion: Clarion, templates: Path) 
     assert (ended.code, "of the stage prod" in ended.err) == (2, True)
 
 
-def test_every_place_it_sends_to_is_on_the_page() -> None:
-    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("page", ["operations", "recovering"])
+def test_every_place_it_sends_to_is_on_the_page(page: str) -> None:
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / f"{page}.md").read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     modules = (ROOT / "console" / "doctor").glob("*.py")
-    named = {anchor for module in modules for anchor in re.findall(r"operations\.md#([a-z0-9-]+)", module.read_text())}
+    named = {anchor for module in modules for anchor in re.findall(rf"{page}\.md#([a-z0-9-]+)", module.read_text())}
     assert named
     assert named <= anchors

@@ -1,4 +1,4 @@
-"""The commands that README and operations.md give an operator run as they are written."""
+"""The commands of make that the pages give an operator run as they are written."""
 
 import os
 import re
@@ -14,9 +14,9 @@ from aws_cdk import App
 
 from infra.environments import chosen
 from local.emulator import started
+from tests.pages import PAGES, text
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/operations.md")
 TARGETS = ("bootstrap", "diff", "deploy", "destroy")
 
 
@@ -24,7 +24,7 @@ def documented() -> Iterator[str]:
     """In a line of their own, or within one; those that name nothing are spoken of, not given."""
     command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|[^`\n])*"
     for page in PAGES:
-        yield from re.findall(rf"(?:^|\$ |`)({command})(?=[`\n])", (ROOT / page).read_text(), re.MULTILINE)
+        yield from re.findall(rf"(?:^|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
 
 
 def expanded(command: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_a_command_is_one_of_cdk_s_for_an_environment_that_is_complete(command: 
     cdk, verb, *options = expanded(command)
     assert (cdk, verb) == ("cdk", command.split()[1])
     if verb == "bootstrap":
-        assert options == ["aws://111111111111/us-east-1"]
+        assert options == [f"aws://111111111111/{command.rpartition('REGION=')[2]}"]
     else:
         assert options[0] == "--all" or re.fullmatch(r"clarion-\w+-(data|stack|pipeline)", options[0])
         assert chosen(App(context=context_of(options)).node).stage == context_of(options)["environment"]

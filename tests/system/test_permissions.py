@@ -50,7 +50,7 @@ CLEANUP_WAIT_S = 150
 """The function may have to be started, and to handle what the API has asked for first."""
 CROWD = 501
 """More subscriptions than match takes in two pages."""
-ELSEWHERE = {"test_redeployment.py", "test_upgrade.py"}
+ELSEWHERE = {"test_pages.py", "test_upgrade.py"}
 """They drive a deployment of their own."""
 TRESPASSER = "trespasser"
 """The session of a test that tries what a role may not do."""

@@ -1,0 +1,67 @@
+"""The commands of AWS's command line that the pages give are such, with options that their operations have."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from awscli.clidriver import create_clidriver
+
+from tests.pages import ORDERED, PAGES, scripts, text
+
+AWS = """#!/usr/bin/env python3
+import json, sys
+print(json.dumps(sys.argv[1:]), file=open("calls", "a"))
+print("AVAILABLE" if sys.argv[2] == "describe-backup" else "any-name-that-is-as-long-as-any-arn-must-be")
+"""
+"""Notes its words, and answers with what the page's next command may be given."""
+JQ = """#!/bin/sh
+echo '{"sparkSubmit": {"entryPoint": "any"}}'
+"""
+OTHERS = ("clarion", "cosign", "curl", "git", "make", "rm", "sleep")
+
+
+class ReachedError(Exception):
+    """AWS would have been asked."""
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> list[list[str]]:
+    """In words, as a shell reads them in which no other program does anything."""
+    programs = {"aws": AWS, "jq": JQ, **dict.fromkeys(OTHERS, "#!/bin/sh\n")}
+    for name, program in programs.items():
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o700)
+    given = ["\n".join(scripts(text(page))) for page in PAGES]
+    # Within a line of another page, they may leave out what they need.
+    given += [command for page in ORDERED for command in re.findall(r"`(aws .*?)`", text(page))]
+    for script in given:
+        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, env=variables, capture_output=True, check=False)
+    return [json.loads(call) for call in sorted(set((tmp_path / "calls").read_text().splitlines()))]
+
+
+def test_each_command_would_ask_aws(commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    asked = list[str]()
+
+    def ask(model: Any, **_: object) -> None:
+        asked.append(model.name)
+        raise ReachedError
+
+    driver = create_clidriver()
+    driver.session.register("before-call", ask)
+    for command in commands:
+        before = len(asked)
+        driver.main(_without_files(command))
+        assert len(asked) > before, command
+    assert {"put-secret-value", "restore-table-to-point-in-time"} <= {command[1] for command in commands}
+
+
+def _without_files(command: list[str]) -> list[str]:
+    """What they would read is nowhere here."""
+    return ["any" if word.startswith("file://") else word for word in command]
