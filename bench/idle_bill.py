@@ -4,7 +4,6 @@ A month of 730 hours in us-east-1, prices of November 2026: https://aws.amazon.c
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -39,8 +38,6 @@ TICK_S = 0.05
 RUN_MINUTES = 5
 """Of a night with nothing to reconcile: reckoned, for no such run has been timed on AWS."""
 WORKER_HOUR = VCPUS * 0.042094 + GIGABYTES * 0.004628
-INITIAL_EXECUTORS = 3
-"""EMR's own default: https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-spark.html"""
 SECRET = 0.40
 KEY, KEPT_ROTATIONS = 1.00, 2
 """A key that is rotated costs as much again for each of its first two rotations."""
@@ -134,7 +131,7 @@ def _of_reading(deployed: Deployed) -> Iterator[Item]:
     reads = stream_reads(deployed, "stream_idle_seconds")
     yield Item(
         f"reading the rules' stream, of a new table's {STREAM_SHARDS} shards: {STREAM_READ:.2f} a million, of which "
-        f"{FREE_STREAM_READS / 1_000_000} are free",
+        f"{FREE_STREAM_READS / 1_000_000} million are free",
         f"{reads / 1_000_000:.1f} million",
         stream_dollars(reads),
     )
@@ -195,13 +192,8 @@ def _of_functions(deployed: Deployed) -> Iterator[Item]:
 
 
 def nightly_workers(deployed: Deployed) -> int:
-    """With which the nightly run begins: the driver, and as many executors as it asks for before it knows what there is."""
-    if not (schedules := deployed.all("AWS::Scheduler::Schedule")):
-        return 0
-    given = re.search(r"spark\.dynamicAllocation\.initialExecutors=(\d+)", json.dumps(schedules))
-    pipeline = deployed.environment.pipeline
-    most = pipeline.workers - 1 if pipeline else 0
-    return 1 + min(most, int(given[1]) if given else INITIAL_EXECUTORS)
+    """All begin at once: `infra.jobs`."""
+    return deployed.environment.pipeline.workers if deployed.environment.pipeline else 0
 
 
 def _of_data(deployed: Deployed) -> Iterator[Item]:

@@ -29,7 +29,7 @@ class Platform(StrEnum):
 
 
 class Lasting(StrEnum):
-    """What becomes of the data when the stack is deleted."""
+    """What becomes of the data when the data stack is deleted."""
 
     KEEP = "keep"
     DISCARD = "discard"

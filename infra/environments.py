@@ -3,7 +3,7 @@
 What is another in each account can come by context too (`CONTEXT="name=value …"`), and then takes the place of what is
 written here: the API's `domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`,
 `push_services` and each network's nodes, by the option that it calls them by, each separated by commas; `region`,
-`webhook_url` and `alarm_email`.
+`webhook_url`, `alarm_email` and `canary`.
 """
 
 from collections.abc import Mapping
@@ -153,7 +153,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
         "providers": stubs,
         "api": api,
         "ingest": _ingest(environment, node),
-        **_given(node, "alarm_email", "region", "webhook_url"),
+        **_given(node, "alarm_email", "canary", "region", "webhook_url"),
     }
     changes |= {name: listed for name in ("networks", "channels", "push_services") if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})

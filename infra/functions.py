@@ -103,7 +103,7 @@ class ComponentFunction(lambda_.Function):
             tracing=lambda_.Tracing.ACTIVE if environment.tracing else lambda_.Tracing.DISABLED,
             # Lambda stops what feeds its own queue after about sixteen rounds, unless it is said to be meant.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
-            current_version_options=lambda_.VersionOptions(description=_replaceable(foundation.data)),
+            current_version_options=lambda_.VersionOptions(description=_replaceable(foundation.data, settings)),
         )
         self.live = lambda_.Alias(self, "Live", alias_name=LIVE, version=self.current_version)
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
@@ -149,9 +149,13 @@ def given[Value](**settings: Value | None) -> dict[str, Value]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _replaceable(data: Data) -> str:
-    """What a function's variables may hold and only the deployment knows: with another, a version is published anew."""
-    return f"{data.lake.bucket_name} {data.oversize.bucket_name}"
+def _replaceable(data: Data, settings: Mapping[str, str]) -> str | None:
+    """What its settings hold that only the deployment knows: with another, a version has to be published anew.
+
+    With the same, it must not be: Lambda publishes none for a function that is as it was.
+    """
+    named = {data.lake.bucket_name, data.oversize.bucket_name}
+    return " ".join(value for value in settings.values() if value in named) or None
 
 
 def code_archive(component: str) -> Path:

@@ -196,7 +196,7 @@ class IngestService(Construct):
             "ECS4",
             "Ingest emits the metrics that the alarms watch; Insights bills each of its own as a custom metric",
         )
-        return ecs.FargateService(
+        service = ecs.FargateService(
             self,
             "Service",
             service_name=f"{self._environment.prefix}ingest",
@@ -210,6 +210,9 @@ class IngestService(Construct):
             assign_public_ip=True,
             security_groups=[ec2.SecurityGroup(self, "Outbound", vpc=self.vpc, description="Out only: nobody calls")],
         )
+        # Of Spot, too, which is a resource of its own: while a task uses it, it can't be removed.
+        service.node.add_dependency(cluster, self.vpc.internet_connectivity_established)
+        return service
 
 
 def _image() -> ecs.ContainerImage:

@@ -1,4 +1,4 @@
-"""Clarion's stack: it wires the constructs together. What each component may do is stated with its function."""
+"""The live stack: it wires the constructs together. What each component may do is stated with its function."""
 
 from aws_cdk import CfnOutput
 from constructs import Construct

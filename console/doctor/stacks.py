@@ -18,7 +18,7 @@ FIRST = "docs/recovering.md#a-first-deployment-that-fails"
 TODO = {
     "CREATE_FAILED": f"mend the cause, then make deploy goes on there with OPTIONS=--no-rollback: {FIRST}",
     "ROLLBACK_COMPLETE": "mend the cause, then make deploy again, which deletes it first",
-    "ROLLBACK_FAILED": f"mend the cause, then delete the stack and its tables: {FIRST}",
+    "ROLLBACK_FAILED": f"mend the cause, then delete the stack: {FIRST}",
     "REVIEW_IN_PROGRESS": "it holds nothing: aws cloudformation delete-stack --stack-name {name}",
     "DELETE_FAILED": "delete what is in the way, then the stack: docs/recovering.md#the-data-stack",
     "UPDATE_FAILED": "mend the cause, then make deploy again",

@@ -179,7 +179,7 @@ interface Messages {
      */
     val subscriptionIds: Collection<String>
 
-    /** Those that were deleted at a sign-out, for 30 days: a push that was on its way opens by them, and is passed over. */
+    /** Those of an account that has signed out, for 30 days: a push that was on its way opens by them, and is passed over. */
     val removedIds: Collection<String>
 
     /** Whether a rule of an account that is signed in names this; XMTP's have no `sender`. */

@@ -48,7 +48,7 @@ protocol Messages {
     /// Of all networks and accounts on this phone: as the API gave them, XMTP's as docs/xmtp.md computes them. Those that
     /// have ended stay for 30 days, while their account is signed in.
     var subscriptionIds: [String] { get }
-    /// Those that were deleted at a sign-out, for 30 days: a push that was on its way opens by them, and is passed over.
+    /// Those of an account that has signed out, for 30 days: a push that was on its way opens by them, and is passed over.
     var removedIds: [String] { get }
     /// Whether a rule of an account that is signed in names this; XMTP's have no `sender`.
     func wants(topic: String, sender: String?) -> Bool

@@ -117,11 +117,9 @@ def healthy(account: Account, plan: Plan, at_work: None) -> Account:
 
 
 def roll_back(cloudformation: CloudFormation, stack: str) -> None:
-    """What CloudFormation deletes, and what it can't."""
-    became = {CLOUDFRONT: ("CREATE_FAILED", UNVERIFIED), TABLE: ("DELETE_FAILED", "protected")}
+    became = {CLOUDFRONT: ("CREATE_FAILED", UNVERIFIED)}
     listed = cloudformation.resources[stack]
-    has_tables = any(each.kind == TABLE for each in listed)
-    cloudformation.states[stack] = "ROLLBACK_FAILED" if has_tables else "ROLLBACK_COMPLETE"
+    cloudformation.states[stack] = "ROLLBACK_COMPLETE"
     cloudformation.resources[stack] = [
         StackResource(each.logical, each.kind, each.physical, *became.get(each.kind, ("DELETE_COMPLETE", "")))
         for each in listed
@@ -130,7 +128,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 
 @pytest.fixture
 def failed(aws: CloudFormation, plan: Plan) -> None:
-    """The first deployment was refused CloudFront, and its tables are protected. One before left a log group."""
+    """The first deployment was refused CloudFront. One before left a log group."""
     bootstrapped()
     for stack in plan.stacks:
         listed = aws.resources[stack.name] = list(resources(plan, stack.name))

@@ -93,8 +93,8 @@ def test_what_names_the_second_network_in_the_local_system_is_what_plays_its_par
 
 
 def test_how_many_files_change_for_each_network_is_counted() -> None:
-    assert len(linked(AGAIN)) == 6
-    assert "changes six files" in AGAIN
+    assert len(linked(AGAIN)) == 7
+    assert "changes seven files" in AGAIN
 
 
 def test_what_the_second_network_changed_once_is_there_and_counted() -> None:
