@@ -12,7 +12,7 @@ from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
 from console import deployment, export_rules, mute, redrive, send_test, status, why
 from console.doctor.examination import examine
-from console.doctor.plan import Plan
+from console.doctor.plan import DeploymentPlan
 from console.faults import AwsError, Exit, discreet, explained
 from console.output import print_error, show
 
@@ -261,7 +261,7 @@ def _doctor(
 
     Changes nothing, and pushes to nobody but whom --send-test names.
     """
-    plan = Plan.read(templates) if templates else None
+    plan = DeploymentPlan.read(templates) if templates else None
     if plan and stage not in {None, plan.stage}:
         raise click.UsageError(f"--templates are of the stage {plan.stage}")
     device = _device(ASKED_FOR, channel, None, sandbox=sandbox) if channel else None

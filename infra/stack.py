@@ -18,7 +18,7 @@ from infra.monitoring import Alarms, Dashboard
 from infra.networks import add_functions
 from infra.queues import Queues
 from infra.schedule import ScheduleFunction
-from infra.stream import EventStream
+from infra.stream import DeliveryStream
 from infra.workers import CleanupFunction, DeliveriesFunction, DispatchFunction, LateEventsFunction, MatchFunction
 
 
@@ -52,7 +52,7 @@ class ClarionStack(EnvironmentStack):
             environment=environment,
             data=data,
             queues=Queues(self, "Queues", environment=environment),
-            events=EventStream(self, "Lake", environment=environment, data=data).stream,
+            events=DeliveryStream(self, "Lake", environment=environment, data=data).stream,
             layers=Layers(self, "Layers", platform=environment.platform),
         )
 

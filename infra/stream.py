@@ -13,7 +13,7 @@ from infra.permissions import allow, allow_key
 from infra.retention import log_group
 
 
-class EventStream(Construct):
+class DeliveryStream(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, data: Data) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment

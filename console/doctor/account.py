@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import boto3
 from botocore.exceptions import ClientError
 
-from console.doctor.plan import Bootstrap, Plan
+from console.doctor.plan import Bootstrap, DeploymentPlan
 from console.doctor.report import Check
 
 BOOTSTRAP = "make bootstrap ACCOUNT={account} REGION={region}"
 ANOTHER = 'name one that is good: CONTEXT="certificate_arn=…"'
 
 
-def bootstrap(plan: Plan, account: str, region: str) -> Iterator[Check]:
+def bootstrap(plan: DeploymentPlan, account: str, region: str) -> Iterator[Check]:
     make = BOOTSTRAP.format(account=account, region=region)
     for needed in sorted({stack.bootstrap for stack in plan.stacks if stack.bootstrap}):
         there = _version(needed)
@@ -38,7 +38,7 @@ class Domain(NamedTuple):
     certificate: str
 
 
-def domains(plan: Plan) -> Iterator[Domain]:
+def domains(plan: DeploymentPlan) -> Iterator[Domain]:
     """API Gateway's own, and CloudFront's."""
     for each in plan.resources("AWS::ApiGatewayV2::DomainName"):
         yield Domain(each["DomainName"], each["DomainNameConfigurations"][0]["CertificateArn"])
@@ -48,7 +48,7 @@ def domains(plan: Plan) -> Iterator[Domain]:
             yield Domain(alias, config["ViewerCertificate"]["AcmCertificateArn"])
 
 
-def certificates(plan: Plan) -> Iterator[Check]:
+def certificates(plan: DeploymentPlan) -> Iterator[Check]:
     acm = boto3.client("acm")
     for domain in sorted(set(domains(plan))):
         name = f"certificate of {domain.name}"

@@ -8,7 +8,7 @@ import boto3
 from console import deployment
 from console.deployment import Deployment
 from console.doctor import account, credentials, deployed, names, quotas, stacks
-from console.doctor.plan import Plan
+from console.doctor.plan import DeploymentPlan
 from console.doctor.report import Check, Diagnosis, looked
 from console.faults import Trouble
 from console.output import progress
@@ -16,7 +16,7 @@ from console.send_test import TestDevice
 
 
 def examine(
-    plan: Plan | None, stage: str | None, *, try_providers: bool = False, device: TestDevice | None = None
+    plan: DeploymentPlan | None, stage: str | None, *, try_providers: bool = False, device: TestDevice | None = None
 ) -> Diagnosis:
     """Without a plan, what is deployed alone."""
     named = plan.stage if plan else deployment.find(stage).stage
@@ -33,7 +33,7 @@ def examine(
     return Diagnosis(stage=named, account=caller["Account"], region=region, checks=checks)
 
 
-def _before(plan: Plan, account_id: str, region: str) -> Iterator[Check]:
+def _before(plan: DeploymentPlan, account_id: str, region: str) -> Iterator[Check]:
     """Raises `Trouble` if the AWS settings lead to another account or region than the environment."""
     for stack in plan.stacks:
         if stack.account not in {None, account_id}:

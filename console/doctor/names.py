@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import boto3
 
-from console.doctor.plan import Plan
+from console.doctor.plan import DeploymentPlan
 from console.doctor.report import Check
 from console.doctor.stacks import Owned
 
@@ -72,7 +72,7 @@ NAMED = (
 )
 
 
-def look(plan: Plan, owned: Owned) -> Iterator[Check]:
+def look(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
     for named in NAMED:
         wanted = {name for each in plan.resources(named.kind) if isinstance(name := each.get(named.attribute), str)}
         own = {named.name(each) for each in owned.get(named.kind, ())}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from console.doctor.plan import Plan, PlannedStack
+from console.doctor.plan import DeploymentPlan, PlannedStack
 
 REQUEST_S = 0.1
 """That the API, and its authorizer before it, run for a request: reckoned."""
@@ -12,34 +12,34 @@ UNRESERVED = 100
 SPOT = "FARGATE_SPOT"
 
 
-def fed(plan: Plan) -> int:
+def fed(plan: DeploymentPlan) -> int:
     """How many functions at once the queues feed at most."""
     sources = plan.resources("AWS::Lambda::EventSourceMapping")
     return sum(int(source["ScalingConfig"]["MaximumConcurrency"]) for source in sources)
 
 
-def called(plan: Plan) -> int:
+def called(plan: DeploymentPlan) -> int:
     """How many the API calls: two for each request."""
     stages = plan.resources("AWS::ApiGatewayV2::Stage")
     rate = sum(float(stage["DefaultRouteSettings"]["ThrottlingRateLimit"]) for stage in stages)
     return round(2 * rate * REQUEST_S)
 
 
-def reserved(plan: Plan) -> int:
+def reserved(plan: DeploymentPlan) -> int:
     """How many are set aside for the API."""
     functions = plan.resources("AWS::Lambda::Function")
     return sum(int(function.get("ReservedConcurrentExecutions", 0)) for function in functions)
 
 
-def at_once(plan: Plan) -> int:
+def at_once(plan: DeploymentPlan) -> int:
     set_aside = reserved(plan)
     return max(fed(plan), UNRESERVED) + set_aside if set_aside else fed(plan) + called(plan)
 
 
-def processors(*, spot: bool) -> Callable[[Plan], float]:
+def processors(*, spot: bool) -> Callable[[DeploymentPlan], float]:
     """Of the services' tasks, while a deployment runs the new ones beside the old."""
 
-    def needed(plan: Plan) -> float:
+    def needed(plan: DeploymentPlan) -> float:
         services = ((stack, each) for stack in plan.stacks for each in stack.resources("AWS::ECS::Service"))
         return sum(_processors(stack, service) for stack, service in services if _is_spot(service) is spot)
 
@@ -56,7 +56,7 @@ def _is_spot(service: Mapping[str, Any]) -> bool:
     return any(each["CapacityProvider"] == SPOT for each in service.get("CapacityProviderStrategy", []))
 
 
-def workers(plan: Plan) -> float:
+def workers(plan: DeploymentPlan) -> float:
     """Processors of the largest job of Spark's: one runs at a time."""
     applications = plan.resources("AWS::EMRServerless::Application")
     return max((float(each["MaximumCapacity"]["Cpu"].removesuffix(" vCPU")) for each in applications), default=0)

@@ -56,7 +56,7 @@ class PlannedStack:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DeploymentPlan:
     stacks: tuple[PlannedStack, ...]
 
     @classmethod

@@ -8,7 +8,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from console.doctor import needs
-from console.doctor.plan import Plan
+from console.doctor.plan import DeploymentPlan
 from console.doctor.report import Check, looked
 from console.doctor.stacks import Owned
 
@@ -33,15 +33,15 @@ class Listing(NamedTuple):
         return sum(len(page[self.member]) for page in client.get_paginator(self.operation).paginate(**self.options))
 
 
-class Quota(NamedTuple):
+class AccountQuota(NamedTuple):
     """Service Quotas knows it by `service` and `code`. It bounds `of`: how many are listed, or what the plan needs at once."""
 
     name: str
     service: str
     code: str
-    of: Listing | Callable[[Plan], float]
+    of: Listing | Callable[[DeploymentPlan], float]
 
-    def needed(self, plan: Plan, owned: Owned) -> float:
+    def needed(self, plan: DeploymentPlan, owned: Owned) -> float:
         """What is there already is not needed once more."""
         if isinstance(self.of, Listing):
             return len(list(plan.resources(self.of.kind))) - len(owned.get(self.of.kind, ()))
@@ -67,33 +67,33 @@ ENDPOINTS = Listing(
 )
 ADDRESSES = Listing("AWS::EC2::EIP", "ec2", "describe_addresses", "Addresses")
 QUOTAS = (
-    Quota("Lambda functions at once", "lambda", "L-B99A9384", needs.at_once),
-    Quota("processors of Fargate", "fargate", "L-3032A538", needs.processors(spot=False)),
-    Quota("processors of Fargate Spot", "fargate", "L-36FBB829", needs.processors(spot=True)),
-    Quota("processors of EMR Serverless", "emr-serverless", "L-D05C8A75", needs.workers),
-    Quota("VPCs", "vpc", "L-F678F1CE", VPCS),
-    Quota("internet gateways", "vpc", "L-A4707A72", GATEWAYS),
-    Quota("gateway endpoints", "vpc", "L-1B52E74A", ENDPOINTS),
-    Quota("Elastic IP addresses", "ec2", "L-0263D0A3", ADDRESSES),
-    Quota("DynamoDB tables", "dynamodb", "L-F98FE922", TABLES),
-    Quota("Firehose streams", "firehose", "L-14BB0BE7", STREAMS),
+    AccountQuota("Lambda functions at once", "lambda", "L-B99A9384", needs.at_once),
+    AccountQuota("processors of Fargate", "fargate", "L-3032A538", needs.processors(spot=False)),
+    AccountQuota("processors of Fargate Spot", "fargate", "L-36FBB829", needs.processors(spot=True)),
+    AccountQuota("processors of EMR Serverless", "emr-serverless", "L-D05C8A75", needs.workers),
+    AccountQuota("VPCs", "vpc", "L-F678F1CE", VPCS),
+    AccountQuota("internet gateways", "vpc", "L-A4707A72", GATEWAYS),
+    AccountQuota("gateway endpoints", "vpc", "L-1B52E74A", ENDPOINTS),
+    AccountQuota("Elastic IP addresses", "ec2", "L-0263D0A3", ADDRESSES),
+    AccountQuota("DynamoDB tables", "dynamodb", "L-F98FE922", TABLES),
+    AccountQuota("Firehose streams", "firehose", "L-14BB0BE7", STREAMS),
 )
 """`aws service-quotas list-aws-default-service-quotas --service-code SERVICE` lists the codes."""
 
 
-def look(plan: Plan, owned: Owned) -> Iterator[Check]:
+def look(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
     for quota in QUOTAS:
         needed = quota.needed(plan, owned)
         if needed > 0:
             yield from _of_quota(quota, needed)
 
 
-def _of_quota(quota: Quota, needed: float) -> Iterator[Check]:
+def _of_quota(quota: AccountQuota, needed: float) -> Iterator[Check]:
     name = f"quota of {quota.name}"
     return looked(name, lambda: [_judged(name, quota, needed)])
 
 
-def _judged(name: str, quota: Quota, needed: float) -> Check:
+def _judged(name: str, quota: AccountQuota, needed: float) -> Check:
     allowed = _allowed(quota)
     if allowed is None:
         return Check(name=name, found=f"{needed:g} needed; Service Quotas does not know it here")
@@ -103,23 +103,23 @@ def _judged(name: str, quota: Quota, needed: float) -> Check:
     return Check(name=name, found=f"{needed:g} needed{in_use}", todo=todo)
 
 
-def _raise(quota: Quota, needed: float) -> str:
+def _raise(quota: AccountQuota, needed: float) -> str:
     """To AWS's default at least, which an account may be below."""
     value = max(needed, _default(quota) or 0)
     return RAISE.format(service=quota.service, code=quota.code, value=f"{value:.0f}")
 
 
-def _allowed(quota: Quota) -> float | None:
+def _allowed(quota: AccountQuota) -> float | None:
     """The account's own value, or AWS's default where it has none."""
     own = _known(boto3.client("service-quotas").get_service_quota, quota)
     return _default(quota) if own is None else own
 
 
-def _default(quota: Quota) -> float | None:
+def _default(quota: AccountQuota) -> float | None:
     return _known(boto3.client("service-quotas").get_aws_default_service_quota, quota)
 
 
-def _known(ask: Callable[..., Any], quota: Quota) -> float | None:
+def _known(ask: Callable[..., Any], quota: AccountQuota) -> float | None:
     try:
         return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
     except ClientError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import boto3
 
 from console.deployment import described
-from console.doctor.plan import Plan
+from console.doctor.plan import DeploymentPlan
 from console.doctor.report import Check
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ type Owned = Mapping[str, set[str]]
 """By kind, what CloudFormation calls the resources of our stacks."""
 
 
-def look(plan: Plan) -> Iterator[Check]:
+def look(plan: DeploymentPlan) -> Iterator[Check]:
     cloudformation = boto3.client("cloudformation")
     for stack in plan.stacks:
         there = described(cloudformation, stack.name)
         yield _state(cloudformation, there) if there else Check(name=f"stack {stack.name}", found="not there yet")
 
 
-def owned(plan: Plan) -> Owned:
+def owned(plan: DeploymentPlan) -> Owned:
     cloudformation = boto3.client("cloudformation")
     found: dict[str, set[str]] = defaultdict(set)
     for stack in plan.stacks:

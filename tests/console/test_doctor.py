@@ -16,7 +16,7 @@ import pytest
 
 from clarion.channels import CHANNELS, Provider
 from console.doctor.examination import examine
-from console.doctor.plan import Plan, PlannedStack
+from console.doctor.plan import DeploymentPlan, PlannedStack
 from console.faults import Trouble
 from local import keys
 from tests.console.account import (
@@ -60,15 +60,15 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plan(templates: Path) -> Plan:
-    return Plan.read(templates)
+def plan(templates: Path) -> DeploymentPlan:
+    return DeploymentPlan.read(templates)
 
 
 def bootstrapped() -> None:
     boto3.client("ssm").put_parameter(Name=VERSION, Value="28", Type="String")
 
 
-def resources(plan: Plan, stack: str) -> Iterator[StackResource]:
+def resources(plan: DeploymentPlan, stack: str) -> Iterator[StackResource]:
     """As CloudFormation would list them."""
     (template,) = (each.template for each in plan.stacks if each.name == stack)
     for logical, each in template["Resources"].items():
@@ -86,7 +86,7 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: Plan, secrets: Mapping[Provider, str]) -> None:
+def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
     """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
@@ -100,7 +100,7 @@ def configure(plan: Plan, secrets: Mapping[Provider, str]) -> None:
 
 
 @pytest.fixture
-def healthy(account: Account, plan: Plan, at_work: None) -> Account:
+def healthy(account: Account, plan: DeploymentPlan, at_work: None) -> Account:
     bootstrapped()
     topic = boto3.client("sns").create_topic(Name=f"{PREFIX}alarms")["TopicArn"]
     boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")
@@ -127,7 +127,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 
 
 @pytest.fixture
-def failed(aws: CloudFormation, plan: Plan) -> None:
+def failed(aws: CloudFormation, plan: DeploymentPlan) -> None:
     """The first deployment was refused CloudFront. One before left a log group."""
     bootstrapped()
     for stack in plan.stacks:
@@ -257,7 +257,7 @@ def test_templates_for_another_region_are_refused(
 
 @pytest.mark.usefixtures("aws")
 def test_templates_for_another_account_are_refused() -> None:
-    plan = Plan((PlannedStack("clarion-prod-stack", {"Resources": {}}, account="999999999999"),))
+    plan = DeploymentPlan((PlannedStack("clarion-prod-stack", {"Resources": {}}, account="999999999999"),))
 
     with pytest.raises(Trouble, match="goes to account 999999999999: set AWS_PROFILE"):
         examine(plan, None)

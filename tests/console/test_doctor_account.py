@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from moto.acm.models import acm_backends
 
 from console.doctor import account, names, needs, quotas, stacks
-from console.doctor.plan import Bootstrap, Plan, PlannedStack
+from console.doctor.plan import Bootstrap, DeploymentPlan, PlannedStack
 from console.doctor.report import Check, looked
 from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, fill_in, secret_arn
 
@@ -19,9 +19,9 @@ MAKE = f"make bootstrap ACCOUNT={ACCOUNT} REGION={REGION}"
 pytestmark = pytest.mark.usefixtures("aws")
 
 
-def plan_of(*resources: tuple[str, dict[str, Any]], bootstrap: Bootstrap | None = None) -> Plan:
+def plan_of(*resources: tuple[str, dict[str, Any]], bootstrap: Bootstrap | None = None) -> DeploymentPlan:
     template = {f"R{number}": {"Type": kind, "Properties": given} for number, (kind, given) in enumerate(resources)}
-    return Plan((PlannedStack(STACK, {"Resources": template}, bootstrap=bootstrap),))
+    return DeploymentPlan((PlannedStack(STACK, {"Resources": template}, bootstrap=bootstrap),))
 
 
 def the_only(checks: Iterable[Check]) -> Check:
@@ -206,7 +206,7 @@ def _quotas(quotas: Quotas) -> Quotas:
     return quotas
 
 
-def certified(domain: str, arn: str) -> Plan:
+def certified(domain: str, arn: str) -> DeploymentPlan:
     viewer = {"AcmCertificateArn": arn}
     front = {"DistributionConfig": {"Aliases": [domain], "ViewerCertificate": viewer}}
     own = {"DomainName": domain, "DomainNameConfigurations": [{"CertificateArn": arn}]}

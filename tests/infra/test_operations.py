@@ -8,7 +8,7 @@ from aws_cdk.assertions import Template
 
 from clarion.networks import STATEMENTS, XMTP
 from console.doctor import needs
-from console.doctor.plan import Plan, PlannedStack
+from console.doctor.plan import DeploymentPlan, PlannedStack
 from infra.environments import PROD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
@@ -16,8 +16,8 @@ RESERVED = 200
 """That the page sets aside by way of example."""
 
 
-def planned(template: Template) -> Plan:
-    return Plan((PlannedStack("any", template.to_json()),))
+def planned(template: Template) -> DeploymentPlan:
+    return DeploymentPlan((PlannedStack("any", template.to_json()),))
 
 
 def test_the_page_states_how_many_functions_the_account_has_to_run_at_once(

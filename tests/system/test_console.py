@@ -80,7 +80,8 @@ def _policy(statement: dict[str, Any]) -> str:
 def _actions(command: str) -> list[str]:
     """What the page grants the command; the emulator asks for a right to each batch besides."""
     section = PAGE.read_text().partition("### What an operator may do")[2].partition("\n## ")[0]
-    introduction, *lines = section.split("\n| ")
+    introduction, _, rest = section.partition("\n| ")
+    lines = rest.partition("\n\n")[0].split("\n| ")
     rows = {name: line for line in lines for name in re.findall(r"`([a-z-]+)`", line.partition("|")[0])}
     row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
     actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
