@@ -117,7 +117,7 @@ def test_an_hour_without_firehose_loses_no_event_and_delays_no_push(clock: Clock
 
 def test_a_firehose_that_hangs_delays_pushes_once_by_what_it_is_waited_for(clock: Clock, queue: Queue) -> None:
     """At the whole pace, for five minutes."""
-    firehose = Firehose(clock, back_at=300, hangs=HANG_SECONDS)
+    firehose = Firehose(clock, back_at=HOUR, hangs=HANG_SECONDS)
     batches = 100 * 300
 
     waits = Workers(clock, firehose, queue).work(number / 100 for number in range(batches))
