@@ -14,9 +14,11 @@ from tests.pages import ORDERED, PAGES, scripts, text
 AWS = """#!/usr/bin/env python3
 import json, sys
 print(json.dumps(sys.argv[1:]), file=open("calls", "a"))
-print("AVAILABLE" if sys.argv[2] == "describe-backup" else "any-name-that-is-as-long-as-any-arn-must-be")
+awaited = {"describe-backup": "AVAILABLE", "describe-table": "ACTIVE"}
+print(awaited.get(sys.argv[2], "any-name-that-is-as-long-as-any-arn-must-be"))
 """
-"""Notes its words, and answers with what the page's next command may be given."""
+"""Notes its words, and answers with what the page's next command may be given, or waits for."""
+PATIENCE_S = 300
 JQ = """#!/bin/sh
 echo '{"sparkSubmit": {"entryPoint": "any"}}'
 """
@@ -39,7 +41,8 @@ def commands(tmp_path: Path) -> list[list[str]]:
     given += [command for page in ORDERED for command in re.findall(r"`(aws .*?)`", text(page))]
     for script in given:
         variables = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-        subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, env=variables, capture_output=True, check=False)
+        command = ["/bin/bash", "-c", script]
+        subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False, timeout=PATIENCE_S)
     return [json.loads(call) for call in sorted(set((tmp_path / "calls").read_text().splitlines()))]
 
 
