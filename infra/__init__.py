@@ -1,1 +1,1 @@
-"""The AWS account as code: one construct per concern, three stacks that wire them and makes the grants."""
+"""The AWS account as code: one construct per concern, three stacks that wire them and make the grants."""

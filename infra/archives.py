@@ -58,20 +58,26 @@ def pack(named: Mapping[str, Path], target: Path, compression: int = zipfile.ZIP
     unfinished.replace(target)
 
 
-def pack_compiled(named: Mapping[str, Path], target: Path) -> None:
-    """As `pack`, with the bytecode of each module.
+def compiled(root: Path, inside: str, stem: Path) -> Path:
+    """The sources in the folder `root`, with bytecode; the archive is called `stem`, and by their digest."""
+    named = sources(root, inside)
+    target = stem.with_name(f"{stem.name}-{digest_of(named)}.zip")
+    if not target.exists():
+        BUILT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
+            tree = Path(scratch)
+            for name, path in named.items():
+                copy = tree / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+            compile_modules(tree)
+            pack(files(tree), target)
+    return target
 
-    Lambda can't write beside a package's sources, and its clock would make dated bytecode stale.
-    """
-    BUILT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
-        tree = Path(scratch)
-        for name, path in named.items():
-            copy = tree / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-        compileall.compile_dir(tree, quiet=2, stripdir=tree, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-        pack(files(tree), target)
+
+def compile_modules(tree: Path) -> None:
+    """Lambda can't write beside a package's sources, and its clock would make dated bytecode stale."""
+    compileall.compile_dir(tree, quiet=2, stripdir=tree, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
 
 
 def digest(*parts: bytes) -> str:

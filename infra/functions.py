@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import AssetHashType, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_lambda as lambda_
@@ -17,7 +17,7 @@ from infra import archives
 from infra.config import Consumer, EnvironmentConfig, Platform
 from infra.data import Data
 from infra.findings import accept
-from infra.layers import Layers
+from infra.layers import Layers, code_of
 from infra.options import Size
 from infra.permissions import allow, allow_key
 from infra.queues import Queues
@@ -88,7 +88,7 @@ class ComponentFunction(lambda_.Function):
             function_name=full_name,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_ARCHITECTURES[environment.platform],
-            code=_code(component),
+            code=code_of(code_archive(component)),
             handler=handler,
             layers=foundation.layers.all,
             memory_size=size.memory_mb,
@@ -159,16 +159,7 @@ def _replaceable(data: Data, settings: Mapping[str, str]) -> str | None:
 
 
 def code_archive(component: str) -> Path:
-    named = archives.sources(FUNCTIONS / component, f"{component}/")
-    target = BUILT / f"{component}-{archives.digest_of(named)}.zip"
-    if not target.exists():
-        archives.pack_compiled(named, target)
-    return target
-
-
-def _code(component: str) -> lambda_.Code:
-    archive = code_archive(component)
-    return lambda_.Code.from_asset(str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
+    return archives.compiled(FUNCTIONS / component, f"{component}/", BUILT / component)
 
 
 def _system_log_level(environment: EnvironmentConfig) -> lambda_.SystemLogLevel:

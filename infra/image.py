@@ -7,6 +7,8 @@ SOURCES = ("layers/core/clarion", "functions/ingest")
 IGNORED = ("*", *(f"!{source}/**" for source in SOURCES), "**/__pycache__")
 """Of the repository, which is the build's context: all but the sources, as a .dockerignore has it."""
 HEALTH_COMMAND = ("python", "-m", "ingest.health")
+STOP_SECONDS = 60
+"""What the task has, once it was sent SIGTERM, to pass on what it holds."""
 
 
 def base_is_pinned() -> bool:

@@ -23,7 +23,7 @@ from constructs import Construct
 from infra.archives import ROOT
 from infra.findings import accept, objects_of, wildcard
 from infra.functions import Foundation
-from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, base_is_pinned
+from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, STOP_SECONDS, base_is_pinned
 from infra.lake import LARGE, SEEN
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
@@ -186,7 +186,7 @@ class IngestService(Construct):
             ),
             readonly_root_filesystem=True,
             health_check=HEALTH_CHECK,
-            stop_timeout=Duration.seconds(60),
+            stop_timeout=Duration.seconds(STOP_SECONDS),
         )
 
     def _service(self, ingest: Ingest) -> ecs.FargateService:

@@ -28,22 +28,22 @@ class Layers(Construct):
         return [self.core, self.vendor]
 
     def _layer(self, construct_id: str, archive: Path, platform: Platform) -> lambda_.LayerVersion:
-        code = lambda_.Code.from_asset(str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
         return lambda_.LayerVersion(
             self,
             construct_id,
-            code=code,
+            code=code_of(archive),
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[lambda_.Architecture.ARM_64] if platform is Platform.ARM64 else None,
         )
 
 
+def code_of(archive: Path) -> lambda_.Code:
+    """Its name says what is in it."""
+    return lambda_.Code.from_asset(str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
+
+
 def core_archive() -> Path:
-    named = archives.sources(CORE, "python/clarion/")
-    target = BUILT / f"clarion-{archives.digest_of(named)}.zip"
-    if not target.exists():
-        archives.pack_compiled(named, target)
-    return target
+    return archives.compiled(CORE, "python/clarion/", BUILT / "clarion")
 
 
 def vendor_archive(platform: Platform) -> Path:
@@ -56,5 +56,6 @@ def vendor_archive(platform: Platform) -> Path:
     with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
         tree = Path(scratch)
         archives.install(tree, platform, VENDOR)
-        archives.pack_compiled(archives.files(tree, "python/"), target)
+        archives.compile_modules(tree)
+        archives.pack(archives.files(tree, "python/"), target)
     return target

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.archives import BUILT, ROOT, digest
-from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED
+from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, STOP_SECONDS
 
 REQUIREMENTS = ROOT / "functions" / "ingest" / "requirements.txt"
 PYTHON = Path(sys.base_prefix)
@@ -28,7 +28,6 @@ COMMANDS = ("/bin/sh", "/usr/sbin/useradd")
 LOADED_LATER = ("libdl.so.2", "libgcc_s.so.1", "libpthread.so.0", "librt.so.1", "libstdc++.so.6")
 """By packages that are installed later."""
 PIP = f"#!/usr/local/bin/{VERSION}\nfrom pip._internal.cli.main import main\nraise SystemExit(main())\n"
-STOP_S = 60
 RUNTIME = ("--runtime", "runc", "--cgroup-manager", "cgroupfs")
 """Which asks for neither systemd nor the newer control groups."""
 LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
@@ -152,7 +151,7 @@ class Container:
 
     def stop(self) -> int:
         """By SIGTERM, as ECS does; the exit code."""
-        self.podman("stop", "--time", str(STOP_S), self.name)
+        self.podman("stop", "--time", str(STOP_SECONDS), self.name)
         return int(self.podman("inspect", "--format", "{{.State.ExitCode}}", self.name))
 
     @property

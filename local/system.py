@@ -21,6 +21,7 @@ from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
+from infra.image import STOP_SECONDS
 from ingest import health
 from local import keys, page, tls
 from local.apns import Apns
@@ -58,7 +59,6 @@ TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_
 QUEUES = ("envelopes", "pages", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup", "late-events")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
-STOP_S = 60
 _NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """The API is served in the clear. To load the public authorities takes as long as a request."""
 
@@ -308,7 +308,7 @@ def ingesting(
 def _started(log: Path, variables: Mapping[str, str]) -> Iterator[None]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     with log.open("wb") as file:
-        command = leashed(STOP_S, sys.executable, "-m", "ingest")
+        command = leashed(STOP_SECONDS, sys.executable, "-m", "ingest")
         task = subprocess.Popen(
             command, cwd=ROOT, env={**ours, **variables}, stdin=subprocess.PIPE, stdout=file, stderr=file
         )

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import httpx
 
-DOCKERFILE = "functions/ingest/Dockerfile"
 INDEXES = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
 """Of the images for all platforms, so that one digest serves the task's and a developer's."""
 PLATFORM = {"os": "linux", "architecture": "arm64"}

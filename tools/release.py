@@ -12,7 +12,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from base_image import DOCKERFILE, Image, RegistryError
+from base_image import Image, RegistryError
+from infra.image import DOCKERFILE
 from lock import out_of_date
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from base_image import DOCKERFILE, Image
+from base_image import Image
+from infra.image import DOCKERFILE
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILT = ROOT / ".build" / "sbom"
