@@ -89,8 +89,7 @@ def _added_by_xmtp(prod: Deployed, xmtp: Deployed) -> Iterator[Item]:
     sources = _more(prod, xmtp, "AWS::Lambda::EventSourceMapping")
     polled = sources * QUEUE_POLLS * SQS_REQUEST / 1_000_000
     yield Item("", "polling of its queue of commands", polled)
-    tasks = prod.all("AWS::ECS::Service")[0]["DesiredCount"]
-    logged = tasks * times(PERIOD) * recorded_bytes(STATEMENTS) * LOG_BYTE / 1_000_000
+    logged = prod.tasks * times(PERIOD) * recorded_bytes(STATEMENTS) * LOG_BYTE / 1_000_000
     yield Item(
         "",
         f"{XMTP_METRICS} recorded metrics: three of its worker's, and to how many nodes ingest is connected; their log lines",

@@ -62,6 +62,12 @@ class Deployed:
         stacks = (each for each in stack.node.root.node.children if isinstance(each, Stack))
         return cls(environment, [Template.from_stack(each).to_json() for each in stacks])
 
+    @property
+    def tasks(self) -> int:
+        """Of ingest."""
+        (service,) = self.all("AWS::ECS::Service")
+        return int(service["DesiredCount"])
+
     def all(self, kind: str) -> list[dict[str, Any]]:
         """The properties of all resources of a kind."""
         resources = (each for template in self.templates for each in template["Resources"].values())
@@ -98,7 +104,7 @@ def items(deployed: Deployed) -> Iterator[Item]:
 
 def _of_ingest(deployed: Deployed) -> Iterator[Item]:
     (service,), (task,) = deployed.all("AWS::ECS::Service"), deployed.all("AWS::ECS::TaskDefinition")
-    tasks, processors, gigabytes = service["DesiredCount"], int(task["Cpu"]) / 1024, int(task["Memory"]) / 1024
+    tasks, processors, gigabytes = deployed.tasks, int(task["Cpu"]) / 1024, int(task["Memory"]) / 1024
     spot = "CapacityProviderStrategy" in service
     hour = (processors * PROCESSOR_HOUR + gigabytes * GIGABYTE_HOUR) * (SPOT if spot else 1)
     name = f"ingest's tasks on arm64: {PROCESSOR_HOUR} for a processor and an hour, {GIGABYTE_HOUR} for a GB; Spot at "
@@ -126,8 +132,7 @@ def alarm_metrics(deployed: Deployed) -> int:
 
 def _of_reading(deployed: Deployed) -> Iterator[Item]:
     """What the tasks read and write to know of rules and of each other."""
-    (service,) = deployed.all("AWS::ECS::Service")
-    tasks = service["DesiredCount"]
+    tasks = deployed.tasks
     reads = stream_reads(deployed, "stream_idle_seconds")
     yield Item(
         f"reading the rules' stream, of a new table's {STREAM_SHARDS} shards: {STREAM_READ:.2f} a million, of which "
@@ -151,8 +156,7 @@ def _of_reading(deployed: Deployed) -> Iterator[Item]:
 
 def stream_reads(deployed: Deployed, pause: str) -> float:
     """In a month, by all tasks; `pause` is the setting that says how many seconds lie between two."""
-    (service,) = deployed.all("AWS::ECS::Service")
-    return int(service["DesiredCount"]) * STREAM_SHARDS * times(setting(deployed, pause))
+    return deployed.tasks * STREAM_SHARDS * times(setting(deployed, pause))
 
 
 def stream_dollars(reads: float) -> float:
