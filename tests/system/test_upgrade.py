@@ -42,7 +42,7 @@ IN_HAND = sum(consumer.concurrency * consumer.batch for consumer in (EMULATOR.ma
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
     """A checkout of the version before this one, with this one's tools."""
-    checkout = previous.unpack(tmp_path, changed=previous.FUNCTIONS)
+    checkout = previous.unpack(tmp_path, changed=previous.FUNCTIONS, deployed=True)
     (checkout / ".build").mkdir()
     (ROOT / ".build" / "layers").mkdir(parents=True, exist_ok=True)
     for tools in (".venv", ".tools", ".build/layers"):
