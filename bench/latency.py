@@ -14,11 +14,13 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import quantiles
 from typing import Self
 
 from bench.figures import Figure, report
+from bench.processors import ProcessorTime
 from clarion.networks.statements import codec
 from local.device import Device, topic_of
 from local.lake import LakeEvent
@@ -35,7 +37,6 @@ IDLE_S = 5
 ARRIVAL_S = 60
 LAKE_S = 30
 RATE, SECONDS = 50.0, 60.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,18 @@ class PushTimes:
 
 @dataclass(frozen=True)
 class Latency:
-    """`cpu_s` is what all processes together took of the processors for one statement; `processors` are the machine's."""
+    """`parts` are seconds that each part took of the processors for one statement; `processors` are the machine's."""
 
     rate: float
     submitted: int
-    cpu_s: float
+    parts: Mapping[str, float]
     processors: int
     traces: Sequence[PushTimes]
+
+    @property
+    def cpu_s(self) -> float:
+        """What all processes together took of the processors for one statement."""
+        return sum(self.parts.values())
 
     @classmethod
     def read(cls, rate: float) -> Self:
@@ -75,6 +81,10 @@ class Latency:
             Figure.alone(f"{at}: from submission to push, 99th percentile", p99 * 1000, "ms"),
             Figure.beside(f"{at}: pushes received, beside submitted", len(self.traces), self.submitted, "statements"),
             Figure.alone(f"{at}: processor time of a statement", self.cpu_s * 1000, "ms"),
+            *(
+                Figure.alone(f"{at}: of it {part}", seconds * 1000, "ms")
+                for part, seconds in sorted(self.parts.items(), key=itemgetter(1), reverse=True)
+            ),
         ]
 
 
@@ -101,14 +111,16 @@ async def measured(rate: float, seconds: float) -> Latency:
 
 async def measure(senders: "Senders", rate: float, seconds: float) -> Latency:
     await senders.submit(rate, WARM_UP_S)
-    idle = Busy.begin()
+    idle = ProcessorTime.begin()
     await asyncio.sleep(IDLE_S)
-    idle_rate, busy = idle.cpu_s / idle.seconds, Busy.begin()
+    unused, idle_s, busy = idle.taken(), idle.seconds, ProcessorTime.begin()
     submitted = await senders.submit(rate, seconds)
-    spent = busy.cpu_s - idle_rate * busy.seconds
+    idle_parts = busy.seconds / idle_s
+    spent = {part: used - idle_parts * unused[part] for part, used in busy.taken().items()}
     received = received_by(senders.system)
     traces = list(_traces(submitted, received, await _decided(senders.system, set(received))))
-    return Latency(rate, len(submitted), spent / len(submitted), os.cpu_count() or 1, traces)
+    each = {part: seconds / len(submitted) for part, seconds in spent.items()}
+    return Latency(rate, len(submitted), each, os.cpu_count() or 1, traces)
 
 
 @dataclass
@@ -171,49 +183,6 @@ def _traces(
         if {"envelope", "notification"} <= kinds.keys():
             observed, queued = kinds["envelope"]["observed_at"] / 1000, kinds["notification"]["at"] / 1000
             yield PushTimes(at, observed, queued, received[name])
-
-
-@dataclass(frozen=True)
-class Busy:
-    """What this process and all that descend from it have taken of the processors since it was begun. Linux only."""
-
-    since: float
-    cpu_before: float
-
-    @classmethod
-    def begin(cls) -> Self:
-        return cls(time.monotonic(), _cpu_seconds())
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.since
-
-    @property
-    def cpu_s(self) -> float:
-        return _cpu_seconds() - self.cpu_before
-
-
-def _cpu_seconds() -> float:
-    """With the processes that have ended and were waited for."""
-    return sum(ticks for _, ticks in _descendants(os.getpid())) / TICKS
-
-
-def _descendants(root: int) -> Iterator[tuple[int, int]]:
-    """The process `root` and its descendants, each with its ticks of the processor: proc_pid_stat(5)."""
-    found = dict(_processes())
-    family = {root}
-    while more := {pid for pid, (parent, _) in found.items() if parent in family} - family:
-        family |= more
-    return ((pid, found[pid][1]) for pid in family if pid in found)
-
-
-def _processes() -> Iterator[tuple[int, tuple[int, int]]]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        yield int(stat.parent.name), (int(fields[1]), sum(map(int, fields[11:15])))
 
 
 def main() -> None:

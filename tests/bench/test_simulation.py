@@ -81,8 +81,8 @@ TRUTH = [
 def latency_of(models: Sequence[StageModel], rate: float) -> Latency:
     """As if it had been measured."""
     done = emulated(models, rate, PROCESSORS).done
-    cpu_s = sum(model.cpu_s for model in models)
-    return Latency(rate, len(done), cpu_s, PROCESSORS, [PushTimes(*work.times) for work in done])
+    parts = {model.name: model.cpu_s for model in models}
+    return Latency(rate, len(done), parts, PROCESSORS, [PushTimes(*work.times) for work in done])
 
 
 def test_a_fit_at_twenty_a_second_predicts_fifty_of_a_path_that_is_known() -> None:
