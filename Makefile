@@ -237,6 +237,10 @@ bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew fo
 bench-latency: setup ## Measure the emulated stack from submission to push (RATE=50 LATENCY_S=60)
 	@$(PY) -m bench.latency --rate $(or $(RATE),50) --seconds $(or $(LATENCY_S),60)
 
+.PHONY: bench-crowd
+bench-crowd: setup ## Send one statement to 100,000 phones through the emulated stack (RECEIVERS=100000)
+	@$(PY) -m bench.crowd --receivers $(or $(RECEIVERS),100000)
+
 .PHONY: bench-schedule
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 	@$(PY) -m bench.schedule

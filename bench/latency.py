@@ -81,11 +81,12 @@ class Latency:
             Figure.alone(f"{at}: from submission to push, 99th percentile", p99 * 1000, "ms"),
             Figure.beside(f"{at}: pushes received, beside submitted", len(self.traces), self.submitted, "statements"),
             Figure.alone(f"{at}: processor time of a statement", self.cpu_s * 1000, "ms"),
-            *(
-                Figure.alone(f"{at}: of it {part}", seconds * 1000, "ms")
-                for part, seconds in sorted(self.parts.items(), key=itemgetter(1), reverse=True)
-            ),
         ]
+
+    def figures_by_part(self) -> list[Figure]:
+        """Of a statement's processor time, the most first."""
+        parts = sorted(self.parts.items(), key=itemgetter(1), reverse=True)
+        return [Figure.alone(f"{self.rate:g} statements/s: {part}", each * 1000, "ms") for part, each in parts]
 
 
 def path_of(rate: float) -> Path:
@@ -115,8 +116,8 @@ async def measure(senders: "Senders", rate: float, seconds: float) -> Latency:
     await asyncio.sleep(IDLE_S)
     unused, idle_s, busy = idle.taken(), idle.seconds, ProcessorTime.begin()
     submitted = await senders.submit(rate, seconds)
-    idle_parts = busy.seconds / idle_s
-    spent = {part: used - idle_parts * unused[part] for part, used in busy.taken().items()}
+    spans = busy.seconds / idle_s
+    spent = {part: used - spans * unused[part] for part, used in busy.taken().items()}
     received = received_by(senders.system)
     traces = list(_traces(submitted, received, await _decided(senders.system, set(received))))
     each = {part: seconds / len(submitted) for part, seconds in spent.items()}
@@ -192,7 +193,7 @@ def main() -> None:
     options = parser.parse_args()
     latency = asyncio.run(measured(options.rate, options.seconds))
     latency.write()
-    report(latency.figures())
+    report([*latency.figures(), *latency.figures_by_part()])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ class ProcessorTime:
 
 def _seconds_by_part() -> Mapping[str, float]:
     """With the processes that have ended and were waited for, which count for those that waited."""
-    taken = Counter(dict.fromkeys([*PARTS.values(), REST], 0.0))
+    taken = dict.fromkeys([*PARTS.values(), REST], 0.0)
     for pid, ticks in _descendants(os.getpid()):
         taken[_part_of(pid)] += ticks / TICKS
     return taken

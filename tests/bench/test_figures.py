@@ -23,7 +23,7 @@ TINY: dict[str, Callable[[], list[Figure]]] = {
     "bench.schedule": lambda: measured("bench.schedule", 10, 1),
     "bench.dispatch": lambda: compared({scene: dict.fromkeys((CLARION, *OTHERS), Speed(2, 1)) for scene in SCENES}),
     "tests.ledger.whole_bill": lambda: beside_naive(read_amounts(COST_PAGE.read_text())),
-    "bench.pace": lambda: figures_of(Latency(RATE, 2, 0.1, 2, [PushTimes(0, 1, 2, 3)] * 2), 100),
+    "bench.pace": lambda: figures_of(Latency(RATE, 2, {"ingest": 0.1}, 2, [PushTimes(0, 1, 2, 3)] * 2), 100),
 }
 
 
