@@ -7,6 +7,7 @@ The phones are written to the tables as the API would leave them, since to regis
 
 import argparse
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -87,8 +88,9 @@ async def measured(receivers: int) -> Crowd:
 
 
 def write_phones(system: System, key: bytes, count: int) -> None:
-    tables.bind("clarion-local-")
     dynamodb = system.client("dynamodb")
+    os.environ["AWS_DEFAULT_REGION"] = dynamodb.meta.region_name
+    tables.bind(system.deployment.outputs.table_prefix)
     with ThreadPoolExecutor(WRITERS) as executor:
         for number, _ in enumerate(executor.map(lambda rows: _write(dynamodb, rows), _rows(key, count))):
             if number % 400 == 0:

@@ -86,9 +86,10 @@ def _clients_guide(system: System, alice: Device) -> str:
         To sign in with a key of your own, the login domain is {EMULATOR.api.login_domain}. Python looks up no names under
         .localhost: call {deployment.api_url} with the header "Host: {deployment.api_host}".
 
-        What the stand-in for FCM got, with what it answered; `since` is the `next` of the last look:
+        What the stand-ins for FCM and APNs got, with what they answered; `since` is the `next` of the last look:
 
           curl -s --cacert {system.stand_ins["ca_file"]} "{system.fcm.url}/_stand-in/received?since=0"
+          curl -s --cacert {system.stand_ins["ca_file"]} "{system.apns.url}/_stand-in/received?since=0"
         """)
 
 
