@@ -19,12 +19,12 @@ from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
-from pipeline.admit import contradictions
 from pipeline.findings import Difference
 from pipeline.lake import HOUR_MS, EventLake, Period
 from pipeline.limits import LimitHistory, limit_history
 from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
 from pipeline.schemas import EventKind
+from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
@@ -148,7 +148,7 @@ def with_caps(decided: DataFrame, limits: LimitHistory) -> DataFrame:
 
 
 def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, terms: Terms) -> DataFrame:
-    """What was wanted and what was decided, side by side: the columns of `admit.Comparison`."""
+    """What was wanted and what was decided, side by side: the columns `verdicts.COMPARISON`."""
     both = _nested(wanted, "wanted").join(_nested(decided, "decided"), on=list(_WHO), how="full")
     about = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
     known = both.join(about, on="receipt", how="left")
@@ -220,10 +220,10 @@ def undelivered(compared: DataFrame, pushes: DataFrame, terms: Terms) -> DataFra
     )
     late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
     difference = (
-        F.when(F.col("last").isNull(), _difference(Difference.MISSING, F.lit("queued, but never tried")))
-        .when(stale, _difference(Difference.LATE, F.lit("too late to be of use")))
-        .when(~F.col("done"), _difference(Difference.MISSING, given_up))
-        .when(F.col("latency_ms") > terms.late, _difference(Difference.LATE, late))
+        F.when(F.col("last").isNull(), as_difference(Difference.MISSING, F.lit("queued, but never tried")))
+        .when(stale, as_difference(Difference.LATE, F.lit("too late to be of use")))
+        .when(~F.col("done"), as_difference(Difference.MISSING, given_up))
+        .when(F.col("latency_ms") > terms.late, as_difference(Difference.LATE, late))
     )
     return after.withColumn("it", difference).where(F.col("it").isNotNull()).select("*", "it.*").select(*DIFFERENCES)
 
@@ -242,13 +242,9 @@ def unknowable(envelopes: DataFrame) -> DataFrame:
         F.col("last_at").alias("at"),
         *nobody,
         *nothing,
-        _difference(Difference.MISSING, evidence).alias("it"),
+        as_difference(Difference.MISSING, evidence).alias("it"),
     )
     return known.select("*", "it.*").select(*DIFFERENCES)
-
-
-def _difference(difference: Difference, evidence: Column) -> Column:
-    return F.struct(F.lit(str(difference)).alias("difference"), evidence.alias("evidence"))
 
 
 def replays(lake: EventLake) -> DataFrame:
@@ -260,6 +256,6 @@ def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFr
     """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
     ended = pushes.where(F.col("ended")).select(*_WHO)
     repaired = replayed.join(ended, on=list(_WHO), how="leftsemi")
-    theirs = differences.where(F.col("difference") != Difference.UNEXPECTED)
-    rest = differences.where(F.col("difference") == Difference.UNEXPECTED)
-    return theirs.join(repaired, on=list(_WHO), how="leftanti").unionByName(rest)
+    both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in _WHO]
+    known = F.col("difference") != Difference.UNEXPECTED
+    return differences.alias("differs").join(repaired.alias("repaired"), on=[*both, known], how="leftanti")
