@@ -19,7 +19,6 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
-from pipeline.carry import carry_forward
 from pipeline.compact import compact
 from pipeline.files import exists, write_text
 from pipeline.findings import UNJUDGED, Difference, find_gaps
@@ -33,6 +32,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.session import session
+from pipeline.snapshots import write_snapshots
 
 
 class ReplaySettings(PushQueues):
@@ -128,9 +128,8 @@ def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
     """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
     arrived = Period(wanted.period.start - DAY_MS, wanted.now)
     compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
-    if wanted.keep_days:
-        for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
-            _log(f"{count:>12,} {kind} carried forward")
+    for kind, count in write_snapshots(lake, wanted.now).items():
+        _log(f"{count:>12,} {kind} in the day's snapshot")
     return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
 
 
@@ -160,7 +159,7 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
         seed=wanted.seed,
         faults=faults,
-        limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
+        limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
     others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)

@@ -24,8 +24,9 @@ from pipeline.findings import Difference
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
 from pipeline.period import HOUR_MS, Period
-from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
+from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
+from pipeline.snapshots import known
 from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
@@ -63,10 +64,10 @@ class Findings:
 def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
     """Differences that `replay` has repaired are no longer any."""
     since = Period(period.start, now)
-    limits = limit_history(lake, now, terms.grace)
+    limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
-    matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, now), grace_ms=terms.grace).persist()
+    matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, period.start, now), grace_ms=terms.grace).persist()
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
     before = lake.read(EventKind.NOTIFICATION, Period(period.start - terms.lookback, now))
     decided = decisions(before, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
@@ -98,12 +99,14 @@ def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
     return envelopes.where(F.col("flaw").isNull() & alive)
 
 
-def rules_then(lake: EventLake, envelopes: DataFrame, now: int) -> DataFrame:
-    """When the rules that name these envelopes were in force. The changes are read from the beginning of the lake."""
-    everything = Period(0, now)
+def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
+    """When the rules that name these envelopes were in force, from `since` on."""
     genuine = envelopes.where(F.col("flaw").isNull())
-    changes = named(rule_changes(lake.read(EventKind.RULES, everything)), genuine)
-    return in_force(changes, lake.read(EventKind.SUBSCRIPTION, everything)).persist(StorageLevel.DISK_ONLY)
+    rules = named(known(lake, EventKind.RULES, since, now), genuine).persist(StorageLevel.DISK_ONLY)
+    owners = rules.select("subscription_id").distinct()
+    subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
+    theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
+    return in_force(rules, theirs).persist(StorageLevel.DISK_ONLY)
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:

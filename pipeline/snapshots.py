@@ -11,8 +11,9 @@ since: what has arrived, and earlier hours that a late file has changed. A line 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial, reduce
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,7 +21,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.commits import MANIFESTS, DataFile, Manifest, commit, data_folder, new_commit, read_manifest, write_parquet
+from pipeline.commits import (
+    MANIFESTS,
+    DataFile,
+    Manifest,
+    commit,
+    data_folder,
+    manifest_path,
+    new_commit,
+    read_manifest,
+    write_parquet,
+)
 from pipeline.files import filesystem, joined, listed
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
@@ -75,10 +86,14 @@ def name_of(kind: str, day: str) -> str:
 
 
 def prune(root: str, kind: str, now: int) -> None:
-    """Remove the snapshots of `KEPT_DAYS` ago, but for the first of each month, and then their files."""
+    """Remove the snapshots of more than `KEPT_DAYS` ago, but for the first of each month."""
     files, base = filesystem(root)
-    old = [day for day in snapshot_days(root, kind) if _end(day) < now - KEPT_DAYS * DAY_MS and day[-2:] != "01"]
-    ...
+    old = (day for day in snapshot_days(root, kind) if _end(day) < now - KEPT_DAYS * DAY_MS)
+    for name in (name_of(kind, day) for day in old if not day.endswith("-01")):
+        snapshot = read_manifest(root, name)
+        named = snapshot.files if snapshot else ()
+        for path in (manifest_path(name), *(file.path for file in named)):
+            files.delete_file(f"{base.rstrip('/')}/{path}")
 
 
 def written(lake: EventLake, rows: DataFrame, folder: str) -> tuple[DataFile, ...]:

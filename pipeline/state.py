@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.lake import DAY_MS
+from pipeline.period import DAY_MS
 from pipeline.rules import REMOVED, broadcast_if_few, rule_changes
 from pipeline.schemas import RULE, SCHEMAS, EventKind
 
