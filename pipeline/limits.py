@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import NETWORKS, network
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.period import FOREVER
 from pipeline.schemas import EventKind
-from pipeline.snapshots import known
 
 
 class LimitSpan(NamedTuple):
@@ -105,8 +105,8 @@ def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> Limi
     """What is known of the limits from `since` on; what is earlier is judged by the first of them."""
     loaded = known(lake, EventKind.LIMITS, since, now).where(F.col("at") < now)
     rows = changes(loaded).orderBy("network", "at").collect()
-    known = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
-    return LimitHistory({name: spans or (default_span(name),) for name, spans in known.items()}, grace)
+    loaded_spans = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
+    return LimitHistory({name: spans or (default_span(name),) for name, spans in loaded_spans.items()}, grace)
 
 
 def default_span(name: str) -> LimitSpan:

@@ -20,13 +20,14 @@ from pyspark.storagelevel import StorageLevel
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
 from pipeline.admit import contradictions
+from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, with_traces
 from pipeline.findings import Difference
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
 from pipeline.period import HOUR_MS, Period
 from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
-from pipeline.snapshots import known
 from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
@@ -42,7 +43,8 @@ class Terms:
     """What to judge by; spans are milliseconds.
 
     `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `lookback` is how far back claims are looked for.
+    differ and changes reach ingest late. `lookback` is how far back decisions are read for their claims, if the day
+    before has no snapshot of them.
     """
 
     grace: int = 15_000
@@ -52,13 +54,14 @@ class Terms:
 
 @dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`.
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`; `claims` are in `CLAIM`.
 
     Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
     """
 
     differences: DataFrame
     unjudged: DataFrame
+    claims: DataFrame
 
 
 def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
@@ -67,16 +70,22 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
-    matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, period.start, now), grace_ms=terms.grace).persist()
+    matched = asked(
+        possible(envelopes, terms), rules_then(lake, envelopes, period.start, now), grace_ms=terms.grace
+    ).persist()
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
-    before = lake.read(EventKind.NOTIFICATION, Period(period.start - terms.lookback, now))
-    decided = decisions(before, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
-    compared = comparisons(wanted, with_caps(decided, limits), envelopes, terms).persist(StorageLevel.DISK_ONLY)
+    begin = period.start - lookback(lake, period, limits, terms.lookback)
+    notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
+    decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
+    claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
+    found = comparisons(wanted, with_caps(decided, limits), envelopes, terms)
+    compared = with_traces(found, claims, terms.grace).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(EventKind.PUSH, since))
     astray = contradictions(compared, limits).select(*DIFFERENCES)
     lost = undelivered(compared, pushes, terms).unionByName(unknowable(envelopes))
     unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
-    return Findings(without_repaired(astray.unionByName(lost), pushes, replays(lake)), unjudged)
+    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
+    return Findings(differences, unjudged, claims_of(decided, envelopes))
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -112,13 +121,12 @@ def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> D
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:
     """One decision for each receipt and subscription; `judged` if the envelope is one of `envelopes`.
 
-    The others left traces: they filled a window shortly before, or hold a claim to one of the envelopes.
+    The others left traces: they filled a window shortly before.
     """
     receipts = envelopes.select("receipt", F.lit(True).alias("judged"))
     marked = notified.join(receipts, on="receipt", how="left")
     recent = F.col("at") >= start - SKEW - limits.reach
-    ids = envelopes.select("envelope_id").distinct().withColumn("known", F.lit(True))
-    near = marked.join(ids, on="envelope_id", how="left").where(F.col("judged") | recent | F.col("known"))
+    near = marked.where(F.col("judged") | recent)
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
     whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")

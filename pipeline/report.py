@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 from pipeline.rules import REFUSALS, in_force
 from pipeline.schemas import EventKind
-from pipeline.snapshots import known
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10

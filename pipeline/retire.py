@@ -19,11 +19,11 @@ from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, Period
 from pipeline.rules import REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind
-from pipeline.snapshots import known
 
 SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it records."""
