@@ -9,16 +9,16 @@ rules sorted by their keys, subscriptions by their ids. Whoever reads it reads w
 may be a late file of an earlier hour. A line that is there twice changes nothing.
 """
 
-from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.lake import EventLake
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import EventKind
+from pipeline.since import compacted_since, joined
 from pipeline.snapshots import day_of, prune, read_days, read_snapshot, snapshot_days, write_day
 from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 
@@ -87,24 +87,13 @@ def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
 
 
 def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
-    """What has arrived since a snapshot; without one, from the beginning."""
-    arrived = [*_compacted_since(lake, kind, base), Period(base.end, until)] if base else [Period(0, until)]
-    return reduce(DataFrame.unionByName, (as_states(lake.read(kind, each), kind) for each in _joined(arrived)))
+    """What has been compacted since a snapshot was made, of what arrived before `until`."""
+    arrived = _compacted(lake, kind, base, until) if base else [Period(0, until)]
+    return reduce(DataFrame.unionByName, (as_states(lake.read(kind, each), kind) for each in arrived))
 
 
-def _compacted_since(lake: EventLake, kind: EventKind, base: Period) -> Iterator[Period]:
-    """The hours of before a snapshot's end that have changed since it was made, in order."""
+def _compacted(lake: EventLake, kind: EventKind, base: Period, until: int) -> list[Period]:
     made = read_snapshot(lake.root, kind, base)
-    made_at = (made and made.sealed_at or 0) - MARGIN_MS
-    for hour in lake.view.manifests(Period(base.end - LOOKED_BACK_MS, base.end)):
-        if kind in hour.kinds and (hour.sealed_at is None or hour.sealed_at > made_at):
-            yield Period(hour_start(hour.hour), hour_start(hour.hour) + HOUR_MS)
-
-
-def _joined(periods: Iterable[Period]) -> list[Period]:
-    """Periods in order, with those that meet as one."""
-    joined: list[Period] = []
-    for period in periods:
-        meets = joined and joined[-1].end == period.start
-        joined.append(Period(joined.pop().start if meets else period.start, period.end))
-    return joined
+    made_at = ((made and made.sealed_at) or 0) - MARGIN_MS
+    before = compacted_since(lake, made_at, Period(base.end - LOOKED_BACK_MS, base.end))
+    return joined([*before, Period(base.end, until)])
