@@ -14,8 +14,8 @@ from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
 from pipeline import admit
 from pipeline.admit import Attempt, PairReplay, replay_batches
 from pipeline.findings import Difference
-from pipeline.lake import FOREVER
 from pipeline.limits import LimitHistory, LimitSpan, PairLimits
+from pipeline.period import FOREVER
 
 LIMIT = Limit(count=3, window=60_000, cooldown=120_000)
 LONGER = Limit(count=2, window=60_000, cooldown=600_000)

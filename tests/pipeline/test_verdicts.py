@@ -18,8 +18,8 @@ from pyspark.sql.types import (
 
 from clarion.limiter import Limit
 from pipeline.findings import Difference
-from pipeline.lake import FOREVER
 from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.period import FOREVER
 from pipeline.verdicts import COMPARISON, contradictions
 
 HOUR = 3_600_000
