@@ -134,7 +134,8 @@ class EventLake:
 
     def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
         if not files:
-            return self.spark.createDataFrame([], schema)
+            # With the limit the optimizer knows that it is empty, and leaves out what would be joined with it.
+            return self.spark.createDataFrame([], schema).limit(0)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
         reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
         rows = reader.parquet(*(self.path(each.path) for each in files))

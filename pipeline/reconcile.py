@@ -70,19 +70,17 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
-    matched = asked(
-        possible(envelopes, terms), rules_then(lake, envelopes, period.start, now), grace_ms=terms.grace
-    ).persist()
+    rules = rules_then(lake, envelopes, period.start, now)
+    matched = asked(possible(envelopes, terms), rules, grace_ms=terms.grace).persist()
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
     begin = period.start - lookback(lake, period, limits, terms.lookback)
     notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
     decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
     claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
-    found = comparisons(wanted, with_caps(decided, limits), envelopes, terms)
-    compared = with_traces(found, claims, terms.grace).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(EventKind.PUSH, since))
-    astray = contradictions(compared, limits).select(*DIFFERENCES)
-    lost = undelivered(compared, pushes, terms).unionByName(unknowable(envelopes))
+    compared = comparisons(wanted, with_caps(decided, limits), pushes, terms).persist(StorageLevel.DISK_ONLY)
+    astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
+    lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
     unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
     differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
     return Findings(differences, unjudged, claims_of(decided, envelopes))
@@ -105,7 +103,7 @@ def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
 def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
     """Those that may rightly have been matched."""
     alive = F.col("expires_at") * 1000 > F.col("first_at") - terms.grace
-    return envelopes.where(F.col("flaw").isNull() & alive)
+    return envelopes.where(F.col("flaw").isNull() & alive).withColumn("about", _about())
 
 
 def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
@@ -123,13 +121,13 @@ def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: Lim
 
     The others left traces: they filled a window shortly before.
     """
-    receipts = envelopes.select("receipt", F.lit(True).alias("judged"))
-    marked = notified.join(receipts, on="receipt", how="left")
+    about = envelopes.select("receipt", _about().alias("about"), F.lit(True).alias("judged"))
+    marked = notified.join(about, on="receipt", how="left")
     recent = F.col("at") >= start - SKEW - limits.reach
     near = marked.where(F.col("judged") | recent)
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
-    whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")
+    whole = F.min_by(F.struct(*values, "about", "judged"), queued_first).alias("whole")
     return near.groupBy(*_WHO).agg(whole).select(*_WHO, "whole.*")
 
 
@@ -159,11 +157,11 @@ def with_caps(decided: DataFrame, limits: LimitHistory) -> DataFrame:
     return rest.unionByName(looked_at.select(rest.columns)).drop("busy")
 
 
-def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, terms: Terms) -> DataFrame:
-    """What was wanted and what was decided, side by side: the columns `verdicts.COMPARISON`."""
+def comparisons(wanted: DataFrame, decided: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
+    """What was wanted, what was decided, and what came of it as `pushed`: the columns `verdicts.COMPARISON` besides."""
     both = _nested(wanted, "wanted").join(_nested(decided, "decided"), on=list(_WHO), how="full")
-    about = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
-    known = both.join(about, on="receipt", how="left")
+    pushed = both.join(_nested(pushes, "pushed"), on=list(_WHO), how="left")
+    known = pushed.withColumn("about", F.coalesce("decided.about", "wanted.about")).select(*pushed.columns, "about.*")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
     either = ("network", "envelope_id", "sender", "client_id", "channel")
     pushed_under = F.when(F.col("decided.decision") == NotificationDecision.QUEUED, F.col("decided.key"))
@@ -185,7 +183,13 @@ def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, ter
         _flag(F.col("wanted.certain") & unexpired).alias("sure"),
         F.col("decision").alias("of_envelope"),
         F.coalesce(F.col("decided.judged"), F.col("wanted").isNotNull()).alias("judged"),
+        "pushed",
     )
+
+
+def _about() -> Column:
+    """What comparisons need to know of an envelope."""
+    return F.struct("observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
 
 
 def _nested(rows: DataFrame, name: str) -> DataFrame:
@@ -222,10 +226,10 @@ def outcomes(pushed: DataFrame) -> DataFrame:
     )
 
 
-def undelivered(compared: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
+def undelivered(compared: DataFrame, terms: Terms) -> DataFrame:
     """What was queued and then lost on its way to the provider, or came late."""
     queued = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
-    after = queued.join(pushes, on=list(_WHO), how="left")
+    after = queued.select(*compared.columns, "pushed.*")
     stale = F.col("last.decision") == PushDecision.STALE
     given_up = F.concat(
         F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision")

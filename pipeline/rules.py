@@ -32,7 +32,7 @@ REFUSALS = tuple(str(wanted) for wanted in Wanted if not wanted.pushes)
 
 _WHO = ("receipt", "subscription_id")
 _QUESTION = ("receipt", "key", "condition", "secret")
-_SAME = ("network", "envelope_id", "sender", "client_id", "channel")
+_SAME = ("network", "envelope_id", "sender", "client_id", "channel", "about")
 _ANSWERS = StructType([
     StructField("receipt", StringType()),
     StructField("key", BinaryType()),
@@ -118,17 +118,20 @@ def broadcast_if_few(rows: DataFrame) -> DataFrame:
 def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
     """One row for each receipt, subscription and rule that may have been in force for one of the envelope's keys.
 
-    `envelopes` have `receipt, network, envelope_id, sender, keys, first_at, last_at`: between these two times the
-    live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
+    `envelopes` have `receipt, network, envelope_id, sender, keys, plain, may, about, first_at, last_at`: between these
+    two times the live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
     that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
     index lags behind its table and clocks differ. `place` is the key's among the envelope's. Of a condition that is
-    `secret` only the digest is known.
+    `secret` only the digest is known. `answers` are null where the network has yet to be asked.
     """
     exploded = envelopes.select(
         "receipt",
         "network",
         "envelope_id",
         "sender",
+        "plain",
+        "may",
+        "about",
         "first_at",
         "last_at",
         F.posexplode("keys").alias("place", "key"),
@@ -136,6 +139,7 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
     left, right = salted(exploded, rules, hot_rules)
     overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
+    condition, secret = F.coalesce("condition", F.lit(b"")), F.col("condition_digest").isNotNull()
     matched = left.join(right, on=["key", "salt"], how="inner").where(overlap)
     return matched.select(
         *_WHO,
@@ -143,8 +147,9 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         "first_at",
         "place",
         "key",
-        F.coalesce("condition", F.lit(b"")).alias("condition"),
-        F.col("condition_digest").isNotNull().alias("secret"),
+        condition.alias("condition"),
+        secret.alias("secret"),
+        F.when(secret, F.col("may")).when(condition == b"", F.array(F.get("plain", "place"))).alias("answers"),
         throughout.alias("certain"),
     )
 
@@ -165,14 +170,18 @@ def salted(envelopes: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[Data
 def with_answers(matched: DataFrame, observed: DataFrame, oversize: str | None) -> DataFrame:
     """What was `asked`, with `answers`: the network's one, or each that it may give if the condition is secret.
 
-    `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that some rule names.
+    `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that a condition is about.
     """
     rules = F.collect_set(F.struct("key", "condition", "secret")).alias("rules")
-    asking = matched.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
+    unanswered = matched.where(F.col("answers").isNull()).drop("answers")
+    asking = unanswered.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
+    if asking.isEmpty():
+        return matched
     rows = observed.select("receipt", "network", "raw", "location").join(broadcast_if_few(asking), on="receipt")
     answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
     once = answers.dropDuplicates(list(_QUESTION))
-    return matched.join(once, on=list(_QUESTION), how="left")
+    answered = unanswered.join(once, on=list(_QUESTION), how="left")
+    return matched.where(F.col("answers").isNotNull()).unionByName(answered)
 
 
 def expected(answered: DataFrame) -> DataFrame:
