@@ -8,7 +8,7 @@
   verification on as many cores takes of the slope.
 - *Rules*: a day of 100,000 statements with more and more of them.
 - *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage.
-- *A loud pair*: see `bench.pair`.
+- *A loud pair*: see `bench.pipeline_pair`.
 
 What is measured goes to `.build/pipeline.json`, which `bench/plots.py` draws, and into the table of docs/lake.md. The
 last line sums up.
@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 
 from bench.figures import Figure, report, table
 from bench.markdown import inserted
-from bench.pair import LoudPair, loud_pair
+from bench.pipeline_pair import LoudPair, loud_pair
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
