@@ -1,0 +1,253 @@
+"""Find events in the lake without Spark: in the committed Parquet, and among the stream's lines that no commit has yet.
+
+    committed hours    one column of each file, then whole rows of the files in which something was found
+    pending files      each line that holds the text of what is looked for
+
+So what is looked for costs one narrow column of the hours asked for; Parquet's statistics spare row groups beyond it.
+"""
+
+import gzip
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import dataset, fs
+from pyarrow import parquet as pq
+from pydantic import ValidationError
+
+from clarion.events import EnvelopeObserved, Event, RulesChanged
+from clarion.networks import Malformed, network
+from clarion.storage import EVENTS_PREFIX
+from pipeline.commits import Manifest, committed_hours, read_manifest
+from pipeline.files import filesystem, folders, listed
+from pipeline.period import Period, hour_path, hour_start
+
+READERS = 16
+REPLAYS = "replays"
+FEW = 8
+"""Up to so many values are compared one by one, which Parquet's statistics can answer."""
+_RULE_KEYS = "rules.list.element.key"
+_HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
+_GZIP = b"\x1f\x8b"
+
+type Sought = UUID | bytes
+
+
+@dataclass
+class Lookup:
+    """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read."""
+
+    root: str
+    unreadable: int = 0
+    _manifests: dict[str, Manifest | None] = field(default_factory=dict)
+    _pending: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _lines: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
+        """Each event of a kind that has one of `values` in a column, and arrived in those hours; each once."""
+        if not values:
+            return []
+        rows = self._rows(kind_of(model), column, [_plain(value) for value in values], arrived)
+        sought = set(values)
+        here = (one for one in self._pending_events(model, sought, arrived) if getattr(one, column) in sought)
+        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *here)))
+
+    def every[E: Event](self, model: type[E], arrived: Period) -> list[E]:
+        """All events of a kind of which there are few."""
+        paths = self.data_files(kind_of(model), arrived)
+        rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
+        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *self._pending_events(model, (), arrived))))
+
+    def naming(self, keys: Collection[bytes], arrived: Period) -> list[RulesChanged]:
+        """Changes of rules with one of these keys, reduced to those rules."""
+        if not keys:
+            return []
+        paths = self.data_files(kind_of(RulesChanged), arrived)
+        wanted = pa.array(list(keys), pa.binary())
+        tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
+        changes = [of_row(RulesChanged, row) for table in tables for row in table.to_pylist()]
+        every = (*changes, *self._pending_events(RulesChanged, keys, arrived))
+        return list(dict.fromkeys(reduced for change in every if (reduced := _reduced(change, keys)).rules))
+
+    def observed_naming(self, keys: Collection[bytes], arrived: Period) -> Iterator[UUID]:
+        """The receipts of the envelopes that have one of these keys: each is decoded, none is verified."""
+        for path in self.data_files(kind_of(EnvelopeObserved), arrived):
+            for row in self._table(path, ["network", "receipt", "raw"]).to_pylist():
+                if row["raw"] and not _keys(row["network"], row["raw"]).isdisjoint(keys):
+                    yield UUID(row["receipt"])
+        for one in self._pending_events(EnvelopeObserved, (), arrived):
+            if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
+                yield one.receipt
+
+    def replayed(self, receipts: Collection[UUID]) -> set[tuple[UUID, UUID]]:
+        """What of these was sent to the live system again: receipt and subscription."""
+        paths = [path for path in listed(self.root, REPLAYS) if path.endswith(".parquet")]
+        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
+        rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
+        return {row for row in rows if row[0] in receipts}
+
+    def receipts(self, model: type[Event], arrived: Period) -> Iterator[str]:
+        """Those of all events of a kind."""
+        for table in self._mapped(
+            lambda path: self._table(path, ["receipt"]), self.data_files(kind_of(model), arrived)
+        ):
+            yield from table.column("receipt").to_pylist()
+        for one in self._pending_events(model, (), arrived):
+            yield str(getattr(one, "receipt"))  # noqa: B009 - of the kinds that have one
+
+    def data_files(self, kind: str, arrived: Period) -> list[str]:
+        """The committed files of a kind, relative to the root."""
+        return [each.path for hour in self.manifests(arrived) for each in hour.kinds.get(kind, ())]
+
+    def manifests(self, arrived: Period) -> list[Manifest]:
+        """Those of the hours that have one, each read once."""
+        new = [hour for hour in self._committed if arrived.has_hour(hour) and hour not in self._manifests]
+        self._manifests |= zip(new, self._mapped(lambda hour: read_manifest(self.root, hour), new), strict=True)
+        known = (self._manifests.get(hour) for hour in self._committed if arrived.has_hour(hour))
+        return [each for each in known if each]
+
+    def pending(self, arrived: Period) -> dict[str, list[str]]:
+        """By hour, the stream's files that no commit has: the hour has none yet, or they came later."""
+        first, last = (hour_path(instant).partition("/")[0] for instant in (arrived.start, arrived.end - 1))
+        days = [day for day in self._days if first <= day <= last]
+        new = [day for day in days if day not in self._pending]
+        self._pending |= zip(new, self._mapped(self._pending_of_day, new), strict=True)
+        by_hour = ((hour, paths) for day in days for hour, paths in self._pending[day].items())
+        return {hour: paths for hour, paths in by_hour if arrived.has_hour(hour)}
+
+    @cached_property
+    def _days(self) -> list[str]:
+        """Those of which the stream has files, in order."""
+        return sorted(name.removeprefix("day=") for name in folders(self.root, EVENTS_PREFIX.rstrip("/")))
+
+    @cached_property
+    def _committed(self) -> list[str]:
+        return committed_hours(self.root, Period(0, hour_start("9999-12-31/23")))
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        files, base = filesystem(self.root)
+        return files, base.rstrip("/")
+
+    def _mapped[A, B](self, function: Callable[[A], B], every: Sequence[A]) -> list[B]:
+        with ThreadPoolExecutor(READERS) as readers:
+            return list(readers.map(function, every))
+
+    def _rows(self, kind: str, column: str, values: list[str | bytes], arrived: Period) -> list[dict[str, Any]]:
+        """Whole rows, of the files alone that have one of the values in that column."""
+        files, base = self._place
+        paths = [f"{base}/{path}" for path in self.data_files(kind, arrived)]
+        if not paths:
+            return []
+        typed = pa.schema([(column, pa.binary() if isinstance(values[0], bytes) else pa.string())])
+        wanted = _is_one_of(column, values)
+        narrow = dataset.dataset(paths, typed, format="parquet", filesystem=files)
+        hits = narrow.scanner(columns=["__filename"], filter=wanted).to_table().column("__filename").unique()
+        tables = self._mapped(
+            lambda path: pq.read_table(path, filesystem=files, filters=wanted, partitioning=None), hits.to_pylist()
+        )
+        return [row for table in tables for row in table.to_pylist()]
+
+    def _changes_naming(self, path: str, keys: pa.Array) -> pa.Table:
+        """The rows of a file of rules in which one of these keys occurs."""
+        lists = self._table(path, [_RULE_KEYS]).column(0).combine_chunks()
+        hits = pc.is_in(lists.flatten().field("key"), keys)
+        rows = pc.unique(pc.filter(pc.list_parent_indices(lists), hits))
+        return self._table(path).take(rows) if len(rows) else pa.table({})
+
+    def _table(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        files, base = self._place
+        return pq.ParquetFile(f"{base}/{path}", filesystem=files).read(columns=columns)
+
+    def _pending_of_day(self, day: str) -> dict[str, list[str]]:
+        """Whatever Firehose left below the day, without what a manifest of its hour names."""
+        by_hour: dict[str, list[str]] = {}
+        for path in listed(self.root, f"{EVENTS_PREFIX}day={day}"):
+            if (found := _HOUR.search(path)) and not path.rpartition("/")[2].startswith((".", "_")):
+                by_hour.setdefault("/".join(found.groups()), []).append(path)
+        return {hour: rest for hour, paths in by_hour.items() if (rest := self._uncommitted(hour, paths))}
+
+    def _uncommitted(self, hour: str, paths: list[str]) -> list[str]:
+        start = hour_start(hour)
+        made_of = {raw.path for manifest in self.manifests(Period(start, start + 1)) for raw in manifest.raw}
+        return sorted(path for path in paths if path not in made_of)
+
+    def _pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
+        """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
+        mark = f'"event":"{kind_of(model)}"'.encode()
+        texts = [_text(value) for value in values] if len(values) <= FEW else []
+        for line in self._pending_lines(arrived):
+            if mark in line and (not texts or any(text in line for text in texts)):
+                try:
+                    yield model.model_validate_json(line)
+                except ValidationError:
+                    self.unreadable += 1
+
+    def _pending_lines(self, arrived: Period) -> Iterator[bytes]:
+        """Each file is read once, and its lines kept: a question asks for them several times."""
+        paths = [path for some in self.pending(arrived).values() for path in some]
+        new = [path for path in paths if path not in self._lines]
+        self._lines |= zip(new, self._mapped(self._read_lines, new), strict=True)
+        for path in paths:
+            yield from self._lines[path]
+
+    def _read_lines(self, path: str) -> list[bytes]:
+        files, base = self._place
+        with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
+            content: bytes = stream.read()
+        return (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()
+
+
+def kind_of(model: type[Event]) -> str:
+    """The word in a line's `event`, which is the name of its kind."""
+    return str(model.model_fields["event"].default)
+
+
+def of_row[E: Event](model: type[E], row: dict[str, Any]) -> E:
+    """What is null in Parquet is absent from a line."""
+    return model.model_validate({name: value for name, value in row.items() if value is not None})
+
+
+def read_bytes(root: str, location: str) -> bytes | None:
+    """None where nothing is."""
+    files, base = filesystem(root)
+    try:
+        with files.open_input_stream(f"{base.rstrip('/')}/{location}", compression=None) as stream:
+            content: bytes = stream.read()
+    except FileNotFoundError:
+        return None
+    return content
+
+
+def _keys(name: str, raw: bytes) -> set[bytes]:
+    """None of what is no envelope."""
+    try:
+        return set(network(name).decode(raw).keys)
+    except Malformed:
+        return set()
+
+
+def _is_one_of(column: str, values: Sequence[str | bytes]) -> pc.Expression:
+    field_ = pc.field(column)
+    return reduce(or_, (field_ == value for value in values)) if len(values) <= FEW else field_.isin(values)
+
+
+def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged:
+    return change.model_copy(update={"rules": tuple(rule for rule in change.rules if rule.key in keys)})
+
+
+def _plain(value: Sought) -> str | bytes:
+    """As Parquet has it."""
+    return value if isinstance(value, bytes) else str(value)
+
+
+def _text(value: Sought) -> bytes:
+    """As a line has it."""
+    return value.hex().encode() if isinstance(value, bytes) else str(value).encode()
