@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.request import Request, explain, parse_asked
 from pipeline.files import exists
@@ -19,7 +20,7 @@ def main(words: Sequence[str]) -> int:
     """0 if all is well; 1 without a lake, or where nothing is known of what was asked; 2 for bad usage."""
     wanted = _parser().parse_args(words)
     if not exists(wanted.lake):
-        print(f"» there is no lake at {wanted.lake}", file=sys.stderr)
+        _log(f"there is no lake at {wanted.lake}")
         return 1
     return JOBS[wanted.job](wanted)
 
@@ -31,6 +32,15 @@ def run_explain(wanted: argparse.Namespace) -> int:
     answer = explain(Lookup(wanted.lake), request)
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
     return 0 if answer.what else 1
+
+
+def run_erase(wanted: argparse.Namespace) -> int:
+    erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=_log)
+    for kind, count in erased.removed.items():
+        _log(f"{count:>12,} {kind}")
+    _log(f"{'would be ' * wanted.dry_run}removed, of {erased.subscriptions} subscriptions")
+    print(json.dumps(erased._asdict()))
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("--grace-seconds", type=int, default=15, help="around a change, either way is right")
     explaining.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
     explaining.add_argument("--json", action="store_true", help="for machines")
+    erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
+    erasing.add_argument("client", metavar="CLIENT", type=bytes.fromhex, help="its id, hex")
+    erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
+    erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
 
 
@@ -62,4 +76,8 @@ def _now() -> int:
     return int(datetime.now(UTC).timestamp() * 1000)
 
 
-JOBS: Mapping[str, Callable[[argparse.Namespace], int]] = {"explain": run_explain}
+def _log(line: str) -> None:
+    print(f"» {line}", file=sys.stderr, flush=True)
+
+
+JOBS: Mapping[str, Callable[[argparse.Namespace], int]] = {"explain": run_explain, "erase": run_erase}

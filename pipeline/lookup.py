@@ -56,14 +56,14 @@ class Lookup:
             return []
         rows = self._rows(kind_of(model), column, [_plain(value) for value in values], arrived)
         sought = set(values)
-        here = (one for one in self._pending_events(model, sought, arrived) if getattr(one, column) in sought)
+        here = (one for one in self.pending_events(model, sought, arrived) if getattr(one, column) in sought)
         return list(dict.fromkeys((*(of_row(model, row) for row in rows), *here)))
 
     def every[E: Event](self, model: type[E], arrived: Period) -> list[E]:
         """All events of a kind of which there are few."""
         paths = self.data_files(kind_of(model), arrived)
         rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
-        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *self._pending_events(model, (), arrived))))
+        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *self.pending_events(model, (), arrived))))
 
     def naming(self, keys: Collection[bytes], arrived: Period) -> list[RulesChanged]:
         """Changes of rules with one of these keys, reduced to those rules."""
@@ -73,7 +73,7 @@ class Lookup:
         wanted = pa.array(list(keys), pa.binary())
         tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
         changes = [of_row(RulesChanged, row) for table in tables for row in table.to_pylist()]
-        every = (*changes, *self._pending_events(RulesChanged, keys, arrived))
+        every = (*changes, *self.pending_events(RulesChanged, keys, arrived))
         return list(dict.fromkeys(reduced for change in every if (reduced := _reduced(change, keys)).rules))
 
     def observed_naming(self, keys: Collection[bytes], arrived: Period) -> Iterator[UUID]:
@@ -82,7 +82,7 @@ class Lookup:
             for row in self._table(path, ["network", "receipt", "raw"]).to_pylist():
                 if row["raw"] and not _keys(row["network"], row["raw"]).isdisjoint(keys):
                     yield UUID(row["receipt"])
-        for one in self._pending_events(EnvelopeObserved, (), arrived):
+        for one in self.pending_events(EnvelopeObserved, (), arrived):
             if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
                 yield one.receipt
 
@@ -99,7 +99,7 @@ class Lookup:
             lambda path: self._table(path, ["receipt"]), self.data_files(kind_of(model), arrived)
         ):
             yield from table.column("receipt").to_pylist()
-        for one in self._pending_events(model, (), arrived):
+        for one in self.pending_events(model, (), arrived):
             yield str(getattr(one, "receipt"))  # noqa: B009 - of the kinds that have one
 
     def data_files(self, kind: str, arrived: Period) -> list[str]:
@@ -179,7 +179,7 @@ class Lookup:
         made_of = {raw.path for manifest in self.manifests(Period(start, start + 1)) for raw in manifest.raw}
         return sorted(path for path in paths if path not in made_of)
 
-    def _pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
+    def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
         mark = f'"event":"{kind_of(model)}"'.encode()
         texts = [_text(value) for value in values] if len(values) <= FEW else []

@@ -120,7 +120,7 @@ def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway
         return Verdict(RIGHT, QUEUED, reasons)
     if one.found is None and one.observation.decision in {None, EnvelopeDecision.MATCHED}:
         lost = UNDECIDED if one.observation.decision is None else "It was matched, but this notification never decided."
-        return Verdict(MISSING, QUEUED, (*reasons, lost))
+        return Verdict(MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
     dropped = one.found or one.observation.decision
     return Verdict(WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out."))
 
