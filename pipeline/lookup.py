@@ -7,7 +7,6 @@ So what is looked for costs one narrow column of the hours asked for; Parquet's 
 """
 
 import gzip
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,17 +23,17 @@ from pydantic import ValidationError
 
 from clarion.events import EnvelopeObserved, Event, RulesChanged
 from clarion.networks import Malformed, network
-from clarion.storage import EVENTS_PREFIX
-from pipeline.commits import Manifest, committed_hours, read_manifest
-from pipeline.files import filesystem, folders, listed
-from pipeline.period import Period, hour_path, hour_start
+from pipeline.columns import EVENT_NAMES
+from pipeline.commits import View, read_manifest
+from pipeline.files import filesystem
+from pipeline.period import Period
+from pipeline.raw import arrived_files
 
 READERS = 16
 REPLAYS = "replays"
 FEW = 8
 """Up to so many values are compared one by one, which Parquet's statistics can answer."""
 _RULE_KEYS = "rules.list.element.key"
-_HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
 _GZIP = b"\x1f\x8b"
 
 type Sought = UUID | bytes
@@ -46,8 +45,6 @@ class Lookup:
 
     root: str
     unreadable: int = 0
-    _manifests: dict[str, Manifest | None] = field(default_factory=dict)
-    _pending: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _lines: dict[str, list[bytes]] = field(default_factory=dict)
 
     def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
@@ -88,7 +85,8 @@ class Lookup:
 
     def replayed(self, receipts: Collection[UUID]) -> set[tuple[UUID, UUID]]:
         """What of these was sent to the live system again: receipt and subscription."""
-        paths = [path for path in listed(self.root, REPLAYS) if path.endswith(".parquet")]
+        plans = read_manifest(self.root, REPLAYS)
+        paths = [each.path for each in plans.files] if plans else []
         tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
         rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
         return {row for row in rows if row[0] in receipts}
@@ -104,32 +102,18 @@ class Lookup:
 
     def data_files(self, kind: str, arrived: Period) -> list[str]:
         """The committed files of a kind, relative to the root."""
-        return [each.path for hour in self.manifests(arrived) for each in hour.kinds.get(kind, ())]
-
-    def manifests(self, arrived: Period) -> list[Manifest]:
-        """Those of the hours that have one, each read once."""
-        new = [hour for hour in self._committed if arrived.has_hour(hour) and hour not in self._manifests]
-        self._manifests |= zip(new, self._mapped(lambda hour: read_manifest(self.root, hour), new), strict=True)
-        known = (self._manifests.get(hour) for hour in self._committed if arrived.has_hour(hour))
-        return [each for each in known if each]
+        return [each.path for hour in self._view.manifests(arrived) for each in hour.kinds.get(kind, ())]
 
     def pending(self, arrived: Period) -> dict[str, list[str]]:
         """By hour, the stream's files that no commit has: the hour has none yet, or they came later."""
-        first, last = (hour_path(instant).partition("/")[0] for instant in (arrived.start, arrived.end - 1))
-        days = [day for day in self._days if first <= day <= last]
-        new = [day for day in days if day not in self._pending]
-        self._pending |= zip(new, self._mapped(self._pending_of_day, new), strict=True)
-        by_hour = ((hour, paths) for day in days for hour, paths in self._pending[day].items())
-        return {hour: paths for hour, paths in by_hour if arrived.has_hour(hour)}
+        made_of = {raw.path for hour in self._view.manifests(arrived) for raw in hour.raw}
+        found = arrived_files(self.root, arrived).items()
+        left = {hour: [path for path in paths if path not in made_of and is_shown(path)] for hour, paths in found}
+        return {hour: paths for hour, paths in sorted(left.items()) if paths}
 
     @cached_property
-    def _days(self) -> list[str]:
-        """Those of which the stream has files, in order."""
-        return sorted(name.removeprefix("day=") for name in folders(self.root, EVENTS_PREFIX.rstrip("/")))
-
-    @cached_property
-    def _committed(self) -> list[str]:
-        return committed_hours(self.root, Period(0, hour_start("9999-12-31/23")))
+    def _view(self) -> View:
+        return View(self.root)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
@@ -166,19 +150,6 @@ class Lookup:
         files, base = self._place
         return pq.ParquetFile(f"{base}/{path}", filesystem=files).read(columns=columns)
 
-    def _pending_of_day(self, day: str) -> dict[str, list[str]]:
-        """Whatever Firehose left below the day, without what a manifest of its hour names."""
-        by_hour: dict[str, list[str]] = {}
-        for path in listed(self.root, f"{EVENTS_PREFIX}day={day}"):
-            if (found := _HOUR.search(path)) and not path.rpartition("/")[2].startswith((".", "_")):
-                by_hour.setdefault("/".join(found.groups()), []).append(path)
-        return {hour: rest for hour, paths in by_hour.items() if (rest := self._uncommitted(hour, paths))}
-
-    def _uncommitted(self, hour: str, paths: list[str]) -> list[str]:
-        start = hour_start(hour)
-        made_of = {raw.path for manifest in self.manifests(Period(start, start + 1)) for raw in manifest.raw}
-        return sorted(path for path in paths if path not in made_of)
-
     def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
         mark = f'"event":"{kind_of(model)}"'.encode()
@@ -205,6 +176,11 @@ class Lookup:
         return (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()
 
 
+def is_shown(path: str) -> bool:
+    """Whether a file is none of Hadoop's, or of a writer that hasn't come to its end."""
+    return not path.rpartition("/")[2].startswith((".", "_"))
+
+
 def kind_of(model: type[Event]) -> str:
     """The word in a line's `event`, which is the name of its kind."""
     return str(model.model_fields["event"].default)
@@ -212,7 +188,8 @@ def kind_of(model: type[Event]) -> str:
 
 def of_row[E: Event](model: type[E], row: dict[str, Any]) -> E:
     """What is null in Parquet is absent from a line."""
-    return model.model_validate({name: value for name, value in row.items() if value is not None})
+    known = {EVENT_NAMES.get(name, name): value for name, value in row.items() if value is not None}
+    return model.model_validate(known)
 
 
 def read_bytes(root: str, location: str) -> bytes | None:

@@ -15,8 +15,6 @@ from pyspark.sql.types import (
 )
 
 VERSION = 1
-FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
-"""Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 
 
 class EventKind(StrEnum):
@@ -29,10 +27,6 @@ class EventKind(StrEnum):
     SUBSCRIPTION = "subscription"
     RULES = "rules"
     LIMITS = "limits"
-
-
-def file_name(column: str) -> str:
-    return FILE_NAMES.get(column, column)
 
 
 def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:

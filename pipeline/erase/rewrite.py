@@ -29,6 +29,7 @@ from pipeline.commits import (
 )
 from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces
 from pipeline.files import filesystem, joined, listed
+from pipeline.lookup import is_shown
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16
@@ -73,41 +74,44 @@ class Rewriter:
         raw, removed = self._without_lines(name, before.raw if before else ())
         old = before.kinds if before else {}
         new = new_commit()
-        kinds = {kind: tuple(self._data_file(kind, name, new, each) for each in files) for kind, files in old.items()}
+        made = {kind: [self._data_file(kind, name, new, each) for each in files] for kind, files in old.items()}
+        kinds = {kind: tuple(filter(None, files)) for kind, files in made.items()}
         for kind, files in kinds.items():
             left_out = sum(each.lines for each in old[kind]) - sum(each.lines for each in files)
             removed += Counter({kind: left_out}) if left_out else Counter()
         if not self.dry_run:
-            made = replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds)
-            commit(self.root, made, before.commit if before else None)
-            named = {each.path for each in made.files}
+            after = replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds)
+            commit(self.root, after, before.commit if before else None)
+            named = {each.path for each in after.files}
             self.delete(each.path for each in (before.files if before else ()) if each.path not in named)
         return removed
 
-    def _data_file(self, kind: str, name: str, new: str, old: DataFile) -> DataFile:
-        """The same file if it has nothing of the client; else the one that takes its place."""
+    def _data_file(self, kind: str, name: str, new: str, old: DataFile) -> DataFile | None:
+        """The same file if it has nothing of the client; else the one that takes its place, unless nothing is left."""
         own = self._own(old.path)
         if not own:
             return old
+        if own == old.lines:
+            return None
         if self.dry_run:
             return replace(old, lines=old.lines - own)
         with self._opened(old.path) as file:
-            return write_parquet(self.root, data_folder(kind, name, new), file.schema_arrow, self._kept(file))
+            return write_parquet(self.root, data_folder(kind, name, new), self._kept(file))
 
     def _without_lines(self, name: str, known: Iterable[DataFile]) -> tuple[tuple[DataFile, ...], Counter[str]]:
-        """The hour's raw files by which its manifest knows them, renewed; all its raw files are cleaned in place."""
+        """The hour's raw files as its manifest has to name them from now on; all its raw files are cleaned in place."""
         removed: Counter[str] = Counter()
         renewed = {each.path: each for each in known}
-        for path in listed(self.root, EVENTS_PREFIX + hour_folder(name)):
-            content = self.read(path)
-            kept, lines = self.traces.without_lines(_unzipped(content))
+        for path in filter(is_shown, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
+            stored = self.read(path)
+            kept, lines = self.traces.without_lines(_unzipped(stored))
             if lines:
                 removed[RAW] += lines.total()
-                stored = gzip.compress(kept, mtime=0) if content.startswith(_GZIP) else kept
+                stored = gzip.compress(kept, mtime=0) if stored.startswith(_GZIP) else kept
                 self.overwrite(path, stored)
-                if path in renewed:
-                    lines_left = renewed[path].lines - lines.total()
-                    renewed[path] = DataFile(path, lines_left, len(stored), sha256(stored).hexdigest())
+            if path in renewed:
+                left = sum(bool(line.strip()) for line in kept.splitlines())
+                renewed[path] = DataFile(path, left, len(stored), sha256(stored).hexdigest())
         return tuple(renewed.values()), removed
 
     def has_lines(self, path: str) -> bool:
@@ -173,9 +177,7 @@ class Rewriter:
 
     def _kept(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(_ROWS):
-            kept = batch.filter(pc.invert(self.traces.rows(batch)))
-            if kept.num_rows:
-                yield kept
+            yield batch.filter(pc.invert(self.traces.rows(batch)))
 
     def _own(self, path: str) -> int:
         """How many rows are the client's."""

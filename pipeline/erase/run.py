@@ -14,12 +14,11 @@ from pipeline.commits import MANIFESTS, Manifest
 from pipeline.erase.rewrite import RAW, Rewriter
 from pipeline.erase.traces import Traces
 from pipeline.files import joined, listed, read_text, write_text
-from pipeline.lookup import READERS, Lookup
-from pipeline.period import Period, hour_start
+from pipeline.lookup import READERS, Lookup, is_shown
+from pipeline.period import EVER
 
 JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"
-EVER = Period(0, hour_start("9999-12-31/23"))
 COMMITTED = "/commit="
 """Part of the path of a data file that counts only if a manifest names it."""
 
@@ -54,7 +53,7 @@ class Erased(NamedTuple):
 
 def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     """Whatever the lake has of a client at this time; what arrives later, another run removes."""
-    paths = [path for path in listed(root, "") if not path.rpartition("/")[2].startswith(".")]
+    paths = [path for path in listed(root, "") if is_shown(path)]
     begun = {path: journal for path, journal in _journals(root, paths) if journal.client == client}
     traces = Traces(client).with_subscriptions(each for journal in begun.values() for each in journal.subscriptions)
     rewriter = Rewriter(

@@ -26,6 +26,7 @@ from clarion.events import (
 from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
+from pipeline.columns import file_name
 from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, write_parquet
 from pipeline.files import listed
 from pipeline.lookup import kind_of
@@ -59,9 +60,9 @@ class SmallLake:
         kinds = dict(before.kinds) if before else {}
         for kind, rows in _by_kind(events).items():
             folder = data_folder(kind, hour, new)
-            schema = to_arrow_schema(SCHEMAS[EventKind(kind)])
-            batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-            kinds[kind] = (*kinds.get(kind, ()), write_parquet(self.root, folder, schema, [batch]))
+            batch = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(SCHEMAS[EventKind(kind)]))
+            named = batch.rename_columns([file_name(column) for column in batch.column_names])
+            kinds[kind] = (*kinds.get(kind, ()), write_parquet(self.root, folder, [named]))
         manifest = Manifest(hour, new, START, None, (*(before.raw if before else ()), raw), kinds)
         commit(self.root, manifest, before.commit if before else None)
         return manifest

@@ -143,7 +143,7 @@ def test_what_a_commit_has_left_out_is_removed_at_once(lake: SmallLake) -> None:
     assert before
     (old,) = before.kinds["push"]
     rows = pq.read_table(Path(lake.root) / old.path)
-    new = write_parquet(lake.root, "push/day=2026-09-21/hour=14/commit=2", rows.schema, rows.to_batches())
+    new = write_parquet(lake.root, "push/day=2026-09-21/hour=14/commit=2", rows.to_batches())
     commit(lake.root, replace(before, commit="2", kinds={**before.kinds, "push": (new,)}), before.commit)
     assert run(lake).removed["push"] == 2
     assert old.path not in listed(lake.root, "push")
@@ -159,7 +159,7 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
     ]
     columns = [("subscription_id", pa.string()), ("client_id", pa.binary()), ("message", pa.string())]
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(columns))
-    made = write_parquet(lake.root, f"{name}/commit=1", batch.schema, [batch])
+    made = write_parquet(lake.root, f"{name}/commit=1", [batch])
     kind = name.partition("/")[0]
     commit(lake.root, Manifest(name, "1", START, None, (), {kind: (made,)}), None)
     assert run(lake).removed[kind] == 2

@@ -13,7 +13,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, RuleRef, RulesChanged
 from clarion.networks import XMTP, network
 from pipeline.__main__ import main
-from pipeline.commits import write_parquet
+from pipeline.commits import Manifest, commit, new_commit, write_parquet
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import Request, explain
 from pipeline.lookup import Lookup
@@ -232,8 +232,9 @@ def test_what_a_replay_has_sent_again_is_right_since(lake: SmallLake) -> None:
     way = Way()
     lake.commit(way.observed(), way.envelope(), way.notification(), way.push(latency_ms=100_000_000))
     assert founds(explained(lake, way.envelope_id)) == [["late"]]
-    plan = pa.table({"receipt": [str(way.receipt)], "subscription_id": [str(PHONE)]})
-    write_parquet(lake.root, "replays", plan.schema, plan.to_batches())
+    plan = pa.RecordBatch.from_pydict({"receipt": [str(way.receipt)], "subscription_id": [str(PHONE)]})
+    kinds = {"replays": (write_parquet(lake.root, "replays", [plan]),)}
+    commit(lake.root, Manifest("replays", new_commit(), kinds=kinds), None)
     assert founds(explained(lake, way.envelope_id)) == [["right"]]
 
 
