@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import boto3
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
@@ -122,6 +121,8 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 @cache
 def _s3() -> "S3Client":
+    import boto3  # noqa: PLC0415 - it takes as long as all else, and who reads alone never needs it
+
     return boto3.client("s3")
 
 

@@ -10,14 +10,13 @@ import gzip
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 from pyarrow import compute as pc
-from pyarrow import dataset, fs
+from pyarrow import fs
 from pyarrow import parquet as pq
 from pydantic import ValidationError
 
@@ -32,7 +31,7 @@ from pipeline.raw import arrived_files
 READERS = 16
 REPLAYS = "replays"
 FEW = 8
-"""Up to so many values are compared one by one, which Parquet's statistics can answer."""
+"""Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
 _GZIP = b"\x1f\x8b"
 
@@ -125,19 +124,19 @@ class Lookup:
             return list(readers.map(function, every))
 
     def _rows(self, kind: str, column: str, values: list[str | bytes], arrived: Period) -> list[dict[str, Any]]:
-        """Whole rows, of the files alone that have one of the values in that column."""
-        files, base = self._place
-        paths = [f"{base}/{path}" for path in self.data_files(kind, arrived)]
-        if not paths:
-            return []
-        typed = pa.schema([(column, pa.binary() if isinstance(values[0], bytes) else pa.string())])
-        wanted = _is_one_of(column, values)
-        narrow = dataset.dataset(paths, typed, format="parquet", filesystem=files)
-        hits = narrow.scanner(columns=["__filename"], filter=wanted).to_table().column("__filename").unique()
-        tables = self._mapped(
-            lambda path: pq.read_table(path, filesystem=files, filters=wanted, partitioning=None), hits.to_pylist()
-        )
-        return [row for table in tables for row in table.to_pylist()]
+        """Whole rows that have one of the values in that column."""
+        paths = self.data_files(kind, arrived)
+        found = self._mapped(lambda path: list(self._rows_of_file(path, column, values)), paths)
+        return [row for rows in found for row in rows]
+
+    def _rows_of_file(self, path: str, column: str, values: list[str | bytes]) -> Iterator[dict[str, Any]]:
+        """Other columns are read of those row groups alone in which the value was found."""
+        with self._opened(path) as file:
+            for group in _candidates(file.metadata, column, values):
+                narrow = file.read_row_group(group, columns=[column]).column(column)
+                hits = pc.is_in(narrow, pa.array(values, narrow.type))
+                if pc.any(hits).as_py():
+                    yield from file.read_row_group(group).filter(hits).to_pylist()
 
     def _changes_naming(self, path: str, keys: pa.Array) -> pa.Table:
         """The rows of a file of rules in which one of these keys occurs."""
@@ -147,8 +146,12 @@ class Lookup:
         return self._table(path).take(rows) if len(rows) else pa.table({})
 
     def _table(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        with self._opened(path) as file:
+            return file.read(columns=columns)
+
+    def _opened(self, path: str) -> pq.ParquetFile:
         files, base = self._place
-        return pq.ParquetFile(f"{base}/{path}", filesystem=files).read(columns=columns)
+        return pq.ParquetFile(f"{base}/{path}", filesystem=files)
 
     def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
@@ -211,9 +214,13 @@ def _keys(name: str, raw: bytes) -> set[bytes]:
         return set()
 
 
-def _is_one_of(column: str, values: Sequence[str | bytes]) -> pc.Expression:
-    field_ = pc.field(column)
-    return reduce(or_, (field_ == value for value in values)) if len(values) <= FEW else field_.isin(values)
+def _candidates(metadata: pq.FileMetaData, column: str, values: Collection[str | bytes]) -> Iterator[int]:
+    """The row groups that can have one of the values, by their statistics."""
+    place = metadata.schema.names.index(column)
+    for group in range(metadata.num_row_groups):
+        known = metadata.row_group(group).column(place).statistics
+        if known is None or not known.has_min_max or any(known.min <= value <= known.max for value in values):
+            yield group
 
 
 def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged:
