@@ -24,9 +24,9 @@ from clarion.events import EnvelopeObserved, Event, RulesChanged
 from clarion.networks import Malformed, network
 from pipeline.columns import EVENT_NAMES
 from pipeline.commits import View, read_manifest
-from pipeline.files import filesystem
-from pipeline.period import Period
-from pipeline.raw import arrived_files
+from pipeline.files import filesystem, folders
+from pipeline.period import DAY_MS, Period, hour_start
+from pipeline.raw import RAW, arrived_files
 
 READERS = 16
 REPLAYS = "replays"
@@ -44,20 +44,21 @@ class Lookup:
 
     root: str
     unreadable: int = 0
+    _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _lines: dict[str, list[bytes]] = field(default_factory=dict)
 
     def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
         """Each event of a kind that has one of `values` in a column, and arrived in those hours; each once."""
         if not values:
             return []
-        rows = self._rows(kind_of(model), column, [_plain(value) for value in values], arrived)
+        rows = self.rows(self.data_files(kind_of(model), arrived), column, values)
         sought = set(values)
         here = (one for one in self.pending_events(model, sought, arrived) if getattr(one, column) in sought)
         return list(dict.fromkeys((*(of_row(model, row) for row in rows), *here)))
 
-    def every[E: Event](self, model: type[E], arrived: Period) -> list[E]:
-        """All events of a kind of which there are few."""
-        paths = self.data_files(kind_of(model), arrived)
+    def every[E: Event](self, model: type[E], arrived: Period, also: Sequence[str] = ()) -> list[E]:
+        """All events of a kind of which there are few, and those of other files."""
+        paths = [*also, *self.data_files(kind_of(model), arrived)]
         rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
         return list(dict.fromkeys((*(of_row(model, row) for row in rows), *self.pending_events(model, (), arrived))))
 
@@ -84,9 +85,7 @@ class Lookup:
 
     def replayed(self, receipts: Collection[UUID]) -> set[tuple[UUID, UUID]]:
         """What of these was sent to the live system again: receipt and subscription."""
-        plans = read_manifest(self.root, REPLAYS)
-        paths = [each.path for each in plans.files] if plans else []
-        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
+        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), self.named_files(REPLAYS))
         rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
         return {row for row in rows if row[0] in receipts}
 
@@ -103,12 +102,33 @@ class Lookup:
         """The committed files of a kind, relative to the root."""
         return [each.path for hour in self._view.manifests(arrived) for each in hour.kinds.get(kind, ())]
 
+    def named_files(self, name: str) -> list[str]:
+        """The files that were committed under a name, of no hour; none if there was no such commit."""
+        found = read_manifest(self.root, name)
+        return [each.path for each in found.files] if found else []
+
+    def rows(self, paths: Sequence[str], column: str, values: Collection[Sought]) -> list[dict[str, Any]]:
+        """Whole rows of these files that have one of the values in that column."""
+        plain = [value if isinstance(value, bytes) else str(value) for value in values]
+        found = self._mapped(lambda path: list(self._rows_of_file(path, column, plain)), paths)
+        return [row for rows in found for row in rows]
+
     def pending(self, arrived: Period) -> dict[str, list[str]]:
         """By hour, the stream's files that no commit has: the hour has none yet, or they came later."""
+        days = [day for day in self._days if arrived.has_day(day)]
+        for day in days:
+            if day not in self._arrived:
+                start = hour_start(f"{day}/00")
+                self._arrived[day] = arrived_files(self.root, Period(start, start + DAY_MS))
         made_of = {raw.path for hour in self._view.manifests(arrived) for raw in hour.raw}
-        found = arrived_files(self.root, arrived).items()
+        found = (each for day in days for each in self._arrived[day].items() if arrived.has_hour(each[0]))
         left = {hour: [path for path in paths if path not in made_of and is_shown(path)] for hour, paths in found}
         return {hour: paths for hour, paths in sorted(left.items()) if paths}
+
+    @cached_property
+    def _days(self) -> list[str]:
+        """Those of which the stream has files."""
+        return [day.removeprefix("day=") for day in folders(self.root, RAW)]
 
     @cached_property
     def _view(self) -> View:
@@ -122,12 +142,6 @@ class Lookup:
     def _mapped[A, B](self, function: Callable[[A], B], every: Sequence[A]) -> list[B]:
         with ThreadPoolExecutor(READERS) as readers:
             return list(readers.map(function, every))
-
-    def _rows(self, kind: str, column: str, values: list[str | bytes], arrived: Period) -> list[dict[str, Any]]:
-        """Whole rows that have one of the values in that column."""
-        paths = self.data_files(kind, arrived)
-        found = self._mapped(lambda path: list(self._rows_of_file(path, column, values)), paths)
-        return [row for rows in found for row in rows]
 
     def _rows_of_file(self, path: str, column: str, values: list[str | bytes]) -> Iterator[dict[str, Any]]:
         """Other columns are read of those row groups alone in which the value was found."""
@@ -225,11 +239,6 @@ def _candidates(metadata: pq.FileMetaData, column: str, values: Collection[str |
 
 def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged:
     return change.model_copy(update={"rules": tuple(rule for rule in change.rules if rule.key in keys)})
-
-
-def _plain(value: Sought) -> str | bytes:
-    """As Parquet has it."""
-    return value if isinstance(value, bytes) else str(value)
 
 
 def _text(value: Sought) -> bytes:

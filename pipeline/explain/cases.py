@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
+from pipeline.columns import file_name
 from pipeline.explain.in_force import LimitsThen, RuleSpan
 
 
@@ -73,6 +74,25 @@ class Observation:
         return self.envelope is not None and self.envelope.expires_at * 1000 <= at
 
 
+class Claim(NamedTuple):
+    """What may be a claim of one receipt on an envelope for a subscription: a decision under another receipt than its own."""
+
+    envelope_id: bytes
+    subscription_id: UUID
+    receipt: UUID
+    decision: NotificationDecision
+    at: int
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> "Claim":
+        who = UUID(row["subscription_id"]), UUID(row["receipt"])
+        return cls(row["envelope_id"], *who, NotificationDecision(row["decision"]), row[file_name("at")])
+
+    @classmethod
+    def of(cls, one: NotificationDecided) -> "Claim":
+        return cls(one.envelope_id or b"", one.subscription_id, one.receipt, one.decision, one.at)
+
+
 @dataclass(frozen=True)
 class Notified:
     """What there is to judge one observation for one subscription by.
@@ -85,7 +105,7 @@ class Notified:
     observation: Observation
     rules: Sequence[RuleSpan]
     decision: NotificationDecided | None
-    claims: Sequence[NotificationDecided]
+    claims: Sequence[Claim]
     earlier: Sequence[NotificationDecided]
     near: Sequence[NotificationDecided]
     pushes: Sequence[PushTried]

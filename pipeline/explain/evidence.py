@@ -6,7 +6,7 @@ from functools import cached_property
 from uuid import UUID
 
 from clarion.events import LimitsLoaded, NotificationDecided, PushTried
-from pipeline.explain.cases import Leeway, Notified, Observation
+from pipeline.explain.cases import Claim, Leeway, Notified, Observation
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
 
@@ -15,12 +15,13 @@ from pipeline.explain.obstacles import QUEUED, in_order
 class Evidence:
     """`rules` are those that name one of the observations' keys, `notified` all that was decided about the envelopes.
 
-    `histories` are the decisions about their clients shortly before and after, `replayed` what was sent again: receipt
-    and subscription.
+    `claims` are those that snapshots have on them, `histories` the decisions about their clients shortly before and
+    after, `replayed` what was sent again: receipt and subscription.
     """
 
     rules: Sequence[RuleSpan]
     notified: Sequence[NotificationDecided]
+    claims: Sequence[Claim]
     pushed: Sequence[PushTried]
     histories: Sequence[NotificationDecided]
     limits: Sequence[LimitsLoaded]
@@ -77,8 +78,9 @@ class Evidence:
         return _grouped(once(self.histories), lambda one: one.client_id)
 
     @cached_property
-    def _by_claim(self) -> dict[tuple[bytes | None, UUID], list[NotificationDecided]]:
-        return _grouped(self._decisions, lambda one: (one.envelope_id, one.subscription_id))
+    def _by_claim(self) -> dict[tuple[bytes | None, UUID], list[Claim]]:
+        every = sorted((*self.claims, *map(Claim.of, self._decisions)), key=lambda one: one.at)
+        return _grouped(every, lambda one: (one.envelope_id, one.subscription_id))
 
     @cached_property
     def _by_push(self) -> dict[tuple[UUID, UUID], list[PushTried]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clarion.decisions import NotificationDecision
 from clarion.events import NotificationDecided
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
-from pipeline.explain.cases import Notified
+from pipeline.explain.cases import Claim, Notified
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -33,7 +33,7 @@ def claimed(one: Notified, refusals: Collection[str]) -> Obstacle | None:
     return _held_by(holding[0]) if holding else None
 
 
-def _held_by(claim: NotificationDecided) -> Obstacle:
+def _held_by(claim: Claim) -> Obstacle:
     when = f"at {clock(claim.at)}, {claim.decision}"
     return Obstacle(
         NotificationDecision.DUPLICATE, f"Another receipt of the envelope, {claim.receipt}, had the claim: {when}."

@@ -7,12 +7,13 @@ from itertools import islice
 from uuid import UUID
 
 from clarion.decisions import Purpose
-from clarion.events import LimitsLoaded, NotificationDecided, RulesChanged, SubscriptionChanged
+from clarion.events import NotificationDecided, SubscriptionChanged
 from pipeline.explain.cases import Leeway, Observation
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
 from pipeline.explain.judgement import judge_envelope, judge_notification
+from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
 from pipeline.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
@@ -44,28 +45,29 @@ def parse_asked(text: str) -> bytes | UUID:
 def explain(lookup: Lookup, request: Request) -> Explanation:
     if isinstance(request.asked, bytes):
         return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, request.asked, request.period))
-    if changes := lookup.find(SubscriptionChanged, "subscription_id", {request.asked}, _until(request.period)):
-        return _of_subscription(lookup, request, changes)
+    known = Known(lookup, request.period.start, request.period.end)
+    if changes := known.subscriptions({request.asked}):
+        return _of_subscription(lookup, request, known, changes)
     return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, request.asked, request.period))
 
 
 def _of_envelope(lookup: Lookup, request: Request, what: str, trail: Trail) -> Explanation:
+    known = Known(lookup, trail.began_at or request.period.start, request.period.end)
     seen = observations(trail, request.oversize)
-    ever = _until(request.period)
-    rules = lookup.naming({key for one in seen if one.envelope for key in one.envelope.keys}, ever)
-    owners = {one.subscription_id for one in (*rules, *trail.notified)}
-    subscriptions = lookup.find(SubscriptionChanged, "subscription_id", owners, ever)
-    evidence = _evidence(lookup, request, seen, trail, rule_spans(rules, subscriptions))
+    rules = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
+    subscriptions = known.subscriptions({one.subscription_id for one in (*rules, *trail.notified)})
+    evidence = _evidence(known, seen, trail, rule_spans(rules, subscriptions))
     return _answer(lookup, request, what if seen else None, seen, evidence)
 
 
-def _of_subscription(lookup: Lookup, request: Request, changes: Sequence[SubscriptionChanged]) -> Explanation:
-    owner = {changes[0].subscription_id}
-    rules = rule_spans(lookup.find(RulesChanged, "subscription_id", owner, _until(request.period)), changes)
-    trail = follow_subscription(lookup, changes[0].subscription_id, {span.rule.key for span in rules}, request.period)
+def _of_subscription(
+    lookup: Lookup, request: Request, known: Known, changes: Sequence[SubscriptionChanged]
+) -> Explanation:
+    owner = changes[0].subscription_id
+    rules = rule_spans(known.rules_of(owner), changes)
+    trail = follow_subscription(lookup, owner, {span.rule.key for span in rules}, request.period)
     seen = observations(trail, request.oversize)
-    evidence = _evidence(lookup, request, seen, trail, rules)
-    answer = _answer(lookup, request, "subscription", seen, evidence)
+    answer = _answer(lookup, request, "subscription", seen, _evidence(known, seen, trail, rules))
     return replace(answer, changes=changes_of(changes, rules))
 
 
@@ -91,19 +93,18 @@ def _receipt_answer(seen: Observation, evidence: Evidence, request: Request) -> 
     return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
 
 
-def _evidence(
-    lookup: Lookup, request: Request, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]
-) -> Evidence:
+def _evidence(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
     clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
-    times = [at for one in seen for at in (one.observed_at, one.last_at)]
-    near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS) if times else request.period
+    times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]
+    near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS)
     return Evidence(
         rules=rules,
         notified=trail.notified,
+        claims=known.claims(trail.doubled),
         pushed=[one for one in trail.pushed if one.purpose is Purpose.NOTIFICATION],
-        histories=lookup.find(NotificationDecided, "client_id", clients, near),
-        limits=lookup.every(LimitsLoaded, _until(request.period)),
-        replayed=lookup.replayed({one.receipt for one in seen}),
+        histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
+        limits=known.limits(),
+        replayed=known.lookup.replayed({one.receipt for one in seen}),
     )
 
 
@@ -115,8 +116,3 @@ def _notes(lookup: Lookup, receipts: Sequence[ReceiptAnswer], shown: Sequence[Re
         yield f"{len(receipts) - len(shown):,} more envelopes are not shown: --show has more."
     if lookup.unreadable:
         yield f"{lookup.unreadable} lines could not be read."
-
-
-def _until(period: Period) -> Period:
-    """Rules and limits last until they are changed."""
-    return Period(0, period.end)

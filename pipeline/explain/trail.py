@@ -47,17 +47,21 @@ class Trail:
         return min(began.values(), default=None) if began.keys() >= set(self.receipts) else None
 
     @property
-    def has_forerunner(self) -> bool:
-        """Whether somebody claimed the envelope before all that was found: a duplicate of what?"""
-        claimed = {one.subscription_id for one in self.notified if one.decision is NotificationDecision.QUEUED}
-        return any(
-            one.decision is NotificationDecision.DUPLICATE and one.subscription_id not in claimed
+    def doubled(self) -> set[bytes]:
+        """The envelopes that somebody claimed before all that was found: a duplicate of what?"""
+        queued = NotificationDecision.QUEUED
+        claimed = {(one.envelope_id, one.subscription_id) for one in self.notified if one.decision is queued}
+        return {
+            one.envelope_id
             for one in self.notified
-        )
+            if one.decision is NotificationDecision.DUPLICATE
+            and one.envelope_id
+            and (one.envelope_id, one.subscription_id) not in claimed
+        }
 
     def is_complete(self, since: int) -> bool:
         """Whether nothing that arrived before `since` can be of it: nothing arrives before it was observed."""
-        return self.began_at is not None and self.began_at - CLOCKS_MS >= since and not self.has_forerunner
+        return self.began_at is not None and self.began_at - CLOCKS_MS >= since
 
 
 def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail:
@@ -70,6 +74,7 @@ def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail
         if trail.is_complete(day.start):
             trail.searched = Period(day.start, period.end)
             break
+    trail.notified += lookup.find(NotificationDecided, "envelope_id", trail.doubled, _before(trail.searched))
     if trail.receipts:
         trail.observed = lookup.find(EnvelopeObserved, "receipt", trail.receipts, trail.searched)
     else:
@@ -128,12 +133,13 @@ def follow_subscription(lookup: Lookup, subscription_id: UUID, keys: Collection[
     receipts = named | {one.receipt for one in trail.notified}
     trail.observed = lookup.find(EnvelopeObserved, "receipt", receipts, period)
     trail.decided = lookup.find(EnvelopeDecided, "receipt", receipts, period)
-    if trail.has_forerunner:
-        doubled = {one.envelope_id for one in trail.notified if one.decision is NotificationDecision.DUPLICATE}
-        earlier = Period(period.start - LOOKBACK_MS, period.start)
-        claims = lookup.find(NotificationDecided, "envelope_id", {one for one in doubled if one}, earlier)
-        trail.notified += [one for one in claims if one.subscription_id == subscription_id]
+    earlier = lookup.find(NotificationDecided, "envelope_id", trail.doubled, _before(period))
+    trail.notified += [one for one in earlier if one.subscription_id == subscription_id]
     return trail
+
+
+def _before(period: Period) -> Period:
+    return Period(period.start - LOOKBACK_MS, period.start)
 
 
 def observations(trail: Trail, oversize: str | None) -> list[Observation]:

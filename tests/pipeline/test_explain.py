@@ -17,8 +17,8 @@ from pipeline.commits import Manifest, commit, new_commit, write_parquet
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import Request, explain
 from pipeline.lookup import Lookup
-from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from tests.pipeline.small_lake import OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
 
 PERIOD = Period(START - DAY_MS, START + DAY_MS)
@@ -196,6 +196,59 @@ def test_a_duplicate_is_right_if_its_claim_is_days_older_than_the_period(lake: S
     lake.commit(again.observed(), again.envelope(), again.notification(NotificationDecision.DUPLICATE))
     answer = explain(Lookup(lake.root), Request(PHONE, Period(START - HOUR_MS, START + HOUR_MS)))
     assert founds(answer) == [["right"]]
+
+
+def snapshot(lake: SmallLake, name: str, day: int, *rows: dict[str, object]) -> None:
+    """As the pipeline commits it for a day."""
+    home = f"snapshots/{name}/day={hour_path(day)[:10]}"
+    batch = pa.RecordBatch.from_pylist(list(rows))
+    kinds = {home: (write_parquet(lake.root, f"{home}/commit=1", [batch]),)}
+    commit(lake.root, Manifest(home, new_commit(), kinds=kinds), None)
+
+
+def test_what_lasts_is_known_from_the_last_snapshot_before(tmp_path: Path) -> None:
+    """The lines themselves have expired long ago."""
+    lake, way, day = SmallLake(tmp_path / "lake"), Way(), START - 2 * DAY_MS
+    known = {"happened_at": 1_000, "subscription_id": str(PHONE), "generation": 1, "revision": 1}
+    snapshot(lake, "subscription", day, {
+        **known, "network": "statements", "client_id": CLIENT, "channel": "apns", "status": "active",
+        "status_reason": None, "ruled_at": 1_000,
+    })  # fmt: skip
+    rule = {"key": way.key, "condition": b"voip", "condition_digest": None}
+    snapshot(lake, "rules", day, {**known, "change": "added", **rule})
+    limits = {"count": 1, "count_window": 60_000, "cooldown": 0, "cap": 300, "cap_window": 60_000}
+    snapshot(lake, "limits", day, {"happened_at": 1_000, "network": "statements", **limits})
+    lake.commit(*way.delivered())
+    for asked in (way.envelope_id, PHONE):
+        (receipt,) = explained(lake, asked).receipts
+        verdict = receipt.notifications[0].verdict
+        assert verdict.found == "right"
+        assert "So it is wanted as call." in verdict.reasons
+        assert "0 others of this sender had passed near it; 1 may within 60 s." in verdict.reasons
+
+
+def test_a_snapshot_of_the_same_day_is_too_young_to_judge_by(lake: SmallLake) -> None:
+    removed = {"happened_at": START + 1, "subscription_id": str(PHONE), "generation": 1, "revision": 9}
+    snapshot(lake, "subscription", START, {
+        **removed, "network": "statements", "client_id": CLIENT, "channel": "apns", "status": "removed",
+        "status_reason": None, "ruled_at": None,
+    })  # fmt: skip
+    way = Way()
+    lake.commit(*way.delivered())
+    assert founds(explained(lake, way.envelope_id)) == [["right"]]
+
+
+def test_a_duplicate_is_right_if_a_snapshot_has_its_claim_of_weeks_ago(lake: SmallLake) -> None:
+    way, first = Way(), START - 20 * DAY_MS
+    snapshot(lake, "claims", first, {
+        "envelope_id": way.envelope_id, "subscription_id": str(PHONE), "receipt": str(UUID(int=9)), "decision": "queued",
+        "happened_at": first, "until": START + DAY_MS,
+    })  # fmt: skip
+    lake.commit(way.observed(), way.envelope(), way.notification(NotificationDecision.DUPLICATE))
+    for asked in (way.envelope_id, PHONE):
+        verdict = explained(lake, asked).receipts[0].notifications[0].verdict
+        assert (verdict.found, verdict.should_be) == ("right", "duplicate")
+        assert str(UUID(int=9)) in verdict.reasons[0]
 
 
 def test_a_secret_condition_is_said_to_be_unjudged(lake: SmallLake) -> None:
