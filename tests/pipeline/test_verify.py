@@ -8,6 +8,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from clarion.decisions import Wanted
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
@@ -27,7 +28,8 @@ SIGNED = sign(Statement(7 << 32, TOPICS, b"hello"), KEYS)
 
 def test_the_facts_of_a_true_envelope_are_its_own() -> None:
     keys = [key_of(KEYS[0], topic) for topic in TOPICS[:2]]
-    assert facts([STATEMENTS], [SIGNED.encoded]) == Facts([SIGNED.hash], [KEYS[0]], [keys], [7], [None])
+    known = Facts([SIGNED.hash], [KEYS[0]], [keys], [7], [None], [["alert", "alert"]], [None])
+    assert facts([STATEMENTS], [SIGNED.encoded]) == known
 
 
 @pytest.mark.usefixtures("toy")
@@ -37,6 +39,7 @@ def test_each_envelope_is_read_by_its_own_network() -> None:
     assert found.sender == [KEYS[0], b"ann", None, None]
     assert found.keys[1:] == [[toy.key_of("hall")], [toy.key_of("hall"), toy.key_of("attic")], ()]
     assert found.flaw == [None, None, "bad_signature", "malformed"]
+    assert found.may == [None, list(Wanted), None, None]
 
 
 @pytest.mark.parametrize(
