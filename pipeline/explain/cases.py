@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
-from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried, SubscriptionChanged
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
 from pipeline.columns import file_name
@@ -124,8 +124,16 @@ class Notified:
         return max(self.observation.observed_at, self.observation.last_at - LATENESS)
 
     @property
+    def subscription_id(self) -> UUID:
+        return self._known.subscription_id
+
+    @property
     def client_id(self) -> bytes:
-        return self.decision.client_id if self.decision else self.rules[0].subscription.client_id
+        return self._known.client_id
+
+    @property
+    def _known(self) -> NotificationDecided | SubscriptionChanged:
+        return self.decision or self.rules[0].subscription
 
     @property
     def decided_at(self) -> int:

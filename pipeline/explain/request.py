@@ -56,7 +56,7 @@ def _of_envelope(lookup: Lookup, request: Request, what: str, trail: Trail) -> E
     seen = observations(trail, request.oversize)
     rules = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
     subscriptions = known.subscriptions({one.subscription_id for one in (*rules, *trail.notified)})
-    evidence = _evidence(known, seen, trail, rule_spans(rules, subscriptions))
+    evidence = gather(known, seen, trail, rule_spans(rules, subscriptions))
     return _answer(lookup, request, what if seen else None, seen, evidence)
 
 
@@ -67,7 +67,7 @@ def _of_subscription(
     rules = rule_spans(known.rules_of(owner), changes)
     trail = follow_subscription(lookup, owner, {span.rule.key for span in rules}, request.period)
     seen = observations(trail, request.oversize)
-    answer = _answer(lookup, request, "subscription", seen, _evidence(known, seen, trail, rules))
+    answer = _answer(lookup, request, "subscription", seen, gather(known, seen, trail, rules))
     return replace(answer, changes=changes_of(changes, rules))
 
 
@@ -93,7 +93,8 @@ def _receipt_answer(seen: Observation, evidence: Evidence, request: Request) -> 
     return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
 
 
-def _evidence(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
+def gather(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
+    """All that the observations of a trail are judged by; `rules` are those that name one of their keys."""
     clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
     times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]
     near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS)
