@@ -80,7 +80,7 @@ class Rewriter:
             left_out = sum(each.lines for each in old[kind]) - sum(each.lines for each in files)
             removed += Counter({kind: left_out}) if left_out else Counter()
         if not self.dry_run:
-            after = replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds)
+            after = _recounted(replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds))
             commit(self.root, after, before.commit if before else None)
             named = {each.path for each in after.files}
             self.delete(each.path for each in (before.files if before else ()) if each.path not in named)
@@ -199,6 +199,13 @@ class Rewriter:
     def _opened(self, path: str) -> pq.ParquetFile:
         files, place = filesystem(joined(self.root, path))
         return pq.ParquetFile(place, filesystem=files)
+
+
+def _recounted(made: Manifest) -> Manifest:
+    """What is left counts as all that came: or an hour would be called emptier than its counters say."""
+    if made.sealed_at is None or (made.counted is None and made.lines):
+        return made
+    return replace(made, counted=min(made.counted or 0, made.lines))
 
 
 def _unzipped(content: bytes) -> bytes:

@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -98,11 +98,11 @@ def _commits(root: str, paths: Iterable[str]) -> list[Manifest]:
         return [Manifest.from_json(text) for text in readers.map(read_text, places) if text]
 
 
-def _holding(rewriter: Rewriter, commits: Iterable[Manifest]) -> Iterator[str]:
+def _holding(rewriter: Rewriter, commits: Sequence[Manifest]) -> Iterator[str]:
     """The hours and names whose commits have something of the client, or whose raw files that no commit has."""
-    for made in commits:
-        if any(rewriter.holds(each.path) for each in made.files):
-            yield made.hour
+    with ThreadPoolExecutor(READERS) as readers:
+        held = readers.map(lambda made: any(rewriter.holds(each.path) for each in made.files), commits)
+        yield from (made.hour for made, holds in zip(commits, held, strict=True) if holds)
     for hour, pending in Lookup(rewriter.root).pending(EVER).items():
         if any(rewriter.has_lines(path) for path in pending):
             yield hour

@@ -82,7 +82,9 @@ class Traces:
         return b"".join(kept), len(lines) - len(kept)
 
     def without_texts(self, content: bytes) -> tuple[bytes, int]:
-        """A page or table for people with each of the client's ids blotted out."""
+        """A text for people with each of the client's ids blotted out; what is no text stays as it is."""
+        if not _is_text(content):
+            return content, 0
         found = sum(content.count(text) for text in self.in_bytes)
         return reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, content), found
 
@@ -109,6 +111,14 @@ class Traces:
         if kind not in KINDS:
             return UNREADABLE
         return str(kind) if any(column in self.texts for column in columns) else None
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _failed_record(line: bytes) -> bytes:

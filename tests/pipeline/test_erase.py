@@ -15,11 +15,12 @@ from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
 from pipeline.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, write_parquet
+from pipeline.completeness import incomplete_hours
 from pipeline.erase.run import Erased, Journal, erase
 from pipeline.explain.request import Request, explain
 from pipeline.files import listed
 from pipeline.lookup import Lookup
-from pipeline.period import DAY_MS, Period, hour_path
+from pipeline.period import DAY_MS, Period, hour_path, hour_start
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 
 HOUR = hour_path(START)
@@ -96,6 +97,17 @@ def test_manifests_have_the_new_files_with_their_digests(lake: SmallLake) -> Non
         "observed": 1, "envelope": 1, "notification": 1, "push": 1,
     }  # fmt: skip
     assert manifest.sealed_at == START
+
+
+def test_an_hour_that_had_nothing_else_can_still_be_judged(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "lake")
+    lake.commit(WAY.notification())
+    run(lake)
+    after = read_manifest(lake.root, HOUR)
+    assert after
+    assert (after.lines, after.counted) == (0, 0)
+    hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
+    assert HOUR not in {each.hour for each in incomplete_hours(lake.root, hour, START)}
 
 
 def test_a_compaction_that_began_before_loses_its_race(lake: SmallLake) -> None:
@@ -184,6 +196,12 @@ def test_pages_and_tables_about_a_period_no_longer_show_it(lake: SmallLake) -> N
     assert run(lake).removed["reports"] == 2
     assert (Path(lake.root) / "reports/from=1/to=2/report.html").read_text() == f"<td>erased</td><td>{TABLET}</td>"
     assert pq.read_table(Path(lake.root) / "reports/table.parquet").to_pylist() == [{"subscription_id": str(TABLET)}]
+
+
+def test_what_is_no_text_is_left_alone(lake: SmallLake) -> None:
+    write(lake, "checkpoints/state", b"\xff" + str(PHONE).encode())
+    run(lake)
+    assert (Path(lake.root) / "checkpoints/state").read_bytes() == b"\xff" + str(PHONE).encode()
 
 
 def test_records_that_the_stream_could_not_write_are_removed_whole(lake: SmallLake) -> None:
