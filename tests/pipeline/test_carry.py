@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.carry import CARRIED, carry_forward
+from pipeline.commits import update
 from pipeline.lake import EventLake, hour_columns
 from pipeline.limits import limit_history
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, hour_path
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
 from pipeline.rules import in_force, rule_changes
 from pipeline.schemas import SCHEMAS, EventKind
 from tests.pipeline.conftest import copied
@@ -51,6 +53,7 @@ def expire(lake: EventLake, now: int) -> None:
     for folder in Path(lake.root).glob("*/day=*"):
         if folder.name < oldest:
             shutil.rmtree(folder)
+    lake.view.refresh()
 
 
 def live_on(lake: EventLake, first: int, last: int) -> None:
@@ -138,13 +141,15 @@ def test_a_second_run_writes_nothing_and_the_hours_that_compact_makes_are_left_a
     assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 2, EventKind.RULES: 2, EventKind.LIMITS: 0}
     assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 0, EventKind.RULES: 0, EventKind.LIMITS: 0}
     change(lived, (now, "added", "kept", 2, 5, [LATER]))  # in the same day, as `compact` writes it
-    assert list(Path(lived.path(EventKind.RULES)).glob(f"day=*/hour={CARRIED}/*.parquet"))
+    assert list(Path(lived.path(EventKind.RULES)).glob(f"day=*/hour={CARRIED}/**/*.parquet"))
     assert carry_forward(lived, now, KEEP_DAYS) == {EventKind.SUBSCRIPTION: 0, EventKind.RULES: 0, EventKind.LIMITS: 0}
 
 
 def test_what_should_have_expired_is_not_brought_back(lived: EventLake) -> None:
     """Its hour was compacted anew, so that it is still there; what ended it may not be."""
-    shutil.rmtree(Path(lived.path(EventKind.SUBSCRIPTION)) / f"day={hour_path(day(2))[:10]}")
+    for hour in lived.view.manifests(Period(day(2), day(3))):
+        update(lived.root, hour.hour, lambda known: replace(known, kinds={**known.kinds, EventKind.SUBSCRIPTION: ()}))
+    lived.view.refresh()
     assert carry_forward(lived, day(KEEP_DAYS + 3), KEEP_DAYS) == {
         EventKind.SUBSCRIPTION: 0,
         EventKind.RULES: 0,
