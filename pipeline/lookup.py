@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from clarion.events import EnvelopeObserved, Event, RulesChanged
 from clarion.networks import Malformed, network
-from pipeline.columns import EVENT_NAMES
+from pipeline.columns import FILE_NAMES
 from pipeline.commits import View, read_manifest
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
@@ -33,6 +33,7 @@ REPLAYS = "replays"
 FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
+_EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
 _GZIP = b"\x1f\x8b"
 
 type Sought = UUID | bytes
@@ -205,7 +206,7 @@ def kind_of(model: type[Event]) -> str:
 
 def of_row[E: Event](model: type[E], row: dict[str, Any]) -> E:
     """What is null in Parquet is absent from a line."""
-    known = {EVENT_NAMES.get(name, name): value for name, value in row.items() if value is not None}
+    known = {_EVENT_NAMES.get(name, name): value for name, value in row.items() if value is not None}
     return model.model_validate(known)
 
 

@@ -12,28 +12,12 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from clarion.deliveries import without
-from clarion.events import (
-    EnvelopeDecided,
-    EnvelopeObserved,
-    LimitsLoaded,
-    NotificationDecided,
-    PushTried,
-    RulesChanged,
-    SubscriptionChanged,
-)
-from pipeline.lookup import kind_of
+from pipeline.columns import EventKind
 
 TEXTS = ("message", "value")
 """Columns of text that may hold an id: of a plan's message, and of an unreadable line."""
 CLIENT, SUBSCRIPTION = "client_id", "subscription_id"
 UNREADABLE = "unreadable"
-KINDS = {
-    kind_of(model)
-    for model in (
-        *(EnvelopeObserved, EnvelopeDecided, NotificationDecided, PushTried),
-        *(SubscriptionChanged, RulesChanged, LimitsLoaded),
-    )
-}
 ERASED = b"erased"
 
 
@@ -108,7 +92,7 @@ class Traces:
             kind, columns = event["event"], (event.get(CLIENT), event.get(SUBSCRIPTION))
         except (ValueError, LookupError, TypeError, AttributeError):
             return UNREADABLE
-        if kind not in KINDS:
+        if kind not in set(EventKind):
             return UNREADABLE
         return str(kind) if any(column in self.texts for column in columns) else None
 

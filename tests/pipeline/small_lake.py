@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import sr25519
+from pyarrow import parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from clarion.channels import Channel
@@ -28,7 +29,7 @@ from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
 from pipeline.columns import file_name
 from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, write_parquet
-from pipeline.files import listed
+from pipeline.files import filesystem, joined, listed
 from pipeline.lookup import kind_of
 from pipeline.period import HOUR_MS, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
@@ -41,7 +42,9 @@ TOPIC = b"t" * 32
 
 
 class SmallLake:
-    def __init__(self, root: Path) -> None:
+    """At a path or a URI."""
+
+    def __init__(self, root: Path | str) -> None:
         self.root = str(root)
         self._names = count()
 
@@ -68,15 +71,20 @@ class SmallLake:
         return manifest
 
     def texts(self) -> Iterator[tuple[str, bytes]]:
-        """Every file below the root, with its content, unzipped."""
+        """Every file below the root, with its content: unzipped, and of Parquet its rows as well."""
+        files, base = filesystem(self.root)
         for path in sorted(listed(self.root, "")):
-            content = (Path(self.root) / path).read_bytes()
-            yield path, gzip.decompress(content) if path.endswith(".gz") else content
+            with files.open_input_stream(joined(base, path), compression=None) as stream:
+                content = stream.read()
+            if path.endswith(".parquet"):
+                content += repr(pq.read_table(pa.BufferReader(content)).to_pylist()).encode()
+            yield path, gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
 
     def _write(self, path: str, content: bytes) -> None:
-        target = Path(self.root) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        files, place = filesystem(joined(self.root, path))
+        files.create_dir(place.rpartition("/")[0])
+        with files.open_output_stream(place, compression=None) as stream:
+            stream.write(content)
 
 
 class Way:
