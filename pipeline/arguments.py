@@ -16,7 +16,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
     `asked` says whether the command line names the period.
     """
-    parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
+    parser = argparse.ArgumentParser(
+        prog="clarion-pipeline",
+        description="Explain, repair and report from the lake.",
+        epilog="Beside these, without Spark: explain, erase; each has a --help of its own.",
+    )
     jobs = parser.add_subparsers(dest="job", required=True)
     for name, (description, *adders) in _JOBS.items():
         job = jobs.add_parser(name, help=description, description=description)

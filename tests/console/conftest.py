@@ -10,7 +10,7 @@ from moto import mock_aws
 from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.sqs.responses import SQSResponse
 
-from console import cli
+from console import cli, explain
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks, Quotas
 
 
@@ -67,6 +67,7 @@ def aws(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv(explain.COMMAND, "/nowhere")
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", cloudformation.url)
     cloudformation.clear()
     with mock_aws(config={"lambda": {"use_docker": False}}), pytest.MonkeyPatch.context() as within:

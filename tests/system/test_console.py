@@ -17,6 +17,7 @@ from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from clarion.networks.statements.payload import StatementBody
+from console import explain
 from local.device import Device, topic_of
 from local.system import PATIENCE, System
 
@@ -47,7 +48,7 @@ def clarion(system: System) -> Operator:
     async def clarion(command: str, *words: str) -> Ended:
         if command not in keys:
             keys[command] = await asyncio.to_thread(_keys, system, command)
-        variables = system.deployment.emulator.variables | keys[command]
+        variables = system.deployment.emulator.variables | keys[command] | {explain.COMMAND: "/nowhere"}
         done = await asyncio.to_thread(_run, [str(CLARION), command, *words, "--json"], variables)
         assert TOKEN not in done.stdout + done.stderr
         return Ended(done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr)
