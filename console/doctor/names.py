@@ -72,12 +72,12 @@ NAMED = (
 )
 
 
-def look(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
+def check_names(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
     for named in NAMED:
         wanted = {name for each in plan.resources(named.kind) if isinstance(name := each.get(named.attribute), str)}
         own = {named.name(each) for each in owned.get(named.kind, ())}
         if to_be_given := wanted - own:
-            yield _judged(named, to_be_given & _existing(named, to_be_given, f"clarion-{plan.stage}-"))
+            yield _check_taken(named, to_be_given & _existing(named, to_be_given, f"clarion-{plan.stage}-"))
 
 
 def _existing(named: Named, names: set[str], prefix: str) -> set[str]:
@@ -87,7 +87,7 @@ def _existing(named: Named, names: set[str], prefix: str) -> set[str]:
     }
 
 
-def _judged(named: Named, taken: set[str]) -> Check:
+def _check_taken(named: Named, taken: set[str]) -> Check:
     name = f"names of {named.words}"
     if not taken:
         return Check(name=name, found="free")

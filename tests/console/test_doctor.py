@@ -86,7 +86,7 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
+def configure(account: Account, plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
     """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
@@ -97,6 +97,7 @@ def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
             boto3.client("lambda").update_function_configuration(
                 FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
+            account.go_live(channel)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def healthy(account: Account, plan: DeploymentPlan, at_work: None) -> Account:
     boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")
     google = keys.generate_service_account().as_json("https://oauth2.googleapis.com/token")
     secrets = {Provider.APNS: fill_in("apns", asdict(keys.generate_apns_key())), Provider.FCM: fill_in("fcm", google)}
-    configure(plan, secrets)
+    configure(account, plan, secrets)
     stacks = account.cloudformation.stacks
     stacks["clarion-prod-stack"] |= {"AlarmTopic": topic, "JwtSecretId": fill_in("jwt", {"secret": "s" * 32})}
     del stacks["clarion-prod-stack"]["WebpushQueueUrl"]  # production has no browsers

@@ -79,6 +79,25 @@ def test_without_an_account_or_environment_nothing_is_run(target: str) -> None:
     assert "is named" in refusal.value.stderr
 
 
+@pytest.mark.parametrize("given", ["STAGE=\"dev' ; touch taken '\"", "STAGE=dev CONTEXT=\"a=b' ; touch taken '\""])
+def test_nothing_that_is_given_becomes_a_command_of_its_own(given: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        expanded(f"make deploy {given}")
+    assert "holds a quote" in refusal.value.stderr
+
+
+def test_a_stage_is_one_word_whatever_is_in_it() -> None:
+    assert context_of(expanded("make deploy STAGE='dev; touch taken'")) == {"environment": "dev; touch taken"}
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "doctor"])
+def test_to_deploy_takes_the_command_line_and_no_other_packages_of_developers(target: str) -> None:
+    """Their installation would run with the account's credentials."""
+    printed = run(f"make --dry-run --always-make {target} STAGE=dev ACCOUNT=1 REGION=any")
+    assert set(re.findall(r"cd (\S+) && .* ci ", printed)) == {"tools/cdk"}
+    assert all("--ignore-scripts" in line for line in printed.splitlines() if " ci " in line)
+
+
 def test_further_options_are_cdk_s() -> None:
     assert expanded("make deploy STAGE=dev OPTIONS=--no-rollback")[-1] == "--no-rollback"
 
