@@ -44,7 +44,7 @@ def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -
     """As the snapshot of a day, in the place of an earlier one; those of any other period are not kept."""
     if period == day_of(period.start):
         write_day(lake, CLAIMS, period, claims.repartitionByRange(*_CLAIM).sortWithinPartitions(*_CLAIM), now)
-        prune(lake.root, CLAIMS, now)
+        prune(lake.root, CLAIMS, now, monthly=False)
 
 
 def earlier_claims(lake: EventLake, period: Period, now: int) -> DataFrame:

@@ -26,7 +26,7 @@ def held(envelope_id: bytes, receipt: str, until: int, decision: str = "queued")
 
 def shown(spark: SparkSession, *rows: tuple[str, bytes, int, bool]) -> DataFrame:
     """Comparisons of envelopes that were shown under a receipt, at a time; whether they are judged."""
-    whole = [
+    whole: list[tuple[object, ...]] = [
         (receipt, "s", "statements", envelope_id, b"a", b"c", "alert", at, at, None, "duplicate", [], judged)
         for receipt, envelope_id, at, judged in rows
     ]

@@ -5,8 +5,9 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from clarion.claims import LONGEST
 from pipeline import arguments
-from pipeline.claims import CLAIMS, write_claims
+from pipeline.claims import CLAIM, CLAIMS, write_claims
 from pipeline.cli import JOBS
 from pipeline.commits import read_manifest
 from pipeline.compact import compact
@@ -16,7 +17,6 @@ from pipeline.generator.traffic import AGES, EARLIER
 from pipeline.lake import EventLake, differences_name
 from pipeline.late import changed_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.reconcile import Terms, reconcile
 from pipeline.schemas import EventKind
 from pipeline.snapshots import day_of, read_snapshot, snapshot_days
 
@@ -33,16 +33,16 @@ type Difference = tuple[str, str, str]
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """A day whose statements were in part shown before, and a tenth of whose outcomes arrive three days later."""
     lake = EventLake(spark, str(tmp_path_factory.mktemp("lateness")))
-    generate(lake, Plan(START, statements=120, rules=120, floods=1, earlier=120, delayed=1_000, faults=FAULTS))
+    generate(lake, Plan(START, statements=100, rules=120, floods=1, earlier=100, delayed=1_000, faults=FAULTS))
     compact(lake, Period(START - 50 * DAY_MS, SOON), SOON)
     return lake
 
 
 @pytest.fixture(scope="module")
 def claimed(lake: EventLake) -> EventLake:
-    """With the claims of the days before, as the daily runs of a month leave them."""
-    before = Period(START - 40 * DAY_MS, START)
-    claims = reconcile(lake, before, SOON, Terms()).claims.persist()
+    """With the claims of the days before, as the daily runs of a month leave them; these statements never expire."""
+    queued = lake.read(EventKind.NOTIFICATION, Period(START - 40 * DAY_MS, START)).where("decision = 'queued'")
+    claims = queued.withColumn("until", F.col("at") + 1000 * LONGEST).select(*CLAIM.names).persist()
     for age in AGES:
         day = day_of(START - age)
         write_claims(lake, day, claims.where(day.has(F.col("at"))), day.end)
