@@ -9,17 +9,19 @@ rules sorted by their keys, subscriptions by their ids. Whoever reads it reads w
 may be a late file of an earlier hour. A line that is there twice changes nothing.
 """
 
+from collections.abc import Iterator
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.commits import DataFile
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.rules import broadcast_if_few
-from pipeline.schemas import EventKind
-from pipeline.since import compacted_since, joined
-from pipeline.snapshots import day_of, prune, read_days, read_snapshot, snapshot_days, write_day
+from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.since import compacted_since
+from pipeline.snapshots import day_of, made_at, prune, read_days, snapshot_days, write_day
 from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 
 GRACE_MS = HOUR_MS
@@ -46,7 +48,7 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     for kind in missing:
         last = _LAST[kind](lake, _snapshot_before(lake, kind, day.end), day.end)
         counts[kind] = write_day(lake, kind, day, last, now)
-        prune(lake.root, kind, now)
+        prune(lake.root, kind, now, monthly=True)
     return counts
 
 
@@ -87,13 +89,13 @@ def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
 
 
 def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
-    """What has been compacted since a snapshot was made, of what arrived before `until`."""
-    arrived = _compacted(lake, kind, base, until) if base else [Period(0, until)]
-    return reduce(DataFrame.unionByName, (as_states(lake.read(kind, each), kind) for each in arrived))
+    """What has been compacted since a snapshot was made, of what arrived before `until`; without one, everything."""
+    found = lake.data_files(kind, Period(base.end if base else 0, until))
+    late = _late_files(lake, kind, base) if base else ()
+    return as_states(lake.read_files(kind, SCHEMAS[kind], [*late, *found]), kind)
 
 
-def _compacted(lake: EventLake, kind: EventKind, base: Period, until: int) -> list[Period]:
-    made = read_snapshot(lake.root, kind, base)
-    made_at = ((made and made.sealed_at) or 0) - MARGIN_MS
-    before = compacted_since(lake, made_at, Period(base.end - LOOKED_BACK_MS, base.end))
-    return joined([*before, Period(base.end, until)])
+def _late_files(lake: EventLake, kind: EventKind, base: Period) -> Iterator[DataFile]:
+    """Of the hours before a snapshot's end."""
+    moment = made_at(lake.root, kind, base) - MARGIN_MS
+    return compacted_since(lake, kind, moment, Period(base.end - LOOKED_BACK_MS, base.end))

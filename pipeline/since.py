@@ -1,22 +1,14 @@
 """What has been compacted since a job looked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from pipeline.commits import DataFile
 from pipeline.lake import EventLake
-from pipeline.period import HOUR_MS, Period, hour_start
+from pipeline.period import Period
 
 
-def compacted_since(lake: EventLake, moment: int, arrived: Period) -> Iterator[Period]:
-    """The hours of arrival that have changed since, in order; what isn't sealed yet may have."""
+def compacted_since(lake: EventLake, kind: str, moment: int, arrived: Period) -> Iterator[DataFile]:
+    """The files of a kind in those hours of arrival that have changed since; what isn't sealed yet may have."""
     for hour in lake.view.manifests(arrived):
         if hour.sealed_at is None or hour.sealed_at > moment:
-            yield Period(hour_start(hour.hour), hour_start(hour.hour) + HOUR_MS)
-
-
-def joined(periods: Iterable[Period]) -> list[Period]:
-    """Periods in order, with those that meet as one."""
-    found: list[Period] = []
-    for period in periods:
-        meets = found and found[-1].end == period.start
-        found.append(Period(found.pop().start if meets else period.start, period.end))
-    return found
+            yield from hour.kinds.get(kind, ())

@@ -33,7 +33,7 @@ from pipeline.period import DAY_MS, Period, hour_path, hour_start
 
 SNAPSHOTS = "snapshots"
 KEPT_DAYS = 50
-"""So long each day's snapshot is kept: claims may be looked for over 45 days. Afterwards, only a month's first is."""
+"""So long each day's snapshot is kept: claims may be looked for over 45 days."""
 _WRITTEN = "path string, lines long, bytes long, digest string"
 
 
@@ -56,6 +56,12 @@ def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
     return read_manifest(root, snapshot_name(name, day))
 
 
+def made_at(root: str, name: str, day: Period) -> int:
+    """Nothing that was compacted after that is in the snapshot; UNIX milliseconds."""
+    found = read_snapshot(root, name, day)
+    return (found.sealed_at or 0) if found else 0
+
+
 def read_days(lake: EventLake, name: str, schema: StructType, days: Iterable[Period]) -> DataFrame:
     """The rows of all these days' snapshots."""
     found = read_manifests(lake.root, [snapshot_name(name, day) for day in days])
@@ -72,11 +78,13 @@ def write_day(lake: EventLake, name: str, day: Period, rows: DataFrame, now: int
     return sum(file.lines for file in files)
 
 
-def prune(root: str, name: str, now: int) -> None:
-    """Remove the snapshots of more than `KEPT_DAYS` ago, but for the first of each month."""
+def prune(root: str, name: str, now: int, *, monthly: bool) -> None:
+    """Remove the snapshots of more than `KEPT_DAYS` ago, if `monthly` all but the first of each month."""
     old = [day for day in snapshot_days(root, name) if day.end < now - KEPT_DAYS * DAY_MS]
     files, base = filesystem(root)
-    for day in (day for day in old if not snapshot_name(name, day).endswith("-01")):
+    for day in old:
+        if monthly and snapshot_name(name, day).endswith("-01"):
+            continue
         found = read_snapshot(root, name, day)
         named = [file.path for file in found.files] if found else []
         for path in (manifest_path(snapshot_name(name, day)), *named):
