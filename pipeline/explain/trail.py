@@ -1,7 +1,7 @@
 """Follow one envelope through the lake: all that was observed, decided and tried of it, going back day by day."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision
@@ -58,6 +58,12 @@ class Trail:
             and one.envelope_id
             and (one.envelope_id, one.subscription_id) not in claimed
         }
+
+    def only(self, subscriptions: Collection[UUID]) -> "Trail":
+        """What it says of these."""
+        notified = [one for one in self.notified if one.subscription_id in subscriptions]
+        pushed = [one for one in self.pushed if one.subscription_id in subscriptions]
+        return replace(self, notified=notified, pushed=pushed)
 
     def is_complete(self, since: int) -> bool:
         """Whether nothing that arrived before `since` can be of it: nothing arrives before it was observed."""

@@ -14,6 +14,7 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.networks import XMTP, network
 from pipeline.__main__ import main
 from pipeline.commits import Manifest, commit, new_commit, write_parquet
+from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import Request, explain
 from pipeline.lookup import Lookup
@@ -176,6 +177,17 @@ def test_one_clients_part_is_answered_alone(lake: SmallLake) -> None:
     answer = explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=OTHER))
     (notification,) = answer.receipts[0].notifications
     assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "missing")
+
+
+def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "MOST", 1)
+    lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"]]
+    assert "1 other subscriptions are not judged: --client names one." in answer.notes
+    assert founds(explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=CLIENT))) == [["right"]]
 
 
 def test_a_subscription_is_answered_with_its_life_and_what_it_should_have_got(lake: SmallLake) -> None:
