@@ -110,8 +110,13 @@ pipeline-environment: setup .venv-pipeline/.ready ## Try what is packaged for EM
 	@$(PY) -m local.pipeline_environment
 
 .PHONY: bench-pipeline
-bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
+bench-pipeline: .venv-pipeline/.ready .venv-bench/.ready ## Measure reconcile for docs/lake.md: its constant and its slope, as statements and rules grow
 	@$(SPARK) -m bench.pipeline
+	@.venv-bench/bin/python bench/plots.py pipeline
+
+.PHONY: bench-pair
+bench-pair: .venv-pipeline/.ready ## Measure the memory that ten million attempts of one pair take
+	@$(SPARK) -m bench.pipeline_pair
 
 # ---- deploy -------------------------------------------------------------------------------------------------
 
@@ -180,7 +185,7 @@ synth: setup ## Synthesise the stacks meant for AWS, checked by cdk-nag; needs n
 .PHONY: types
 types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@$(call check_types)
-	@$(call check_types,--python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline.py)
+	@$(call check_types,--python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline*.py)
 
 check_types = mypy $(1) || { [ $$? -eq 2 ] && mypy --num-workers 0 $(1); }
 
@@ -227,7 +232,7 @@ simulate: .venv/.ready ## Simulate three loads and a crowd, and hold the model a
 
 .PHONY: simulate-plots
 simulate-plots: simulate .venv-bench/.ready ## Draw what the simulation says into docs/
-	@.venv-bench/bin/python bench/plots.py
+	@.venv-bench/bin/python bench/plots.py simulation
 
 .PHONY: bench-batches
 bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew for docs/scale.md (bench/measured.json)

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import boto3
@@ -37,6 +38,7 @@ from pipeline.late import changed_days
 from pipeline.limits import limit_history
 from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.progress import progress
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.schemas import DIFFERENCE, EventKind
@@ -70,7 +72,9 @@ def main(given: Sequence[str] | None = None) -> int:
     _log(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
     try:
-        status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
+        # At a terminal Spark draws a bar.
+        with nullcontext() if sys.stderr.isatty() else progress(spark, _log):
+            status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
     finally:
         spark.stop()
     _log(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
@@ -99,6 +103,8 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
     unjudged = findings.unjudged.count()
+    # The frames that all these came from: none is needed any more.
+    lake.spark.catalog.clearCache()
     _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
     _log(f"written to {lake.path(name)}")
     if incomplete:
