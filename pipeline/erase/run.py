@@ -87,10 +87,10 @@ def _subscriptions(rewriter: Rewriter, paths: Iterable[str]) -> set[UUID]:
     tables = [path for path in paths if path.endswith(".parquet")]
     with ThreadPoolExecutor(READERS) as readers:
         found = set[UUID]().union(*readers.map(rewriter.subscriptions, tables))
-    lookup, client = Lookup(rewriter.root), {rewriter.traces.client}
-    for model in (SubscriptionChanged, NotificationDecided):
-        found |= {one.subscription_id for one in lookup.pending_events(model, client, EVER) if one.client_id in client}
-    return found
+    lookup, client = Lookup(rewriter.root), rewriter.traces.client
+    changed = lookup.pending_events(SubscriptionChanged, {client}, EVER)
+    notified = lookup.pending_events(NotificationDecided, {client}, EVER)
+    return found.union(one.subscription_id for kind in (changed, notified) for one in kind if one.client_id == client)
 
 
 def _commits(root: str, paths: Iterable[str]) -> list[Manifest]:

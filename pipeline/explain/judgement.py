@@ -143,7 +143,8 @@ def _against(one: Notified, asked: Wish, leeway: Leeway) -> Obstacle | None:
 
 
 def _alternatives(asked: Wish) -> str:
-    return " or ".join(sorted(asked.answers, key=lambda answer: answer.rank))
+    in_order = sorted(asked.answers, key=lambda answer: answer.rank)
+    return " or ".join(in_order)
 
 
 def _for_it(one: Notified, asked: Wish) -> tuple[str, ...]:

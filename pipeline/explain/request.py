@@ -54,7 +54,7 @@ def _of_envelope(lookup: Lookup, request: Request, what: str, trail: Trail) -> E
     known = Known(lookup, trail.began_at or request.period.start, request.period.end)
     seen = observations(trail, request.oversize)
     named = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
-    owners = {one.subscription_id for one in (*named, *trail.notified)}
+    owners = {one.subscription_id for kind in (named, trail.notified) for one in kind}
     subscriptions = known.subscriptions(owners if request.client else _some(owners, trail))
     chosen = {one.subscription_id for one in subscriptions if request.client in {None, one.client_id}}
     chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}

@@ -30,20 +30,19 @@ class Trail:
     @property
     def receipts(self) -> list[UUID]:
         """In the order in which they were observed."""
-        began = {one.receipt: one.observed_at for one in (*self.decided, *self.observed)}
-        every = dict.fromkeys(one.receipt for one in (*self.observed, *self.decided, *self.notified, *self.pushed))
+        began = self._observed_at
+        kinds = (self.observed, self.decided, self.notified, self.pushed)
+        every = dict.fromkeys(one.receipt for kind in kinds for one in kind)
         return sorted(every, key=lambda receipt: began.get(receipt, 0))
 
     @property
-    def ids(self) -> set[bytes]:
-        """The envelope's, as far as it is known: one, or none of bytes that are no envelope."""
-        return {one.envelope_id for one in (*self.decided, *self.notified, *self.pushed) if one.envelope_id}
+    def _observed_at(self) -> dict[UUID, int]:
+        return {one.receipt: one.observed_at for kind in (self.decided, self.observed) for one in kind}
 
     @property
     def began_at(self) -> int | None:
         """When it was first observed; None as long as that isn't known of each receipt."""
-        began = {one.receipt: one.observed_at for one in (*self.observed, *self.decided)}
-        began |= {one.receipt: one.at - one.latency_ms for one in self.pushed if one.receipt not in began}
+        began = {one.receipt: one.at - one.latency_ms for one in self.pushed} | self._observed_at
         return min(began.values(), default=None) if began.keys() >= set(self.receipts) else None
 
     @property
