@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's world calls it
+from pyspark.sql import functions as F
 
 from pipeline.known import known, write_snapshots
 from pipeline.lake import EventLake, hour_columns

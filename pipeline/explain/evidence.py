@@ -35,6 +35,11 @@ class Evidence:
         for owner in dict.fromkeys((*decided, *rules)):
             yield self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
 
+    def add_lost(self, one: Notified) -> None:
+        """Whoever gets the envelope later, by another receipt, has it in place of this one."""
+        claim = Claim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
+        self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
+
     def _notified(
         self,
         seen: Observation,

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from clarion.decisions import Purpose
 from clarion.events import NotificationDecided, SubscriptionChanged
-from pipeline.explain.cases import Leeway, Observation
+from pipeline.explain.cases import Leeway, Notified, Observation
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
-from pipeline.explain.judgement import judge_envelope, judge_notification
+from pipeline.explain.judgement import LOST, Verdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
 from pipeline.lookup import Lookup
@@ -98,9 +98,17 @@ def _answer(
 
 
 def _receipt_answer(seen: Observation, evidence: Evidence, request: Request) -> ReceiptAnswer:
-    every = evidence.notifications(seen, request.leeway)
-    answers = [NotificationAnswer.of(one, judge_notification(one, request.leeway)) for one in every]
+    answers = [NotificationAnswer.of(*judged) for judged in judge_all(seen, evidence, request.leeway)]
     return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
+
+
+def judge_all(seen: Observation, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, Verdict]]:
+    """One observation for each subscription; those of an envelope have to be judged in their order."""
+    for one in evidence.notifications(seen, leeway):
+        verdict = judge_notification(one, leeway)
+        if verdict.found in LOST:
+            evidence.add_lost(one)
+        yield one, verdict
 
 
 def gather(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:

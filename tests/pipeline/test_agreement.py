@@ -10,9 +10,8 @@ from pipeline.compact import compact
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.in_force import rule_spans
-from pipeline.explain.judgement import judge_notification
 from pipeline.explain.known import Known
-from pipeline.explain.request import gather
+from pipeline.explain.request import gather, judge_all
 from pipeline.explain.trail import Trail, observations
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
@@ -37,9 +36,9 @@ def test_explain_judges_each_notification_of_a_day_as_reconcile_does(
     subscriptions = known.subscriptions(owners)
     evidence = gather(known, seen, trail, rule_spans(rules, subscriptions))
     judged = {
-        (str(one.observation.receipt), str(one.subscription_id)): judge_notification(one, Leeway())
+        (str(one.observation.receipt), str(one.subscription_id)): verdict
         for each in seen
-        for one in evidence.notifications(each, Leeway())
+        for one, verdict in judge_all(each, evidence, Leeway())
     }
     explained = {who: verdict.found for who, verdict in judged.items() if verdict.is_difference}
     rows = differences.where(F.col("subscription_id").isNotNull()).collect()

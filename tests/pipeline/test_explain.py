@@ -80,6 +80,15 @@ def test_an_envelope_that_was_never_decided_is_found_by_its_bytes_and_missing(la
     assert "never decided" in verdict.reasons[-1]
 
 
+def test_of_two_receipts_that_were_never_decided_one_is_missing(lake: SmallLake) -> None:
+    way = Way()
+    again = Way(START + 60_000, number=2, raw=way.raw)
+    lake.commit(way.observed(), again.observed())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"], ["right"]]
+    assert answer.receipts[1].notifications[0].verdict.should_be == "duplicate"
+
+
 def test_hours_that_are_not_compacted_are_read_as_they_came(lake: SmallLake) -> None:
     way = Way()
     lake.stream(*way.delivered())
