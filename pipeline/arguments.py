@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from pipeline.direct import instant
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, Period
@@ -34,12 +35,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--to must be after --from")
     wanted.period = Period(start, end)
     return wanted
-
-
-def instant(text: str) -> int:
-    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
-    when = datetime.fromisoformat(text)
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _everywhere(job: Parser) -> None:

@@ -34,6 +34,7 @@ FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
 _EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
+_KIND = b'"event":"'
 _GZIP = b"\x1f\x8b"
 
 type Sought = UUID | bytes
@@ -46,7 +47,7 @@ class Lookup:
     root: str
     unreadable: int = 0
     _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    _lines: dict[str, list[bytes]] = field(default_factory=dict)
+    _lines: dict[str, dict[bytes, list[bytes]]] = field(default_factory=dict)
 
     def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
         """Each event of a kind that has one of `values` in a column, and arrived in those hours; each once."""
@@ -170,28 +171,30 @@ class Lookup:
 
     def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
-        mark = f'"event":"{kind_of(model)}"'.encode()
         texts = [_text(value) for value in values] if len(values) <= FEW else []
-        for line in self._pending_lines(arrived):
-            if mark in line and (not texts or any(text in line for text in texts)):
+        for line in self._pending_lines(kind_of(model).encode(), arrived):
+            if not texts or any(text in line for text in texts):
                 try:
                     yield model.model_validate_json(line)
                 except ValidationError:
                     self.unreadable += 1
 
-    def _pending_lines(self, arrived: Period) -> Iterator[bytes]:
-        """Each file is read once, and its lines kept: a question asks for them several times."""
+    def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
+        """Each file is read once, and its lines kept by their kinds: a question asks for them several times."""
         paths = [path for some in self.pending(arrived).values() for path in some]
         new = [path for path in paths if path not in self._lines]
         self._lines |= zip(new, self._mapped(self._read_lines, new), strict=True)
         for path in paths:
-            yield from self._lines[path]
+            yield from self._lines[path].get(kind, ())
 
-    def _read_lines(self, path: str) -> list[bytes]:
+    def _read_lines(self, path: str) -> dict[bytes, list[bytes]]:
         files, base = self._place
         with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
             content: bytes = stream.read()
-        return (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()
+        by_kind: dict[bytes, list[bytes]] = {}
+        for line in (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines():
+            by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
+        return by_kind
 
 
 def is_shown(path: str) -> bool:

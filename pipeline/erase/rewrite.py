@@ -1,6 +1,5 @@
 """Files of the lake written again without a client: commits for what a manifest names, in place what none does."""
 
-import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -27,14 +26,13 @@ from pipeline.commits import (
     read_manifest,
     write_parquet,
 )
-from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces
+from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, unzipped
 from pipeline.files import filesystem, joined, listed
 from pipeline.lookup import is_shown
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16
 _HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -104,19 +102,18 @@ class Rewriter:
         renewed = {each.path: each for each in known}
         for path in filter(is_shown, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
             stored = self.read(path)
-            kept, lines = self.traces.without_lines(_unzipped(stored))
+            kept, lines = self.traces.without_lines(stored)
             if lines:
-                removed[RAW] += lines.total()
-                stored = gzip.compress(kept, mtime=0) if stored.startswith(_GZIP) else kept
-                self.overwrite(path, stored)
+                removed[RAW] += lines
+                self.overwrite(path, kept)
             if path in renewed:
-                left = sum(bool(line.strip()) for line in kept.splitlines())
-                renewed[path] = DataFile(path, left, len(stored), sha256(stored).hexdigest())
+                left = sum(bool(line.strip()) for line in unzipped(kept).splitlines())
+                renewed[path] = DataFile(path, left, len(kept), sha256(kept).hexdigest())
         return tuple(renewed.values()), removed
 
     def has_lines(self, path: str) -> bool:
         """Whether a raw file has anything of the client."""
-        return bool(self.traces.without_lines(_unzipped(self.read(path)))[1])
+        return self.traces.without_lines(self.read(path))[1] > 0
 
     def drop(self, path: str) -> int:
         """Remove a data file that no manifest names any more; returns the rows that it had of the client."""
@@ -128,23 +125,20 @@ class Rewriter:
         return 0
 
     def replace_content(self, path: str, without: Callable[[bytes], tuple[bytes, int]]) -> int:
-        content = self.read(path)
-        zipped = content.startswith(_GZIP)
-        kept, removed = without(_unzipped(content))
+        """Write a file again that no manifest names, as `without` leaves it; returns how much that has removed."""
+        kept, removed = without(self.read(path))
         if removed:
-            self.overwrite(path, gzip.compress(kept, mtime=0) if zipped else kept)
+            self.overwrite(path, kept)
         return removed
 
     def replace_table(self, path: str) -> int:
-        """Write a file of Parquet again that no manifest names; returns the rows that it left out."""
-        with self._opened(path) as file:
-            schema, batches = file.schema_arrow, list(self._kept(file))
-            left_out = file.metadata.num_rows - sum(batch.num_rows for batch in batches)
-        if left_out:
+        """The same of Parquet, by rows."""
+        if own := self._own(path):
             sink = pa.BufferOutputStream()
-            pq.write_table(pa.Table.from_batches(batches, schema), sink, compression="zstd")
+            with self._opened(path) as file:
+                pq.write_table(pa.Table.from_batches(self._kept(file), file.schema_arrow), sink, compression="zstd")
             self.overwrite(path, sink.getvalue().to_pybytes())
-        return left_out
+        return own
 
     def read(self, path: str) -> bytes:
         files, place = filesystem(joined(self.root, path))
@@ -206,10 +200,6 @@ def _recounted(made: Manifest) -> Manifest:
     if made.sealed_at is None or (made.counted is None and made.lines):
         return made
     return replace(made, counted=min(made.counted or 0, made.lines))
-
-
-def _unzipped(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(_GZIP) else content
 
 
 def hour_folder(name: str) -> str:

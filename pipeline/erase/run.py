@@ -10,6 +10,7 @@ from uuid import UUID
 
 from clarion.events import NotificationDecided, SubscriptionChanged
 from clarion.storage import DELIVERIES_PREFIX
+from pipeline.columns import LINKS
 from pipeline.commits import MANIFESTS, Manifest
 from pipeline.erase.rewrite import RAW, Rewriter
 from pipeline.erase.traces import Traces
@@ -19,6 +20,8 @@ from pipeline.period import EVER
 
 JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"
+NAMELESS = {RAW, MANIFESTS, JOURNALS, LINKS}
+"""Folders in which nobody is named, or that are gone through otherwise."""
 COMMITTED = "/commit="
 """Part of the path of a data file that counts only if a manifest names it."""
 
@@ -56,21 +59,20 @@ def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     paths = [path for path in listed(root, "") if is_shown(path)]
     begun = {path: journal for path, journal in _journals(root, paths) if journal.client == client}
     traces = Traces(client).with_subscriptions(each for journal in begun.values() for each in journal.subscriptions)
-    rewriter = Rewriter(
-        root, traces.with_subscriptions(_subscriptions(Rewriter(root, traces, dry_run), paths)), dry_run
-    )
+    traces = traces.with_subscriptions(_subscriptions(Rewriter(root, traces, dry_run), paths))
+    rewriter = Rewriter(root, traces, dry_run)
     commits = _commits(root, paths)
     names = frozenset(_holding(rewriter, commits)).union(*(journal.names for journal in begun.values()))
     journal = f"{JOURNALS}/{secrets.token_hex(8)}.json"
     if names and not dry_run:
-        write_text(joined(root, journal), Journal(client, rewriter.traces.subscriptions, names).to_json())
+        write_text(joined(root, journal), Journal(client, traces.subscriptions, names).to_json())
     removed: Counter[str] = Counter()
     for done, name in enumerate(sorted(names), 1):
         removed += rewriter.renew(name)
         report(f"{done:>6,} of {len(names):,}: {name}")
     removed += _beside(rewriter, set(paths) - {each.path for made in commits for each in made.files})
     rewriter.delete([*begun, journal])
-    return Erased(dict(sorted(removed.items())), len(rewriter.traces.subscriptions))
+    return Erased(dict(sorted(removed.items())), len(traces.subscriptions))
 
 
 def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, Journal]]:
@@ -85,10 +87,10 @@ def _subscriptions(rewriter: Rewriter, paths: Iterable[str]) -> set[UUID]:
     tables = [path for path in paths if path.endswith(".parquet")]
     with ThreadPoolExecutor(READERS) as readers:
         found = set[UUID]().union(*readers.map(rewriter.subscriptions, tables))
-    lookup, client = Lookup(rewriter.root), {rewriter.traces.client}
-    for model in (SubscriptionChanged, NotificationDecided):
-        found |= {one.subscription_id for one in lookup.pending_events(model, client, EVER) if one.client_id in client}
-    return found
+    lookup, client = Lookup(rewriter.root), rewriter.traces.client
+    changed = lookup.pending_events(SubscriptionChanged, {client}, EVER)
+    notified = lookup.pending_events(NotificationDecided, {client}, EVER)
+    return found.union(one.subscription_id for kind in (changed, notified) for one in kind if one.client_id == client)
 
 
 def _commits(root: str, paths: Iterable[str]) -> list[Manifest]:
@@ -110,12 +112,11 @@ def _holding(rewriter: Rewriter, commits: Sequence[Manifest]) -> Iterator[str]:
 
 def _beside(rewriter: Rewriter, paths: Iterable[str]) -> Counter[str]:
     """What no manifest names: the index of deliveries, failed records, reports, and files that a commit has left."""
-    removed: Counter[str] = Counter()
-    for path in paths:
-        top = path.partition("/")[0]
-        if top not in {RAW, MANIFESTS, JOURNALS} and (count := _remove(rewriter, top, path)):
-            removed[top] += count
-    return removed
+    folders = ((path.partition("/")[0], path) for path in paths)
+    others = [(top, path) for top, path in folders if top not in NAMELESS]
+    with ThreadPoolExecutor(READERS) as readers:
+        counts = readers.map(lambda other: _remove(rewriter, *other), others)
+        return +sum((Counter({top: count}) for (top, _), count in zip(others, counts, strict=True)), Counter[str]())
 
 
 def _remove(rewriter: Rewriter, top: str, path: str) -> int:

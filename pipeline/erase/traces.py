@@ -1,9 +1,9 @@
 """What of a file is a client's, and the file without it."""
 
+import gzip
 import json
 from base64 import b64decode
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from uuid import UUID
@@ -17,8 +17,8 @@ from pipeline.columns import EventKind
 TEXTS = ("message", "value")
 """Columns of text that may hold an id: of a plan's message, and of an unreadable line."""
 CLIENT, SUBSCRIPTION = "client_id", "subscription_id"
-UNREADABLE = "unreadable"
 ERASED = b"erased"
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -48,29 +48,20 @@ class Traces:
         found = [self._rows(name, batch.column(name)) for name in self.columns(batch.schema)]
         return pc.fill_null(reduce(pc.or_kleene, found), False)
 
-    def without_lines(self, content: bytes) -> tuple[bytes, Counter[str]]:
-        """A file of JSON lines without the client's, and how many it had of each kind."""
-        removed: Counter[str] = Counter()
-        kept = []
-        for line in content.splitlines(keepends=True):
-            if kind := self._kind_if_own(line):
-                removed[kind] += 1
-            else:
-                kept.append(line)
-        return b"".join(kept), removed
+    def without_lines(self, content: bytes) -> tuple[bytes, int]:
+        """A file of the stream without the client's lines, and how many it had of them."""
+        return _filtered(content, self._has_line)
 
     def without_failed(self, content: bytes) -> tuple[bytes, int]:
         """A file of what Firehose could not write, without the records in which one of the client's ids stands."""
-        lines = content.splitlines(keepends=True)
-        kept = [line for line in lines if not any(text in _failed_record(line) for text in self.in_bytes)]
-        return b"".join(kept), len(lines) - len(kept)
+        return _filtered(content, lambda line: any(text in _failed_record(line) for text in self.in_bytes))
 
     def without_texts(self, content: bytes) -> tuple[bytes, int]:
         """A text for people with each of the client's ids blotted out; what is no text stays as it is."""
-        if not _is_text(content):
-            return content, 0
-        found = sum(content.count(text) for text in self.in_bytes)
-        return reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, content), found
+        found = sum(content.count(text) for text in self.in_bytes) if _is_text(content) else 0
+        return (
+            reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, content) if found else content
+        ), found
 
     def without_records(self, content: bytes) -> tuple[bytes, int]:
         """An object of the index of deliveries without the client's."""
@@ -83,18 +74,30 @@ class Traces:
             return pc.is_in(column, pa.array(sorted(map(str, self.subscriptions)), column.type))
         return reduce(pc.or_kleene, (pc.match_substring(column, text) for text in self.texts))
 
-    def _kind_if_own(self, line: bytes) -> str | None:
-        """An event's kind; what nobody here can read is the client's if one of its ids stands in it."""
+    def _has_line(self, line: bytes) -> bool:
+        """Whether an event is the client's; what nobody here can read is if one of its ids stands in it."""
         if not any(text in line for text in self.in_bytes):
-            return None
+            return False
         try:
             event = json.loads(line)
-            kind, columns = event["event"], (event.get(CLIENT), event.get(SUBSCRIPTION))
+            is_known, columns = event["event"] in set(EventKind), (event.get(CLIENT), event.get(SUBSCRIPTION))
         except (ValueError, LookupError, TypeError, AttributeError):
-            return UNREADABLE
-        if kind not in set(EventKind):
-            return UNREADABLE
-        return str(kind) if any(column in self.texts for column in columns) else None
+            return True
+        return not is_known or any(column in self.texts for column in columns)
+
+
+def unzipped(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(_GZIP) else content
+
+
+def _filtered(content: bytes, is_own: Callable[[bytes], bool]) -> tuple[bytes, int]:
+    """A file of lines without some, compressed as it was."""
+    lines = unzipped(content).splitlines(keepends=True)
+    kept = [line for line in lines if not is_own(line)]
+    if len(kept) == len(lines):
+        return content, 0
+    plain = b"".join(kept)
+    return gzip.compress(plain, mtime=0) if content.startswith(_GZIP) else plain, len(lines) - len(kept)
 
 
 def _is_text(content: bytes) -> bool:

@@ -75,12 +75,15 @@ class Observation:
 
 
 class Claim(NamedTuple):
-    """What may be a claim of one receipt on an envelope for a subscription: a decision under another receipt than its own."""
+    """What may be a claim of one receipt on an envelope for a subscription: a decision about it.
+
+    Without one it should have been queued, and was lost: then no later receipt is missing as well.
+    """
 
     envelope_id: bytes
     subscription_id: UUID
     receipt: UUID
-    decision: NotificationDecision
+    decision: NotificationDecision | None
     at: int
 
     @classmethod

@@ -30,10 +30,15 @@ class Evidence:
     def notifications(self, seen: Observation, leeway: Leeway) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
         near = [span for span in self.naming(seen) if span.touches(seen.first_at, seen.last_at, leeway.grace)]
+        rules = _grouped(near, lambda span: span.subscription.subscription_id)
         decided = {one.subscription_id: one for one in self._decisions if one.receipt == seen.receipt}
-        for subscription_id in dict.fromkeys((*decided, *(span.subscription.subscription_id for span in near))):
-            rules = [span for span in near if span.subscription.subscription_id == subscription_id]
-            yield self._notified(seen, subscription_id, rules, decided.get(subscription_id), leeway)
+        for owner in dict.fromkeys((*decided, *rules)):
+            yield self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
+
+    def add_lost(self, one: Notified) -> None:
+        """Whoever gets the envelope later, by another receipt, has it in place of this one."""
+        claim = Claim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
+        self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
 
     def _notified(
         self,

@@ -66,9 +66,9 @@ class ReceiptAnswer:
         """What is wrong comes first."""
         in_order = sorted(answers, key=lambda answer: not answer.verdict.is_difference)
         steps = [Step(seen.observed_at, "observed"), *map(_envelope_decided, seen.decided)]
-        named = [part.hex() if part else None for part in (seen.envelope_id, seen.sender)]
+        envelope_id, sender = (part.hex() if part else None for part in (seen.envelope_id, seen.sender))
         left_out = max(0, len(answers) - show)
-        return cls(str(seen.receipt), seen.network, *named, steps, verdict, in_order[:show], left_out)
+        return cls(str(seen.receipt), seen.network, envelope_id, sender, steps, verdict, in_order[:show], left_out)
 
     def lines(self) -> Iterator[str]:
         sender = f", sender {self.sender}" if self.sender else ""

@@ -25,7 +25,9 @@ from pipeline.explain.obstacles import (
 
 MISSING, WRONGLY_DROPPED, UNEXPECTED, LATE = "missing", "wrongly_dropped", "unexpected", "late"
 RIGHT, UNJUDGED = "right", "unjudged"
-REPAIRABLE = {MISSING, WRONGLY_DROPPED, LATE}
+LOST = {MISSING, WRONGLY_DROPPED}
+REPAIRED = {*LOST, LATE}
+"""What is a difference no more once a replay has sent it again."""
 NOTHING = "no notification"
 FINAL = {PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED}
 ENDED = {*FINAL, PushDecision.STALE}
@@ -92,7 +94,7 @@ def judge_notification(one: Notified, leeway: Leeway) -> Verdict:
     against = _against(one, asked, leeway)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
     verdict = judge(one, asked, against, leeway)
-    if one.replayed and verdict.found in REPAIRABLE and any(push.decision in ENDED for push in one.pushes):
+    if one.replayed and verdict.found in REPAIRED and any(push.decision in ENDED for push in one.pushes):
         return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
     if verdict.found == RIGHT and one.found and against is None and asked.refusals:
         secret = f"Its rule's condition is secret: {_alternatives(asked)} may be right, and only match could say which."
@@ -143,7 +145,8 @@ def _against(one: Notified, asked: Wish, leeway: Leeway) -> Obstacle | None:
 
 
 def _alternatives(asked: Wish) -> str:
-    return " or ".join(sorted(asked.answers, key=lambda answer: answer.rank))
+    in_order = sorted(asked.answers, key=lambda answer: answer.rank)
+    return " or ".join(in_order)
 
 
 def _for_it(one: Notified, asked: Wish) -> tuple[str, ...]:

@@ -29,15 +29,14 @@ def queued_before(one: Notified) -> Obstacle | None:
 
 def claimed(one: Notified, refusals: Collection[str]) -> Obstacle | None:
     """One that was over the limit has claimed as well, and what was rightly refused once is refused again."""
-    holding = [claim for claim in one.claims if claim.decision in {QUEUED, LIMITED} or claim.decision in refusals]
+    holding = [claim for claim in one.claims if claim.decision in {QUEUED, LIMITED, None, *refusals}]
     return _held_by(holding[0]) if holding else None
 
 
 def _held_by(claim: Claim) -> Obstacle:
-    when = f"at {clock(claim.at)}, {claim.decision}"
-    return Obstacle(
-        NotificationDecision.DUPLICATE, f"Another receipt of the envelope, {claim.receipt}, had the claim: {when}."
-    )
+    other = f"Another receipt of the envelope, {claim.receipt},"
+    known = f"{other} had the claim: at {clock(claim.at)}, {claim.decision}."
+    return Obstacle(NotificationDecision.DUPLICATE, known if claim.decision else f"{other} is missing already.")
 
 
 def over_limit(one: Notified) -> Obstacle | None:

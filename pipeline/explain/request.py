@@ -3,23 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from uuid import UUID
 
 from clarion.decisions import Purpose
 from clarion.events import NotificationDecided, SubscriptionChanged
-from pipeline.explain.cases import Leeway, Observation
+from pipeline.explain.cases import Leeway, Notified, Observation
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
-from pipeline.explain.judgement import judge_envelope, judge_notification
+from pipeline.explain.judgement import LOST, Verdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
 from pipeline.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 
 MOST = 1_000
-"""So many subscriptions of an envelope are judged at most, or envelopes of a subscription: the latest."""
+"""So many subscriptions of an envelope are judged at most, unless a client is named."""
 DIGITS = 64
 """Of an envelope's id in hex."""
 
@@ -54,10 +53,22 @@ def explain(lookup: Lookup, request: Request) -> Explanation:
 def _of_envelope(lookup: Lookup, request: Request, what: str, trail: Trail) -> Explanation:
     known = Known(lookup, trail.began_at or request.period.start, request.period.end)
     seen = observations(trail, request.oversize)
-    rules = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
-    subscriptions = known.subscriptions({one.subscription_id for one in (*rules, *trail.notified)})
-    evidence = gather(known, seen, trail, rule_spans(rules, subscriptions))
-    return _answer(lookup, request, what if seen else None, seen, evidence)
+    named = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
+    owners = {one.subscription_id for kind in (named, trail.notified) for one in kind}
+    subscriptions = known.subscriptions(owners if request.client else _some(owners, trail))
+    chosen = {one.subscription_id for one in subscriptions if request.client in {None, one.client_id}}
+    chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}
+    rules = rule_spans((one for one in named if one.subscription_id in chosen), subscriptions)
+    answer = _answer(lookup, request, what if seen else None, seen, gather(known, seen, trail.only(chosen), rules))
+    others = len(owners) - len(chosen)
+    left_out = f"{others:,} other subscriptions are not judged: --client names one."
+    return replace(answer, notes=[*answer.notes, left_out]) if others and not request.client else answer
+
+
+def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
+    """At most so many, first of all those of whom nothing was decided."""
+    decided = {one.subscription_id for one in trail.notified}
+    return set(sorted(owners, key=lambda owner: (owner in decided, owner))[:MOST])
 
 
 def _of_subscription(
@@ -87,10 +98,17 @@ def _answer(
 
 
 def _receipt_answer(seen: Observation, evidence: Evidence, request: Request) -> ReceiptAnswer:
-    every = evidence.notifications(seen, request.leeway)
-    concerned = islice((one for one in every if request.client in {None, one.client_id}), MOST)
-    answers = [NotificationAnswer.of(one, judge_notification(one, request.leeway)) for one in concerned]
+    answers = [NotificationAnswer.of(*judged) for judged in judge_all(seen, evidence, request.leeway)]
     return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
+
+
+def judge_all(seen: Observation, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, Verdict]]:
+    """One observation for each subscription; those of an envelope have to be judged in their order."""
+    for one in evidence.notifications(seen, leeway):
+        verdict = judge_notification(one, leeway)
+        if verdict.found in LOST:
+            evidence.add_lost(one)
+        yield one, verdict
 
 
 def gather(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:

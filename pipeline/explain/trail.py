@@ -1,7 +1,7 @@
 """Follow one envelope through the lake: all that was observed, decided and tried of it, going back day by day."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision
@@ -30,20 +30,19 @@ class Trail:
     @property
     def receipts(self) -> list[UUID]:
         """In the order in which they were observed."""
-        began = {one.receipt: one.observed_at for one in (*self.decided, *self.observed)}
-        every = dict.fromkeys(one.receipt for one in (*self.observed, *self.decided, *self.notified, *self.pushed))
+        began = self._observed_at
+        kinds = (self.observed, self.decided, self.notified, self.pushed)
+        every = dict.fromkeys(one.receipt for kind in kinds for one in kind)
         return sorted(every, key=lambda receipt: began.get(receipt, 0))
 
     @property
-    def ids(self) -> set[bytes]:
-        """The envelope's, as far as it is known: one, or none of bytes that are no envelope."""
-        return {one.envelope_id for one in (*self.decided, *self.notified, *self.pushed) if one.envelope_id}
+    def _observed_at(self) -> dict[UUID, int]:
+        return {one.receipt: one.observed_at for kind in (self.decided, self.observed) for one in kind}
 
     @property
     def began_at(self) -> int | None:
         """When it was first observed; None as long as that isn't known of each receipt."""
-        began = {one.receipt: one.observed_at for one in (*self.observed, *self.decided)}
-        began |= {one.receipt: one.at - one.latency_ms for one in self.pushed if one.receipt not in began}
+        began = {one.receipt: one.at - one.latency_ms for one in self.pushed} | self._observed_at
         return min(began.values(), default=None) if began.keys() >= set(self.receipts) else None
 
     @property
@@ -58,6 +57,12 @@ class Trail:
             and one.envelope_id
             and (one.envelope_id, one.subscription_id) not in claimed
         }
+
+    def only(self, subscriptions: Collection[UUID]) -> "Trail":
+        """What it says of these."""
+        notified = [one for one in self.notified if one.subscription_id in subscriptions]
+        pushed = [one for one in self.pushed if one.subscription_id in subscriptions]
+        return replace(self, notified=notified, pushed=pushed)
 
     def is_complete(self, since: int) -> bool:
         """Whether nothing that arrived before `since` can be of it: nothing arrives before it was observed."""

@@ -10,9 +10,8 @@ from pipeline.compact import compact
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.in_force import rule_spans
-from pipeline.explain.judgement import judge_notification
 from pipeline.explain.known import Known
-from pipeline.explain.request import gather
+from pipeline.explain.request import gather, judge_all
 from pipeline.explain.trail import Trail, observations
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
@@ -28,17 +27,18 @@ def test_explain_judges_each_notification_of_a_day_as_reconcile_does(
     day: EventLake, plan: Plan, differences: DataFrame
 ) -> None:
     lookup = Lookup(day.root)
-    kinds = EnvelopeObserved, EnvelopeDecided, NotificationDecided, PushTried
-    trail = Trail(EVER, *(lookup.every(kind, EVER) for kind in kinds))
+    observed, decided = lookup.every(EnvelopeObserved, EVER), lookup.every(EnvelopeDecided, EVER)
+    trail = Trail(EVER, observed, decided, lookup.every(NotificationDecided, EVER), lookup.every(PushTried, EVER))
     seen = [one for one in observations(trail, None) if plan.start <= one.observed_at < plan.period.end]
     known = Known(lookup, plan.start, NOW)
     rules = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
-    subscriptions = known.subscriptions({one.subscription_id for one in (*rules, *trail.notified)})
+    owners = {one.subscription_id for kind in (rules, trail.notified) for one in kind}
+    subscriptions = known.subscriptions(owners)
     evidence = gather(known, seen, trail, rule_spans(rules, subscriptions))
     judged = {
-        (str(one.observation.receipt), str(one.subscription_id)): judge_notification(one, Leeway())
+        (str(one.observation.receipt), str(one.subscription_id)): verdict
         for each in seen
-        for one in evidence.notifications(each, Leeway())
+        for one, verdict in judge_all(each, evidence, Leeway())
     }
     explained = {who: verdict.found for who, verdict in judged.items() if verdict.is_difference}
     rows = differences.where(F.col("subscription_id").isNotNull()).collect()

@@ -5,6 +5,7 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -177,7 +178,8 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
 
 
 def test_the_index_of_deliveries_has_only_others(lake: SmallLake) -> None:
-    records = [DeliveryRecord(each, START, PushDecision.DELIVERED, 300, 1) for each in (PHONE, TABLET)]
+    looks_zipped = UUID("1f8b0000-0000-0000-0000-000000000000")
+    records = [DeliveryRecord(each, START, PushDecision.DELIVERED, 300, 1) for each in (PHONE, looks_zipped)]
     write(lake, "deliveries/day=2026-09-21/hour=14/0.gz", pack(records))
     assert run(lake).removed["deliveries"] == 1
     assert (Path(lake.root) / "deliveries/day=2026-09-21/hour=14/0.gz").read_bytes() == pack(records[1:])
@@ -186,6 +188,7 @@ def test_the_index_of_deliveries_has_only_others(lake: SmallLake) -> None:
 def test_pages_and_tables_about_a_period_no_longer_show_it(lake: SmallLake) -> None:
     write(lake, "reports/from=1/to=2/report.html", f"<td>{PHONE}</td><td>{TABLET}</td>".encode())
     pq.write_table(pa.table({"subscription_id": [str(PHONE), str(TABLET)]}), Path(lake.root) / "reports/table.parquet")
+    pq.write_table(pa.table({"hour": ["16"], "count": [1]}), Path(lake.root) / "reports/funnel.parquet")
     assert run(lake).removed["reports"] == 2
     assert (Path(lake.root) / "reports/from=1/to=2/report.html").read_text() == f"<td>erased</td><td>{TABLET}</td>"
     assert pq.read_table(Path(lake.root) / "reports/table.parquet").to_pylist() == [{"subscription_id": str(TABLET)}]

@@ -14,6 +14,7 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.networks import XMTP, network
 from pipeline.__main__ import main
 from pipeline.commits import Manifest, commit, new_commit, write_parquet
+from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import Request, explain
 from pipeline.lookup import Lookup
@@ -77,6 +78,15 @@ def test_an_envelope_that_was_never_decided_is_found_by_its_bytes_and_missing(la
     (verdict,) = [one.verdict for one in answer.receipts[0].notifications]
     assert (verdict.found, verdict.should_be) == ("missing", "queued")
     assert "never decided" in verdict.reasons[-1]
+
+
+def test_of_two_receipts_that_were_never_decided_one_is_missing(lake: SmallLake) -> None:
+    way = Way()
+    again = Way(START + 60_000, number=2, raw=way.raw)
+    lake.commit(way.observed(), again.observed())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"], ["right"]]
+    assert answer.receipts[1].notifications[0].verdict.should_be == "duplicate"
 
 
 def test_hours_that_are_not_compacted_are_read_as_they_came(lake: SmallLake) -> None:
@@ -176,6 +186,17 @@ def test_one_clients_part_is_answered_alone(lake: SmallLake) -> None:
     answer = explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=OTHER))
     (notification,) = answer.receipts[0].notifications
     assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "missing")
+
+
+def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "MOST", 1)
+    lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"]]
+    assert "1 other subscriptions are not judged: --client names one." in answer.notes
+    assert founds(explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=CLIENT))) == [["right"]]
 
 
 def test_a_subscription_is_answered_with_its_life_and_what_it_should_have_got(lake: SmallLake) -> None:
