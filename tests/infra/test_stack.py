@@ -126,11 +126,7 @@ def test_nobody_outside_the_account_is_let_in_but_through_the_api(prod: Template
 
 def test_alarms_may_tell_the_topic_and_use_its_key(prod: Template) -> None:
     """A topic that has a policy lets in nobody but whom it names, and a key lets in no service by itself."""
-    buckets = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::clarion-prod-data-*"]]}
-    from_here = {
-        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
-        "ArnLike": {"aws:SourceArn": buckets},
-    }
+    from_here = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     cloudwatch = {
         "Effect": "Allow",
         "Principal": {"Service": "cloudwatch.amazonaws.com"},
