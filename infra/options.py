@@ -79,7 +79,7 @@ class FollowingConfig(Config):
     node_budgets: dict[str, NodeBudget] | None = None
 
 
-KEY_IN_PATH = re.compile(r"(^|/)[A-Za-z0-9_-]{20,}(/|$)")
+KEY_IN_PATH = re.compile("[A-Za-z0-9]{20}")
 TWO_READERS = 2
 """So many may read the stream as often as ingest does by itself."""
 STREAM_READS_PER_SECOND = 5

@@ -7,7 +7,7 @@ import boto3
 
 from console import deployment
 from console.deployment import Deployment
-from console.doctor import account, credentials, deployed, names, providers, published, quotas, stacks
+from console.doctor import account, credentials, deployed, names, parameters, providers, quotas, stacks
 from console.doctor.plan import DeploymentPlan
 from console.doctor.report import Check, Diagnosis, with_refusal
 from console.faults import Trouble
@@ -43,7 +43,7 @@ def _before(plan: DeploymentPlan, account_id: str, region: str) -> Iterator[Chec
     yield from with_refusal("bootstrap", partial(account.check_bootstrap, plan, account_id, region))
     yield from with_refusal("stacks", partial(stacks.check_stacks, plan))
     owned = cache(partial(stacks.owned, plan))
-    yield from with_refusal("parameters", partial(published.check_parameters, plan))
+    yield from with_refusal("parameters", partial(parameters.check_parameters, plan))
     yield from with_refusal("names", lambda: names.check_names(plan, owned()))
     yield from with_refusal("quotas", lambda: quotas.check_quotas(plan, owned()))
     yield from with_refusal("certificate", partial(account.check_certificates, plan))

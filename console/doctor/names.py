@@ -48,11 +48,6 @@ def _queues(prefix: str) -> Iterator[str]:
         yield from map(_last, page.get("QueueUrls", []))
 
 
-def _buckets(prefix: str) -> Iterator[str]:
-    for page in boto3.client("s3").get_paginator("list_buckets").paginate(Prefix=prefix):
-        yield from (bucket["Name"] for bucket in page["Buckets"])
-
-
 def _last(url: str) -> str:
     return url.rpartition("/")[2]
 
@@ -68,7 +63,6 @@ NAMED = (
     Named("AWS::SecretsManager::Secret", "Name", "secrets", _secrets, secret_name),
     Named("AWS::Logs::LogGroup", "LogGroupName", "log groups", _log_groups),
     Named("AWS::SQS::Queue", "QueueName", "queues", _queues, _last),
-    Named("AWS::S3::Bucket", "BucketName", "buckets", _buckets),
 )
 
 

@@ -86,6 +86,17 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
+def publish(plan: DeploymentPlan) -> None:
+    """In SSM, what CloudFormation names in `resources`."""
+    for parameter in plan.resources("AWS::SSM::Parameter"):
+        match parameter["Value"]:
+            case {"Ref": bucket}:
+                value = bucket
+            case {"Fn::GetAtt": [key, _]}:
+                value = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{key}"
+        boto3.client("ssm").put_parameter(Name=parameter["Name"], Value=value, Type="String")
+
+
 def configure(account: Account, plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
     """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
@@ -114,6 +125,7 @@ def healthy(account: Account, plan: DeploymentPlan, at_work: None) -> Account:
     for stack in plan.stacks:
         stacks.setdefault(stack.name, {})
         account.cloudformation.resources[stack.name] = list(resources(plan, stack.name))
+    publish(plan)
     return account
 
 
@@ -131,6 +143,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 def failed(aws: CloudFormation, plan: DeploymentPlan) -> None:
     """The first deployment was refused CloudFront. One before left a log group."""
     bootstrapped()
+    publish(plan)
     for stack in plan.stacks:
         listed = aws.resources[stack.name] = list(resources(plan, stack.name))
         aws.stacks[stack.name] = {}

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.acm.models import acm_backends
 
-from console.doctor import account, names, needs, quotas, stacks
+from console.doctor import account, names, needs, parameters, quotas, stacks
 from console.doctor.plan import Bootstrap, DeploymentPlan, PlannedStack
 from console.doctor.report import Check, with_refusal
 from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, fill_in, secret_arn
@@ -131,14 +131,42 @@ def test_a_secret_that_waits_for_its_deletion_keeps_its_name() -> None:
 
 def test_another_stage_s_names_are_not_ours() -> None:
     boto3.client("sqs").create_queue(QueueName="clarion-dev-apns")
-    boto3.client("s3").create_bucket(Bucket="clarion-dev-lake")
-    queue, bucket = {"QueueName": "clarion-prod-apns"}, {"BucketName": "clarion-prod-lake"}
-    plan = plan_of(("AWS::SQS::Queue", queue), ("AWS::S3::Bucket", bucket))
+    plan = plan_of(("AWS::SQS::Queue", {"QueueName": "clarion-prod-apns"}))
 
-    assert [check.todo for check in names.check_names(plan, {})] == [None, None]
-    boto3.client("sqs").create_queue(QueueName=queue["QueueName"])
-    boto3.client("s3").create_bucket(Bucket="clarion-prod-lake")
-    assert [check.todo for check in names.check_names(plan, {})] == [names.TODO, names.TODO]
+    assert the_only(names.check_names(plan, {})).todo is None
+    boto3.client("sqs").create_queue(QueueName="clarion-prod-apns")
+    assert the_only(names.check_names(plan, {})).todo == names.TODO
+
+
+def published(value: str, aws: CloudFormation) -> DeploymentPlan:
+    """A bucket, and what SSM has of its name."""
+    aws.stacks[STACK] = {}
+    aws.resources[STACK] = [StackResource("R0", "AWS::S3::Bucket", "clarion-prod-data-lake-1a2b")]
+    boto3.client("ssm").put_parameter(Name="clarion-prod-lake", Value=value, Type="String")
+    parameter = {"Name": "clarion-prod-lake", "Value": {"Ref": "R0"}}
+    return plan_of(("AWS::S3::Bucket", {}), ("AWS::SSM::Parameter", parameter))
+
+
+@pytest.mark.parametrize(("value", "good"), [("clarion-prod-data-lake-1a2b", True), ("somebody-s-bucket", False)])
+def test_a_parameter_that_leads_elsewhere_is_found(aws: CloudFormation, value: str, *, good: bool) -> None:
+    check = the_only(parameters.check_parameters(published(value, aws)))
+
+    assert (check.found, check.todo is None) == (value, good)
+
+
+def test_what_is_published_of_a_stack_that_is_not_there_is_not_looked_at() -> None:
+    parameter = {"Name": "clarion-prod-lake", "Value": {"Ref": "R0"}}
+    assert list(parameters.check_parameters(plan_of(("AWS::SSM::Parameter", parameter)))) == []
+
+
+@pytest.mark.parametrize("status", sorted(stacks.OF_DATA))
+def test_the_data_stack_is_another_thing_to_mend(aws: CloudFormation, status: str) -> None:
+    name = "clarion-prod-data"
+    aws.stacks[name], aws.states[name] = {}, status
+
+    check = the_only(stacks.check_stacks(DeploymentPlan((PlannedStack(name, {"Resources": {}}),))))
+
+    assert check.todo == stacks.OF_DATA[status].format(name=name) != stacks.TODO[status].format(name=name)
 
 
 VPC: tuple[str, dict[str, Any]] = ("AWS::EC2::VPC", {})

@@ -56,7 +56,8 @@ def test_a_command_is_one_of_cdk_s_for_an_environment_that_is_complete(command: 
     cdk, verb, *options = expanded(command)
     assert (cdk, verb) == ("cdk", command.split()[1])
     if verb == "bootstrap":
-        assert options == [f"aws://111111111111/{command.rpartition('REGION=')[2]}"]
+        account = f"aws://111111111111/{command.rpartition('REGION=')[2]}"
+        assert options == ["--termination-protection", account]
     else:
         assert options[0] == "--all" or re.fullmatch(r"clarion-\w+-(data|stack|pipeline)", options[0])
         assert chosen(App(context=context_of(options)).node).stage == context_of(options)["environment"]
