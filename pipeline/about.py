@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pipeline.lake import Period
+from pipeline.period import Period
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -34,7 +34,9 @@ class About:
         places = ["--lake", self.lake, *(["--oversize", self.oversize] if self.oversize else [])]
         program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *places]
         period = ["--from", _iso(self.period.start), "--to", _iso(self.period.end)]
-        return shlex.join([*program, *period, *(word for name, value in chosen.items() for word in (f"--{name}", value))])
+        return shlex.join(
+            [*program, *period, *(word for name, value in chosen.items() for word in (f"--{name}", value))]
+        )
 
 
 def _iso(instant: int) -> str:

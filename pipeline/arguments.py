@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
-from pipeline.lake import DAY_MS, Period
+from pipeline.period import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
 

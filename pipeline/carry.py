@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import limits
-from pipeline.lake import DAY_MS, PARTITIONS, EventLake, hour_path, write_hours
+from pipeline.lake import PARTITIONS, EventLake, write_hours
+from pipeline.period import DAY_MS, hour_path
 from pipeline.rules import CONDITION, REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind
 

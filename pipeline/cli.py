@@ -21,13 +21,15 @@ from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
 from pipeline.compact import compact
+from pipeline.files import exists, write_text
 from pipeline.findings import UNJUDGED, Difference, find_gaps
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, exists, write_text
+from pipeline.lake import EventLake
 from pipeline.limits import limit_history
 from pipeline.page import page
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.session import session

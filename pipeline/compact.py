@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.lake import PARTITIONS, RAW, UNREADABLE, EventLake, Period, write_hours
+from pipeline.lake import PARTITIONS, RAW, UNREADABLE, EventLake, has_hour, write_hours
+from pipeline.period import Period
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
@@ -46,7 +47,7 @@ def raw_lines(lake: EventLake, arrived: Period) -> DataFrame:
     """`value`, one line as text, with the hour it arrived in."""
     schema = StructType([StructField(name, StringType()) for name in ("value", *PARTITIONS)])
     lines = lake.spark.read.schema(schema).text(lake.path(RAW))
-    return lines.where(arrived.has_hour()).where(F.length(F.trim("value")) > 0)
+    return lines.where(has_hour(arrived)).where(F.length(F.trim("value")) > 0)
 
 
 def with_kind(lines: DataFrame) -> DataFrame:

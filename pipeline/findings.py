@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from pyarrow import fs
 
-from pipeline.lake import HOUR_MS, RAW, UNREADABLE, Period, filesystem, hour_path
+from pipeline.files import filesystem
+from pipeline.lake import RAW, UNREADABLE
+from pipeline.period import HOUR_MS, Period, hour_path
 from pipeline.schemas import EventKind
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, Purpose, PushDecision
 from pipeline.findings import REPAIRABLE, Difference
-from pipeline.lake import HOUR_MS, Period
+from pipeline.period import HOUR_MS, Period
 from pipeline.rules import REFUSALS
 
 _WHO = ("receipt", "subscription_id")

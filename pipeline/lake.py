@@ -10,23 +10,16 @@ A line may be there twice and may arrive late. So readers ask for the hours from
 filter on the row's own time, and keep one row of each key.
 """
 
-import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
-from pyarrow import fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
+from pipeline.period import Period, hour_path
 from pipeline.schemas import PLAN, SCHEMAS, EventKind
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-FOREVER = (1 << 63) - 1
-"""The end of what has not ended."""
 PARTITIONS = ("day", "hour")
 RAW = "events"
 UNREADABLE = "unreadable"
@@ -42,25 +35,6 @@ _FILE = StructType([
     *_DATED,
 ])  # fmt: skip
 """What Spark knows of a file, whose content it only reads if that is asked for."""
-
-
-@dataclass(frozen=True)
-class Period:
-    """From `start` up to but without `end`, in UNIX milliseconds."""
-
-    start: int
-    end: int
-
-    def has(self, instant: Column) -> Column:
-        return (instant >= self.start) & (instant < self.end)
-
-    def has_hour(self) -> Column:
-        """For rows of the lake: whether their hour of arrival can hold something of this period."""
-        arrived = F.concat_ws("/", "day", "hour")
-        return arrived.between(F.lit(hour_path(self.start)), F.lit(hour_path(self.end - 1)))
-
-    def __str__(self) -> str:
-        return f"{instant_text(self.start)} to {instant_text(self.end)}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +54,7 @@ class EventLake:
     def read(self, kind: EventKind, arrived: Period | None = None) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
         rows = self.read_dated(kind)
-        rows = rows if arrived is None else rows.where(arrived.has_hour())
+        rows = rows if arrived is None else rows.where(has_hour(arrived))
         return rows.select(*SCHEMAS[kind].names)
 
     def read_dated(self, kind: EventKind) -> DataFrame:
@@ -91,7 +65,7 @@ class EventLake:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
         reader = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
         found = self._rows(reader, kind, _FILE)
-        return found.where(arrived.has_hour()).select("path")
+        return found.where(has_hour(arrived)).select("path")
 
     def plans(self) -> DataFrame:
         """All that `replay` has planned to send again, in `PLAN`."""
@@ -132,53 +106,13 @@ def write_hours(rows: DataFrame, path: str, mode: str = "overwrite") -> None:
     rows.hint("rebalance", *PARTITIONS).write.mode(mode).partitionBy(*PARTITIONS).parquet(path)
 
 
-def write_text(target: str, text: str) -> None:
-    """To a path or URI, as one file."""
-    files, path = filesystem(target)
-    files.create_dir(path.rpartition("/")[0])
-    with files.open_output_stream(path) as stream:
-        stream.write(text.encode())
-
-
-def read_text(source: str) -> str | None:
-    """None if there is no such file."""
-    files, path = filesystem(source)
-    try:
-        with files.open_input_stream(path) as stream:
-            return str(stream.read(), "utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def exists(place: str) -> bool:
-    """Whether there is anything at a path or URI; an empty bucket is something."""
-    files, path = filesystem(place)
-    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
-
-
-def filesystem(place: str) -> tuple[fs.FileSystem, str]:
-    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
-
-    Where it isn't told the bucket's region, it would ask S3 for it each time.
-    """
-    path = place.removeprefix("file:")
-    uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
-    if uri.startswith("s3://") and (region := os.environ.get("AWS_DEFAULT_REGION")):
-        uri = f"{uri}?region={region}"
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
-    return found
+def has_hour(arrived: Period) -> Column:
+    """For rows of the lake: whether their hour of arrival can hold something of this period."""
+    hour = F.concat_ws("/", "day", "hour")
+    return hour.between(F.lit(hour_path(arrived.start)), F.lit(hour_path(arrived.end - 1)))
 
 
 def hour_columns(instant: Column) -> tuple[Column, Column]:
     """`day` and `hour` for UNIX milliseconds."""
     time = F.timestamp_millis(instant)
     return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
-
-
-def hour_path(instant: int) -> str:
-    """Such as `2026-11-20/16`; sorts like time."""
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d/%H")
-
-
-def instant_text(instant: int) -> str:
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -3,13 +3,20 @@
 What is wrong comes first. `page.html` lays out what the modules `summary`, `wrong` and `sections` make of the tables.
 """
 
+<<<<<<< HEAD
 from collections.abc import Sequence
 from pathlib import Path
+=======
+from clarion.channels import CHANNELS
+from pipeline import charts
+from pipeline.charts import ChartSeries, number
+from pipeline.period import HOUR_MS, Period, instant_text
+>>>>>>> h/p1
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pipeline.about import About
-from pipeline.lake import DAY_MS, instant_text
+from pipeline.period import instant_text
 from pipeline.sections import Section, Table, funnel, sections, week
 from pipeline.summary import Row, Summary, Tables, Verdict, summarise
 from pipeline.wrong import when, wrong
@@ -90,4 +97,3 @@ def _limits(tables: Tables) -> list[list[str]]:
     ]
 
 
-assert DAY_MS  # noqa: S101

@@ -28,8 +28,10 @@ from clarion.decisions import NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
+from pipeline.files import read_text, write_text
 from pipeline.findings import REPAIRABLE
-from pipeline.lake import REPLAYS, EventLake, Period, read_text, write_text
+from pipeline.lake import REPLAYS, EventLake
+from pipeline.period import Period
 from pipeline.schemas import PLAN, EventKind
 from pipeline.verify import fetched
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from clarion.channels import CHANNELS
 from pipeline import charts
 from pipeline.charts import SERIES, ChartSeries
-from pipeline.lake import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.summary import REACHED, Row, Summary, Tables, percent
 
 COLOURS = dict(zip(map(str, CHANNELS), cycle(SERIES), strict=False))
@@ -74,7 +74,9 @@ def funnel(summary: Summary) -> Section:
         [words, f"{count:,}", percent(count, last) if last else "–"]
         for words, count, last in zip(REACHED.values(), counts, before, strict=True)
     ]
-    table = Table("Notifications that got so far", ("stage", "notifications", "of the one before"), rows, 1, _of(counts))
+    table = Table(
+        "Notifications that got so far", ("stage", "notifications", "of the one before"), rows, 1, _of(counts)
+    )
     return Section(
         "How far notifications got", f"Each is one envelope for one subscription. Envelopes: {summary.envelopes:,}.", (), (table,)
     )  # fmt: skip
@@ -142,7 +144,9 @@ def _latency(tables: Tables, period: Period) -> Section:
     ]
     title = "Milliseconds of the slowest channel, by hour"
     plot = _by_hour(title, hours, charts.lines(title, _axis(hours), _labels(hours), series), series)
-    rows = [[row["channel"], *(f"{row[name]:,}" for name in (*PERCENTILES, "count"))] for row in tables["latency_whole"]]
+    rows = [
+        [row["channel"], *(f"{row[name]:,}" for name in (*PERCENTILES, "count"))] for row in tables["latency_whole"]
+    ]
     table = Table("Milliseconds, by channel", ("channel", *PERCENTILES, "delivered"), rows)
     return Section("From observed to delivered", "", [plot], [table])
 
@@ -203,7 +207,9 @@ def _cost(tables: Tables) -> Section:
     priced = [row for row in tables["cost"] if row["dollars"] > 0]
     total = sum(row["dollars"] for row in priced)
     delivered = sum(row["delivered"] for row in tables["notifications"])
-    rows = [[row["stage"], _why({**row, "reason": None}), f"{row['count']:,}", f"${row['dollars']:,.4f}"] for row in priced]
+    rows = [
+        [row["stage"], _why({**row, "reason": None}), f"{row['count']:,}", f"${row['dollars']:,.4f}"] for row in priced
+    ]
     shares = _of([row["dollars"] for row in priced])
     table = Table("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
     each = f", ${1_000_000 * total / delivered:,.2f} for a million delivered" if delivered else ""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pipeline.about import About
 from pipeline.findings import REPAIRABLE, Difference
-from pipeline.lake import HOUR_MS, instant_text
+from pipeline.period import HOUR_MS, instant_text
 from pipeline.sections import Plot, Table, by_hour, sender_name
 from pipeline.summary import MEANING, WRONG, Row, Tables
 

@@ -10,7 +10,8 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
-from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
+from pipeline.lake import RAW, EventLake, hour_columns
+from pipeline.period import DAY_MS
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _MADE = "made"

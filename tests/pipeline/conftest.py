@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pipeline.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session

@@ -11,8 +11,9 @@ from pipeline import arguments
 from pipeline.cli import JOBS, main
 from pipeline.findings import Difference, Gaps, find_gaps
 from pipeline.generator.day import answers
-from pipeline.lake import FOREVER, HOUR_MS, RAW, UNREADABLE, EventLake, Period, hour_path, instant_text
+from pipeline.lake import RAW, UNREADABLE, EventLake
 from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.period import FOREVER, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconcile import Findings, with_caps
 from pipeline.schemas import EventKind
 
