@@ -31,7 +31,6 @@ from local.emulator import (
     EmulatedDeployment,
     Emulator,
     deploy,
-    leashed,
     python_path,
     started,
     synthesise,
@@ -39,6 +38,7 @@ from local.emulator import (
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
+from local.leash import leashed
 from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
 from local.ports import reserved_port

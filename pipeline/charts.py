@@ -37,11 +37,12 @@ def bars(name: str, axis: str, labels: Sequence[str], series: Sequence[ChartSeri
     return _rendered(chart, name, labels, series)
 
 
-def lines(name: str, axis: str, labels: Sequence[str], series: Sequence[ChartSeries], *, low: float = 0) -> Markup:
-    """A line for each series, interrupted where there is no value. The vertical axis begins at `low`."""
-    known = [value for one in series for value in one.values if value is not None]
-    top = max([low + 1, *known])
-    chart = pygal.Line(range=(low, top), allow_interruptions=True, **_settings(axis, labels))
+def lines(
+    name: str, axis: str, labels: Sequence[str], series: Sequence[ChartSeries], ends: tuple[float, float]
+) -> Markup:
+    """A line for each series, interrupted where there is no value. `ends` are those of the vertical axis."""
+    low, high = ends
+    chart = pygal.Line(range=(low, max(low + 1, high)), allow_interruptions=True, **_settings(axis, labels))
     return _rendered(chart, name, labels, series)
 
 

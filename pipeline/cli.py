@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import boto3
 from pynamodb.connection import Connection
@@ -18,7 +19,8 @@ from pyspark.sql import functions as F
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
-from pipeline import arguments, replay, retire
+from pipeline import arguments, environment, replay, retire
+from pipeline.about import About
 from pipeline.carry import carry_forward
 from pipeline.compact import compact
 from pipeline.files import exists, write_text
@@ -32,6 +34,7 @@ from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
+from pipeline.report_files import earlier, write_tables
 from pipeline.session import session
 
 
@@ -111,14 +114,14 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
-    tables = report(lake, wanted.period, wanted.now)
-    folder = tables.write(lake, wanted.period)
-    read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
-    rows = {name: [row.asDict() for row in table.collect()] for name, table in read.items()}
-    if differences := lake.differences(wanted.period):
-        rows["differences"] = [row.asDict() for row in differences.groupBy("difference").count().collect()]
+    period, now = wanted.period, wanted.now
+    tables = report(lake, period, now)
+    tables |= {"hours": environment.hours(lake.root, period)}
+    tables |= {"limits": environment.limits(limit_history(lake, now), period)}
+    folder = write_tables(lake.root, period, tables)
     target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, wanted.period))
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    write_text(target, page(rows, _about(wanted), list(earlier(lake.root, period))))
     _log(f"tables in {folder}")
     _log(f"page   in {target}")
     return 0
@@ -168,6 +171,18 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
+
+
+def _about(wanted: argparse.Namespace) -> About:
+    return About(
+        period=wanted.period,
+        lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
+        now=wanted.now,
+        made=int(datetime.now(UTC).timestamp() * 1000),
+        stage=wanted.stage,
+        oversize=wanted.oversize,
+        newest=environment.newest(wanted.lake, wanted.now),
+    )
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

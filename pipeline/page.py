@@ -3,15 +3,8 @@
 What is wrong comes first. `page.html` lays out what the modules `summary`, `wrong` and `sections` make of the tables.
 """
 
-<<<<<<< HEAD
 from collections.abc import Sequence
 from pathlib import Path
-=======
-from clarion.channels import CHANNELS
-from pipeline import charts
-from pipeline.charts import ChartSeries, number
-from pipeline.period import HOUR_MS, Period, instant_text
->>>>>>> h/p1
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -49,8 +42,9 @@ def page(tables: Tables, about: About, earlier: Sequence[tuple[int, Tables | Non
         summary=summary,
         where=when(_leading(tables)) if summary.wrong else "",
         wrong=wrong(tables, about) if summary.wrong else None,
-        unjudged=[row for row in tables["hours"] if row["problem"]],
-        sections=[funnel(summary), week(days), *sections(tables, about.period), _freshness(tables, about, summary)],
+        unjudged=[(row["hour"], row["problem"]) for row in tables["hours"] if row["problem"]],
+        leading=[funnel(summary), week(days)],
+        sections=[*sections(tables, about.period), _freshness(tables, about, summary)],
     )
 
 
@@ -71,23 +65,19 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
         ("reconciled", "no" if summary.wrong is None else "yes"),
     ]
     hours = [
-        [row["hour"], "–" if row["lines"] is None else f"{row['lines']:,}", _sealed(row), row["problem"] or "complete"]
+        [row["hour"], "-" if row["lines"] is None else f"{row['lines']:,}", _sealed(row), row["problem"] or "complete"]
         for row in tables["hours"]
     ]
     return Section(
         "What this was made of",
-        "",
-        (),
-        [
-            Table("Freshness and environment", ("what", ""), facts, 2),
-            Table("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4),
-            Table("Hours of arrival", ("hour, UTC", "lines", "sealed at", "state"), hours),
-        ],
+        facts=facts,
+        tables=[Table("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4)],
+        folded=[Table("Hours of arrival", ("hour, UTC", "lines", "sealed at", "state"), hours)],
     )
 
 
 def _sealed(row: Row) -> str:
-    return f"{instant_text(row['sealed_at'])[5:-3]}" if row["sealed_at"] else "–"
+    return f"{instant_text(row['sealed_at'])[5:-3]}" if row["sealed_at"] else "-"
 
 
 def _limits(tables: Tables) -> list[list[str]]:
@@ -95,5 +85,3 @@ def _limits(tables: Tables) -> list[list[str]]:
         [row["network"], instant_text(row["since"])[:-3] if row["since"] else "always", row["pair"], row["cap"]]
         for row in tables["limits"]
     ]
-
-

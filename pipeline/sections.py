@@ -4,8 +4,8 @@ What is text here is not escaped yet: the template does that.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import cycle
 
@@ -19,7 +19,7 @@ from pipeline.summary import REACHED, Row, Summary, Tables, percent
 
 COLOURS = dict(zip(map(str, CHANNELS), cycle(SERIES), strict=False))
 """Of the channels."""
-PERCENTILES = ("p50", "p90", "p99")
+WITHIN = {"p50": "50% within", "p90": "90% within", "p99": "99% within"}
 _SHORT_KEY, _SHORT_TEXT = 12, 24
 _MOST_DROPS = 14
 
@@ -37,22 +37,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart with its legend, name by colour, and the same as a table."""
+    """A chart with its legend, the colours by name."""
 
     title: str
     legend: Mapping[str, str]
     svg: Markup
-    table: Table
 
 
 @dataclass(frozen=True)
 class Section:
-    """What it has to say, if there is nothing to show, is in its `text`."""
+    """`folded` are tables that can be opened: long ones, and what the plots show. `text` says if there is nothing."""
 
     title: str
-    text: str
+    text: str = ""
+    facts: Sequence[tuple[str, str]] = ()
     plots: Sequence[Plot] = ()
     tables: Sequence[Table] = ()
+    folded: Sequence[Table] = ()
 
 
 def sections(tables: Tables, period: Period) -> list[Section]:
@@ -71,117 +72,50 @@ def funnel(summary: Summary) -> Section:
     counts = [summary.reached[stage] for stage in REACHED]
     before = [counts[0], *counts[:-1]]
     rows = [
-        [words, f"{count:,}", percent(count, last) if last else "–"]
+        [words, f"{count:,}", percent(count, last) if last else "-"]
         for words, count, last in zip(REACHED.values(), counts, before, strict=True)
     ]
-    table = Table(
-        "Notifications that got so far", ("stage", "notifications", "of the one before"), rows, 1, _of(counts)
-    )
-    return Section(
-        "How far notifications got", f"Each is one envelope for one subscription. Envelopes: {summary.envelopes:,}.", (), (table,)
-    )  # fmt: skip
+    head = ("stage", "notifications", "of the one before")
+    text = f"Each is one envelope for one subscription. {summary.envelopes:,} envelopes were decided."
+    table = Table("Notifications that got so far", head, rows, shares=_shares(counts))
+    return Section("How far notifications got", text, tables=[table])
 
 
 def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     """`days` are the beginnings of each, and what was reported of it, if anything was."""
-    names = [f"{_day(start):%d}{'' if found else '*'}" for start, found in days]
+    names = [f"{_utc(start):%d}{'' if found else '*'}" for start, found in days]
     axis = "day of the month; *: no report"
-    shares = [_share(found) for _, found in days]
     wrong = [float(sum(found.wrong.values())) if found and found.wrong is not None else None for _, found in days]
-    table = Table(
-        "The last seven days",
-        ("day", "wanted", "delivered", "share", "differences", "hours unjudged"),
-        [[f"{_day(start):%Y-%m-%d}", *_figures(found)] for start, found in days],
-    )
+    shares = [_delivered_share(found) for _, found in days]
     low = min((int(share) for share in shares if share is not None), default=0)
-    plots = [
-        Plot("Differences, by day", {}, charts.bars("Differences, by day", axis, names, [ChartSeries("differences", "c4", wrong)]), table),
-        Plot("Delivered of wanted, %", {}, charts.lines("Delivered of wanted, by day", axis, names, [ChartSeries("delivered", "c1", shares)], low=low), table),
-    ]  # fmt: skip
-    return Section("The week", "From the reports of these days. A day without one is missing, not healthy.", plots)
+    title, other = "Differences, by day", "Delivered of wanted, by day, in %"
+    bars = charts.bars(title, axis, names, [ChartSeries("differences", "c4", wrong)])
+    line = charts.lines(other, axis, names, [ChartSeries("delivered", "c1", shares)], (low, 100))
+    head = ("day", "delivered of wanted", "share", "differences", "hours unjudged")
+    table = Table("The last seven days", head, [[f"{_utc(start):%m-%d}", *_figures(found)] for start, found in days])
+    text = "From the reports of these days. A day without one is missing, not healthy."
+    return Section("The week", text, plots=[Plot(title, {}, bars), Plot(other, {}, line)], folded=[table])
 
 
-def by_hour(title: str, rows: Iterable[Row], name: str, value: str, colours: Mapping[str, str], period: Period) -> Plot:
-    """Bars of `value`, stacked by what `name` is; those in `colours` that occur."""
+def bars_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Plot:
+    """What there is in each hour of the period, stacked."""
+    hours = _hours(period)
+    return _plot(title, series, charts.bars(title, _axis(hours), _labels(hours), series))
+
+
+def series_by_hour(
+    rows: Sequence[Row], name: str, value: str, colours: Mapping[str, str], period: Period
+) -> list[ChartSeries]:
+    """The sum of `value` in each hour, a series for each of what `name` is, if it is in `colours`."""
     counts = Counter[tuple[str, int]]()
     for row in rows:
         counts[row[name], row["hour"]] += row[value]
-    hours, found = _hours(period), {each for each, _ in counts}
-    series = [
-        ChartSeries(each, colour, [counts[each, hour] for hour in hours])
+    found = {each for each, _ in counts}
+    return [
+        ChartSeries(each, colour, [counts[each, hour] for hour in _hours(period)])
         for each, colour in colours.items()
         if each in found
     ]
-    return _by_hour(title, hours, charts.bars(title, _axis(hours), _labels(hours), series), series)
-
-
-def _by_hour(title: str, hours: Sequence[int], svg: Markup, series: Sequence[ChartSeries]) -> Plot:
-    columns = ([f"{value:,.0f}" if value is not None else "–" for value in one.values] for one in series)
-    rows = [list(row) for row in zip((f"{_day(hour):%m-%d %H:%M}" for hour in hours), *columns, strict=True)]
-    table = Table(title, ("hour, UTC", *(one.name for one in series)), rows)
-    legend = {one.name: one.colour for one in series} if len(series) > 1 else {}
-    return Plot(title, legend, svg, table)
-
-
-def _delivered(tables: Tables, period: Period) -> Section:
-    delivered = [row for row in tables["notifications"] if row["delivered"]]
-    plots = [by_hour("Notifications delivered, by hour", delivered, "channel", "delivered", COLOURS, period)]
-    return Section("Delivered", "" if delivered else "None.", plots if delivered else ())
-
-
-def _latency(tables: Tables, period: Period) -> Section:
-    """Of each hour the slowest channel, so that no average hides it."""
-    if not tables["latency_whole"]:
-        return Section("From observed to delivered", "Nothing was delivered.")
-    hours = _hours(period)
-    series = [
-        ChartSeries(
-            name,
-            colour,
-            [max((row[name] for row in tables["latency"] if row["hour"] == hour), default=None) for hour in hours],
-        )
-        for name, colour in zip(PERCENTILES, SERIES, strict=False)
-    ]
-    title = "Milliseconds of the slowest channel, by hour"
-    plot = _by_hour(title, hours, charts.lines(title, _axis(hours), _labels(hours), series), series)
-    rows = [
-        [row["channel"], *(f"{row[name]:,}" for name in (*PERCENTILES, "count"))] for row in tables["latency_whole"]
-    ]
-    table = Table("Milliseconds, by channel", ("channel", *PERCENTILES, "delivered"), rows)
-    return Section("From observed to delivered", "", [plot], [table])
-
-
-def _drops(tables: Tables) -> Section:
-    drops = tables["drops"][:_MOST_DROPS]
-    rows = [[row["stage"], _why(row), f"{row['count']:,}"] for row in drops]
-    table = Table("Ended at", ("stage", "decision", "count"), rows, 2, _of([row["count"] for row in drops]))
-    text = "Unmatched is how it should be: nobody had asked. Counted are envelopes, notifications and attempts to push."
-    return Section("Why the rest went no further", text, (), [table]) if drops else Section("Drops", "None.")
-
-
-def _why(row: Row) -> str:
-    decision = str(row["decision"]).replace("_", " ")
-    return f"{decision}: {row['reason']}" if row["reason"] else decision
-
-
-def _dead_tokens(tables: Tables, period: Period) -> Section:
-    dead = tables["dead_tokens"]
-    if not dead:
-        return Section("Token deaths", "No provider declared a token dead.")
-    total = sum(row["subscriptions"] for row in dead)
-    plot = by_hour("Subscriptions whose token died, by hour", dead, "channel", "subscriptions", COLOURS, period)
-    return Section("Token deaths", f"{total:,} in all. A dead token ends its subscription.", [plot])
-
-
-def _senders(tables: Tables) -> Section:
-    rows = [
-        [sender_name(row["sender"]), *(f"{row[name]:,}" for name in ("notifications", "receivers", "rate_limited"))]
-        for row in tables["senders"]
-    ]
-    if not rows:
-        return Section("Heaviest senders", "No notification has a sender.")
-    table = Table("By notifications", ("sender", "notifications", "receivers", "held by the limit"), rows)
-    return Section("Heaviest senders", "By their keys or topics, and the most limited ones.", (), [table])
 
 
 def sender_name(sender: str) -> str:
@@ -191,51 +125,133 @@ def sender_name(sender: str) -> str:
     return f"{text[:_SHORT_TEXT] if is_text else sender[:_SHORT_KEY]}…"
 
 
+def _delivered(tables: Tables, period: Period) -> Section:
+    delivered = [row for row in tables["notifications"] if row["delivered"]]
+    if not delivered:
+        return Section("Delivered", "Nothing was delivered.")
+    return _by_channel(Section("Delivered"), "Notifications delivered, by hour", delivered, "delivered", period)
+
+
+def _dead_tokens(tables: Tables, period: Period) -> Section:
+    dead = tables["dead_tokens"]
+    if not dead:
+        return Section("Token deaths", "No provider declared a token dead.")
+    total = sum(row["subscriptions"] for row in dead)
+    section = Section("Token deaths", f"{total:,} in all. A dead token ends its subscription.")
+    return _by_channel(section, "Subscriptions whose token died, by hour", dead, "subscriptions", period)
+
+
+def _by_channel(section: Section, title: str, rows: Sequence[Row], value: str, period: Period) -> Section:
+    series = series_by_hour(rows, "channel", value, COLOURS, period)
+    table = _table_by_hour(title, series, period)
+    return replace(section, plots=[bars_by_hour(title, series, period)], folded=[table])
+
+
+def _latency(tables: Tables, period: Period) -> Section:
+    """Of each hour the slowest channel, so that no average hides it."""
+    if not tables["latency_whole"]:
+        return Section("From observed to delivered", "Nothing was delivered.")
+    series = [
+        ChartSeries(words, colour, _slowest(tables["latency"], name, period))
+        for (name, words), colour in zip(WITHIN.items(), SERIES, strict=False)
+    ]
+    title = "Milliseconds of the slowest channel, by hour"
+    top = max(value or 0 for value in series[-1].values)
+    rows = [[row["channel"], *(f"{row[name]:,}" for name in (*WITHIN, "count"))] for row in tables["latency_whole"]]
+    return Section(
+        "From observed to delivered",
+        plots=[_lines_by_hour(title, series, period, (0, top))],
+        tables=[Table("Milliseconds, by channel", ("channel", *WITHIN.values(), "delivered"), rows)],
+        folded=[_table_by_hour(title, series, period)],
+    )
+
+
+def _slowest(rows: Sequence[Row], name: str, period: Period) -> list[float | None]:
+    return [max((row[name] for row in rows if row["hour"] == hour), default=None) for hour in _hours(period)]
+
+
+def _drops(tables: Tables) -> Section:
+    drops = tables["drops"][:_MOST_DROPS]
+    if not drops:
+        return Section("Why the rest went no further", "Nothing was dropped.")
+    rows = [[row["stage"], _why(row["decision"], row["reason"]), f"{row['count']:,}"] for row in drops]
+    shares = _shares([row["count"] for row in drops])
+    table = Table("Envelopes, notifications and attempts to push", ("stage", "decision", "count"), rows, 2, shares)
+    return Section("Why the rest went no further", "Unmatched is how it should be: nobody had asked.", tables=[table])
+
+
+def _why(decision: str, reason: str | None = None) -> str:
+    words = decision.replace("_", " ")
+    return f"{words}: {reason}" if reason else words
+
+
+def _senders(tables: Tables) -> Section:
+    rows = [
+        [sender_name(row["sender"]), *(f"{row[name]:,}" for name in ("notifications", "receivers", "rate_limited"))]
+        for row in tables["senders"]
+    ]
+    if not rows:
+        return Section("Heaviest senders", "No notification has a sender.")
+    table = Table("By key or topic", ("sender", "notifications", "receivers", "held back"), rows)
+    return Section("Heaviest senders", "And those that the limit held back most.", tables=[table])
+
+
 def _rules(tables: Tables, period: Period) -> Section:
     counts = {row["hour"]: row["rules"] for row in tables["rules"]}
     if not any(counts.values()):
         return Section("Rules in force", "None.")
-    hours = _hours(period)
-    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in hours])]
+    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in _hours(period)])]
     title = "Rules in force at each full hour"
-    low = 0.95 * min(counts.values())
-    svg = charts.lines(title, _axis(hours), _labels(hours), series, low=int(low))
-    return Section("Rules in force", "", [_by_hour(title, hours, svg, series)])
+    ends = int(0.95 * min(counts.values())), max(counts.values())
+    plot = _lines_by_hour(title, series, period, ends)
+    return Section("Rules in force", plots=[plot], folded=[_table_by_hour(title, series, period)])
 
 
 def _cost(tables: Tables) -> Section:
     priced = [row for row in tables["cost"] if row["dollars"] > 0]
     total = sum(row["dollars"] for row in priced)
     delivered = sum(row["delivered"] for row in tables["notifications"])
-    rows = [
-        [row["stage"], _why({**row, "reason": None}), f"{row['count']:,}", f"${row['dollars']:,.4f}"] for row in priced
-    ]
-    shares = _of([row["dollars"] for row in priced])
-    table = Table("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
     each = f", ${1_000_000 * total / delivered:,.2f} for a million delivered" if delivered else ""
     text = (
-        f"${total:,.4f}{each}. By the ledger: tables, messages and events, on demand; not the Lambdas' time, nor what "
-        "runs all the time."
+        f"${total:,.4f}{each}. By the ledger: tables, messages and events; not the Lambdas' time, nor what always runs."
     )
-    return Section("Cost", text, (), [table] if rows else ())
+    rows = [[row["stage"], _why(row["decision"]), f"{row['count']:,}", f"${row['dollars']:,.4f}"] for row in priced]
+    shares = _shares([row["dollars"] for row in priced])
+    table = Table("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
+    return Section("Cost", text, tables=[table] if rows else ())
+
+
+def _plot(title: str, series: Sequence[ChartSeries], svg: Markup) -> Plot:
+    return Plot(title, {one.name: one.colour for one in series} if len(series) > 1 else {}, svg)
+
+
+def _lines_by_hour(title: str, series: Sequence[ChartSeries], period: Period, ends: tuple[float, float]) -> Plot:
+    hours = _hours(period)
+    return _plot(title, series, charts.lines(title, _axis(hours), _labels(hours), series, ends))
+
+
+def _table_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Table:
+    columns = ([f"{value:,.0f}" if value is not None else "-" for value in one.values] for one in series)
+    hours = (f"{_utc(hour):%m-%d %H:%M}" for hour in _hours(period))
+    return Table(title, ("hour, UTC", *(one.name for one in series)), list(zip(hours, *columns, strict=True)))
 
 
 def _figures(found: Summary | None) -> list[str]:
     if not found:
-        return ["no report", "–", "–", "–", "–"]
+        return ["no report", "-", "-", "-"]
     wanted, delivered = (found.reached[stage] for stage in ("wanted", "delivered"))
     differences = "not compared" if found.wrong is None else f"{sum(found.wrong.values()):,}"
-    share = percent(delivered, wanted) if wanted else "–"
-    return [f"{wanted:,}", f"{delivered:,}", share, differences, f"{found.unjudged} of {found.hours}"]
+    share = percent(delivered, wanted) if wanted else "-"
+    return [f"{delivered:,} of {wanted:,}", share, differences, f"{found.unjudged} of {found.hours}"]
 
 
-def _share(found: Summary | None) -> float | None:
+def _delivered_share(found: Summary | None) -> float | None:
     if not found or not found.reached["wanted"]:
         return None
     return 100 * found.reached["delivered"] / found.reached["wanted"]
 
 
-def _of(counts: Sequence[float]) -> list[float]:
+def _shares(counts: Sequence[float]) -> list[float]:
     """Each as a share of the greatest."""
     most = max(counts, default=0) or 1
     return [count / most for count in counts]
@@ -251,12 +267,12 @@ def _axis(hours: Sequence[int]) -> str:
 
 def _labels(hours: Sequence[int]) -> list[str]:
     pattern = "%H:%M" if _in_a_day(hours) else "%d. %Hh"
-    return [_day(hour).strftime(pattern) for hour in hours]
+    return [_utc(hour).strftime(pattern) for hour in hours]
 
 
 def _in_a_day(hours: Sequence[int]) -> bool:
     return hours[-1] - hours[0] < DAY_MS
 
 
-def _day(instant: int) -> datetime:
+def _utc(instant: int) -> datetime:
     return datetime.fromtimestamp(instant / 1000, UTC)

@@ -17,7 +17,7 @@ REACHED = {
     "asked": "asked for by a rule",
     "wanted": "wanted, by limits and claims too",
     "queued": "queued for a push",
-    "tried": "tried",
+    "tried": "attempted",
     "delivered": "delivered to the provider",
 }
 """The stages of a notification, each a part of the one before."""
@@ -115,8 +115,8 @@ def notifications(count: int, adjective: str = "") -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Rounded down, so that 100 % is all."""
-    return f"{floor(1_000 * part / whole) / 10:.1f} %"
+    """Rounded down, so that 100% is all."""
+    return f"{floor(1_000 * part / whole) / 10:.1f}%"
 
 
 def _wrong(rows: Sequence[Row]) -> dict[Difference, int]:

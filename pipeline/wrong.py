@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pipeline.about import About
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.period import HOUR_MS, instant_text
-from pipeline.sections import Plot, Table, by_hour, sender_name
+from pipeline.sections import Plot, Table, bars_by_hour, sender_name, series_by_hour
 from pipeline.summary import MEANING, WRONG, Row, Tables
 
 COLOURS = {
@@ -41,10 +41,10 @@ def wrong(tables: Tables, about: About) -> Wrong:
     rows = tables["differences"]
     named = [{**row, "difference": WRONG[Difference(row["difference"])]} for row in rows]
     colours = {WRONG[kind]: colour for kind, colour in COLOURS.items()}
-    plot = by_hour("Differences, by hour", named, "difference", "count", colours, about.period)
+    series = series_by_hour(named, "difference", "count", colours, about.period)
     lines = [[hour_text(row["hour"]), row["difference"], row["network"], f"{row['count']:,}"] for row in named]
-    table = Table("By hour, kind and network", ("hour, UTC", "kind", "network", "count"), lines, 3)
-    return Wrong(list(_groups(tables, about)), plot, table)
+    table = Table("Differences by hour, kind and network", ("hour, UTC", "kind", "network", "count"), lines, 3)
+    return Wrong(list(_groups(tables, about)), bars_by_hour("Differences, by hour", series, about.period), table)
 
 
 def when(rows: Sequence[Row]) -> str:
@@ -55,7 +55,7 @@ def when(rows: Sequence[Row]) -> str:
         networks[row["network"]] += row["count"]
     [(hour, count)] = hours.most_common(1)
     amount = "All" if len(hours) == 1 else f"Most of them, {count:,},"
-    return f"{amount} between {hour_text(hour)} and {hour_text(hour + HOUR_MS)[-5:]} UTC, {' and '.join(networks)}."
+    return f"{amount} between {hour_text(hour)} and {hour_text(hour + HOUR_MS)[-5:]} UTC ({', '.join(networks)})."
 
 
 def hour_text(instant: int) -> str:
