@@ -65,19 +65,24 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
         ("reconciled", "no" if summary.wrong is None else "yes"),
     ]
     hours = [
-        [row["hour"], "-" if row["lines"] is None else f"{row['lines']:,}", _sealed(row), row["problem"] or "complete"]
+        [row["hour"], row["problem"] or "complete", _count(row["lines"]), _sealed(row["sealed_at"])]
         for row in tables["hours"]
     ]
     return Section(
         "What this was made of",
         facts=facts,
         tables=[Table("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4)],
-        folded=[Table("Hours of arrival", ("hour, UTC", "lines", "sealed at", "state"), hours)],
+        folded=[Table("Hours of arrival", ("hour, UTC", "state", "lines", "sealed at"), hours, 2)],
     )
 
 
-def _sealed(row: Row) -> str:
-    return f"{instant_text(row['sealed_at'])[5:-3]}" if row["sealed_at"] else "-"
+def _count(lines: int | None) -> str:
+    return "-" if lines is None else f"{lines:,}"
+
+
+def _sealed(at: int | None) -> str:
+    """Month and day, hour and minute."""
+    return instant_text(at)[5:-3] if at else "-"
 
 
 def _limits(tables: Tables) -> list[list[str]]:
