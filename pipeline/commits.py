@@ -20,9 +20,10 @@ earlier than `KEPT_MS` after the manifest that left it out. What is of no hour h
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -30,15 +31,18 @@ from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
-from pyarrow import fs, parquet
+from pyarrow import fs
+from pyarrow.parquet import ParquetWriter
 
 from pipeline.files import filesystem, folders, joined, listed, read_text, swap_text
-from pipeline.period import DAY_MS, Period, hour_path
+from pipeline.period import DAY_MS, Period
 
 MANIFESTS = "manifests"
 KEPT_MS = 2 * DAY_MS
 """So long a file is kept after the commit that left it out: no reader runs longer."""
 LOOKED_BACK_MS = 7 * DAY_MS
+ROW_GROUP_BYTES = 64 << 20
+"""In memory: whoever reads a row group has as much of it there."""
 _READERS = 16
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
@@ -57,6 +61,10 @@ class DataFile:
     digest: str
 
 
+type Kinds = Mapping[str, tuple[DataFile, ...]]
+"""Data files by what they hold."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What counts of an hour.
@@ -70,7 +78,7 @@ class Manifest:
     sealed_at: int | None = None
     counted: int | None = None
     raw: tuple[DataFile, ...] = ()
-    kinds: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    kinds: Kinds = field(default_factory=dict)
 
     @property
     def lines(self) -> int:
@@ -89,6 +97,30 @@ class Manifest:
         values: dict[str, Any] = json.loads(text)
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
         return cls(**values | {"raw": _files(values["raw"]), "kinds": kinds})
+
+
+@dataclass(frozen=True)
+class View:
+    """What counts in a lake, for a reader that asks several times: each day as it was when it was first asked for."""
+
+    root: str
+    _days: dict[str, list[Manifest]] = field(default_factory=dict)
+
+    def manifests(self, period: Period) -> list[Manifest]:
+        """Those of the hours that have one, in order."""
+        if not self._days:
+            self._days.update((day, []) for day in folders(self.root, MANIFESTS))
+        days = [day for day in self._days if period.has_day(day.removeprefix("day="))]
+        return [found for found in chain.from_iterable(map(self._day, days)) if period.has_hour(found.hour)]
+
+    def refresh(self) -> None:
+        """From now on, what counts by now."""
+        self._days.clear()
+
+    def _day(self, day: str) -> list[Manifest]:
+        if not self._days[day]:
+            self._days[day] = read_manifests(self.root, sorted(map(_hour_of, listed(self.root, f"{MANIFESTS}/{day}"))))
+        return self._days[day]
 
 
 class _Hashed:
@@ -131,18 +163,15 @@ def read_manifest(root: str, hour: str) -> Manifest | None:
     return None if text is None else Manifest.from_json(text)
 
 
+def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
+    """Those that are there, in the order of `hours`."""
+    with ThreadPoolExecutor(_READERS) as readers:
+        return [found for found in readers.map(partial(read_manifest, root), hours) if found]
+
+
 def manifests(root: str, period: Period) -> list[Manifest]:
     """Those of the hours that have one, in order."""
-    return _read_all(root, committed_hours(root, period))
-
-
-def committed_hours(root: str, period: Period) -> list[str]:
-    """The hours that have a manifest, in order."""
-    first, last = (hour_path(instant).partition("/")[0] for instant in (period.start, period.end - 1))
-    days = [name for name in folders(root, MANIFESTS) if first <= name.removeprefix("day=") <= last]
-    with ThreadPoolExecutor(_READERS) as readers:
-        found = chain.from_iterable(readers.map(lambda day: listed(root, f"{MANIFESTS}/{day}"), days))
-        return sorted(hour for path in found if period.has_hour(hour := _hour_of(path)))
+    return View(root).manifests(period)
 
 
 def data_files(root: str, kind: str, period: Period) -> list[str]:
@@ -163,17 +192,47 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
 
 
-def write_parquet(root: str, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> DataFile:
+def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Manifest:
+    """Commit what `change` makes of an hour as it is, or of an empty one: anew whenever another commit comes first."""
+    while True:
+        known = read_manifest(root, hour)
+        new = replace(change(known or Manifest(hour, "")), commit=new_commit())
+        with suppress(CommitConflict):
+            commit(root, new, known.commit if known else None)
+            return new
+
+
+def add_files(root: str, hour: str, kinds: Kinds) -> None:
+    update(root, hour, lambda known: replace(known, kinds=merged(known.kinds, kinds)))
+
+
+def merged(some: Kinds, others: Kinds) -> Kinds:
+    return {kind: (*some.get(kind, ()), *others.get(kind, ())) for kind in {**some, **others}}
+
+
+def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> DataFile:
     """Write a new file into a folder, under its final name at once: nothing is renamed, and nobody reads it yet."""
     path = f"{folder}/{secrets.token_hex(8)}.parquet"
     files, place = filesystem(joined(root, path))
     files.create_dir(place.rpartition("/")[0])
-    hashed, lines = _Hashed(files.open_output_stream(place)), 0
-    with pa.PythonFile(hashed, mode="w") as sink, parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            lines += batch.num_rows
+    hashed, lines, groups = _Hashed(files.open_output_stream(place)), 0, _row_groups(batches)
+    first = next(groups)
+    with pa.PythonFile(hashed, mode="w") as sink, ParquetWriter(sink, first.schema, compression="zstd") as writer:
+        for group in chain([first], groups):
+            writer.write_table(group, row_group_size=group.num_rows)
+            lines += group.num_rows
     return DataFile(path, lines, hashed.bytes, hashed.digest.hexdigest())
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some.append(batch)
+        if sum(each.nbytes for each in some) >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(some)
+            some = []
+    if some:
+        yield pa.Table.from_batches(some)
 
 
 def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
@@ -196,7 +255,7 @@ def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set
     found = listed(root, MANIFESTS).items()
     names = [_hour_of(path) for path, info in found if until - LOOKED_BACK_MS <= _written_at(info) < until]
     homes: dict[str, set[str]] = {}
-    for manifest in _read_all(root, names):
+    for manifest in read_manifests(root, names):
         named = {each.path for each in manifest.files}
         homes |= {_home(kind, manifest.hour): named for kind in kinds}
     return homes
@@ -209,11 +268,6 @@ def _is_left(path: str, info: fs.FileInfo, homes: Mapping[str, set[str]], until:
 
 def _written_at(info: fs.FileInfo) -> int:
     return int(info.mtime_ns // 1_000_000)
-
-
-def _read_all(root: str, hours: Sequence[str]) -> list[Manifest]:
-    with ThreadPoolExecutor(_READERS) as readers:
-        return [found for found in readers.map(partial(read_manifest, root), hours) if found]
 
 
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:

@@ -6,30 +6,26 @@ import pyarrow as pa
 
 from clarion.limiter import Limit
 from pipeline.commits import Manifest, committed_hours, manifests
+from pipeline.completeness import incomplete_hours
 from pipeline.limits import LimitHistory, LimitSpan
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
 
 HOURS = pa.schema([("hour", pa.string()), ("lines", pa.int64()), ("sealed_at", pa.int64()), ("problem", pa.string())])
 LIMITS = pa.schema([("network", pa.string()), ("since", pa.int64()), ("pair", pa.string()), ("cap", pa.string())])
 
 
-def hours(root: str, period: Period) -> pa.Table:
-    """Each hour that the period touches, in `HOURS`. Without a `problem` it can be judged."""
-    known = {manifest.hour: manifest for manifest in manifests(root, period)}
-    return pa.Table.from_pylist([_hour(hour, known.get(hour)) for hour in period.hours()], HOURS)
+def hours(root: str, period: Period, now: int, *, provisional: bool) -> pa.Table:
+    """Each hour in which something of the period arrives, in `HOURS`. Without a `problem` it can be judged."""
+    arrival = Period(period.start, period.end + HOUR_MS)
+    known = {manifest.hour: manifest for manifest in manifests(root, arrival)}
+    problems = dict(incomplete_hours(root, period, now, provisional=provisional))
+    rows = [_hour(hour, known.get(hour), problems.get(hour)) for hour in sorted(known | problems)]
+    return pa.Table.from_pylist(rows, HOURS)
 
 
-def _hour(hour: str, manifest: Manifest | None) -> dict[str, object]:
+def _hour(hour: str, manifest: Manifest | None, problem: str | None) -> dict[str, object]:
     lines, sealed_at = (manifest.lines, manifest.sealed_at) if manifest else (None, None)
-    return {"hour": hour, "lines": lines, "sealed_at": sealed_at, "problem": _problem(manifest)}
-
-
-def _problem(manifest: Manifest | None) -> str | None:
-    if manifest is None:
-        return "missing: nothing has been committed"
-    if manifest.sealed_at is None:
-        return "not sealed yet: more may arrive"
-    return None
+    return {"hour": hour, "lines": lines, "sealed_at": sealed_at, "problem": problem}
 
 
 def newest(root: str, now: int) -> str | None:

@@ -29,12 +29,19 @@ class Period:
         """The hours of arrival that it touches, in order."""
         return map(hour_path, range(self.start // HOUR_MS * HOUR_MS, self.end, HOUR_MS))
 
+    def has_day(self, day: str) -> bool:
+        return hour_path(self.start)[:10] <= day <= hour_path(self.end - 1)[:10]
+
     def has_hour(self, hour: str) -> bool:
         """Whether it touches an hour of arrival."""
         return hour_path(self.start) <= hour <= hour_path(self.end - 1)
 
     def __str__(self) -> str:
         return f"{instant_text(self.start)} to {instant_text(self.end)}"
+
+
+EVER = Period(0, 253_402_300_800_000)
+"""Up to the year 10,000, which no hour of arrival goes beyond."""
 
 
 def hour_path(instant: int) -> str:

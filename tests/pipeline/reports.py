@@ -98,9 +98,9 @@ def empty() -> MadeUp:
 def unjudged() -> MadeUp:
     """A healthy day but for three hours: one is missing, one half written, one emptier than it should be."""
     problems = {
-        5: "missing: nothing has been committed",
-        6: "not sealed yet: more may arrive",
-        23: "emptier than the counters say: 1,204 lines of 99,817",
+        5: "nothing has arrived",
+        6: "it was not over when it was compacted",
+        23: "1204 lines have arrived, of 99817 records at least",
     }
     hours = [_sealed(hour) | {"problem": problems.get(place)} for place, hour in enumerate(HOURS)]
     return healthy() | {"hours": hours}

@@ -19,7 +19,6 @@ from pipeline.commits import (
     DataFile,
     Manifest,
     commit,
-    committed_hours,
     data_files,
     data_folder,
     manifest_path,
@@ -43,7 +42,7 @@ def made(root: str, hour: str, *values: int, kind: str = "push") -> Manifest:
     """Of a commit whose data file is written, and which nobody has committed."""
     name = new_commit()
     rows = pa.RecordBatch.from_pydict({"at": list(values)}, schema=SCHEMA)
-    written = write_parquet(root, data_folder(kind, hour, name), SCHEMA, [rows])
+    written = write_parquet(root, data_folder(kind, hour, name), [rows])
     return Manifest(hour, name, kinds={kind: (written,)})
 
 
@@ -130,7 +129,7 @@ def test_hours_are_read_in_order_and_only_those_of_the_period(root: str) -> None
 
 
 def test_a_lake_without_commits_has_none(root: str) -> None:
-    assert (manifests(root, DAY), committed_hours(root, DAY), data_files(root, "push", DAY)) == ([], [], [])
+    assert (manifests(root, DAY), data_files(root, "push", DAY)) == ([], [])
 
 
 def test_what_is_of_no_hour_is_committed_under_its_name(root: str) -> None:

@@ -20,8 +20,9 @@ from clarion.events import (
 )
 from pipeline.compact import compact
 from pipeline.files import filesystem
-from pipeline.lake import RAW, UNREADABLE, EventLake
+from pipeline.lake import UNREADABLE, EventLake
 from pipeline.period import HOUR_MS, Period, hour_path
+from pipeline.raw import RAW
 from pipeline.schemas import SCHEMAS, EventKind
 
 AT = 1_790_000_000_000

@@ -7,7 +7,7 @@ import pytest
 
 from clarion.limiter import Limit
 from pipeline import environment
-from pipeline.commits import DataFile, Manifest, commit
+from pipeline.commits import Manifest, commit
 from pipeline.files import write_text
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
@@ -50,15 +50,22 @@ def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
     assert [tables is not None for _, tables in days] == [False] * 5 + [True]
 
 
-def test_an_hour_that_is_missing_or_not_sealed_cannot_be_judged(lake: str) -> None:
-    raw = (DataFile("events/1", 7, 70, "00"),)
+def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None:
+    """The hour after the period counts as well: its last lines arrive then."""
     first, second, third = (hour_path(START + place * HOUR_MS) for place in range(3))
-    commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, raw=raw, kinds={"push": raw}), None)
-    commit(lake, Manifest(second, "b", raw=raw), None)
-    rows = environment.hours(lake, Period(START, START + 3 * HOUR_MS)).to_pylist()
-    assert rows[0] == {"hour": first, "lines": 7, "sealed_at": START + 2 * HOUR_MS, "problem": None}
-    assert [row["hour"] for row in rows if row["problem"]] == [second, third]
-    assert environment.newest(lake, START + DAY_MS) == second
+    commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
+    commit(lake, Manifest(second, "b", counted=0), None)
+    table = environment.hours(lake, Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
+    assert table.to_pylist() == [
+        {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
+        {"hour": second, "lines": 0, "sealed_at": None, "problem": "it was not over when it was compacted"},
+        {"hour": third, "lines": None, "sealed_at": None, "problem": "nothing has arrived"},
+    ]
+
+
+def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_of_this_week(lake: str) -> None:
+    commit(lake, Manifest(hour_path(START), "a"), None)
+    assert environment.newest(lake, START + DAY_MS) == hour_path(START)
     assert environment.newest(lake, START + 30 * DAY_MS) is None
 
 
