@@ -193,7 +193,7 @@ class PipelineStack(EnvironmentStack):
     def _daily_arguments(self) -> list[str]:
         keep_days = str(self._environment.lake_days)
         places = ["--lake", self._lake, "--oversize", self._oversize]
-        return ["daily", "--strict", "--keep-days", keep_days, *places]
+        return ["daily", "--strict", "--keep-days", keep_days, "--stage", self._environment.stage, *places]
 
     def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

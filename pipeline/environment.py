@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from clarion.limiter import Limit
-from pipeline.commits import Manifest, committed_hours, manifests
+from pipeline.commits import Manifest, manifests
 from pipeline.completeness import incomplete_hours
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -29,8 +29,8 @@ def _hour(hour: str, manifest: Manifest | None, problem: str | None) -> dict[str
 
 
 def newest(root: str, now: int) -> str | None:
-    """The last hour of the week before `now` that has a commit."""
-    return max(committed_hours(root, Period(now - 7 * DAY_MS, now)), default=None)
+    """The last hour that has a commit, of the two days before `now`."""
+    return max((found.hour for found in manifests(root, Period(now - 2 * DAY_MS, now))), default=None)
 
 
 def limits(history: LimitHistory, period: Period) -> pa.Table:

@@ -21,21 +21,21 @@ BADGES = {
     Verdict.EMPTY: "Empty",
     Verdict.HEALTHY: "Healthy",
 }
-_TEMPLATES = Environment(
+_TEMPLATE = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     # Senders, topics, reasons and evidence come from strangers.
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-)
+).get_template("page.html")
 
 
 def page(tables: Tables, about: About, earlier: Sequence[tuple[int, Tables | None]] = ()) -> str:
     """`tables` are those of `report`, with `hours` and `limits`; `earlier` those of the days before, where there are any."""
     summary = summarise(tables)
     days = [*((start, summarise(found) if found else None) for start, found in earlier), (about.period.start, summary)]
-    return _TEMPLATES.get_template("page.html").render(
+    return _TEMPLATE.render(
         about=about,
         period=f"{instant_text(about.period.start)[:-3]} to {instant_text(about.period.end)[:-3]} UTC",
         badge=BADGES[summary.verdict],

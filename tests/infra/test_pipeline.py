@@ -182,6 +182,8 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
         "--strict",
         "--keep-days",
         "400",
+        "--stage",
+        "prod",
         "--lake",
         "s3://DataLake",
         "--oversize",

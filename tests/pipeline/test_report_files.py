@@ -63,10 +63,10 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
     ]
 
 
-def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_of_this_week(lake: str) -> None:
+def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_not_old(lake: str) -> None:
     commit(lake, Manifest(hour_path(START), "a"), None)
     assert environment.newest(lake, START + DAY_MS) == hour_path(START)
-    assert environment.newest(lake, START + 30 * DAY_MS) is None
+    assert environment.newest(lake, START + 3 * DAY_MS) is None
 
 
 def test_limits_are_those_that_were_in_force_in_the_period() -> None:
