@@ -19,7 +19,7 @@ SERIES = ("c1", "c2", "c3", "c4", "c5", "c6")
 _TEXT = 13
 _TICKS = 4
 _LABELS = 4
-_SVG = "{http://www.w3.org/2000/svg}"
+_LEFT_OUT = (Comment, "defs", "title")
 
 
 class ChartSeries(NamedTuple):
@@ -95,7 +95,7 @@ def _bare(root: Element, name: str, series: Sequence[ChartSeries]) -> Element:
     root.attrib |= {"role": "img", "aria-label": name}
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag is Comment or child.tag in {"defs", "title"} or child.get("class") == "plot tooltip-overlay":
+            if child.tag in _LEFT_OUT or child.get("class") == "plot tooltip-overlay":
                 parent.remove(child)
         parent.set("class", re.sub(r"color-(\d+)", lambda found: series[int(found[1])].colour, parent.get("class", "")))
         _name_value(parent)

@@ -1,5 +1,7 @@
 """Made-up tables of a report, for days that went in different ways."""
 
+from collections.abc import Sequence
+
 from pipeline.about import About
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.summary import Row
@@ -12,19 +14,18 @@ HOURS = range(PERIOD.start, PERIOD.end, HOUR_MS)
 RECEIPT, SUBSCRIPTION = "0192d3a4-7c1e-7abc-8def-0123456789ab", "7f3c2b1a-0d9e-4f87-a6b5-c4d3e2f1a0b9"
 KEY = bytes(range(32)).hex()
 
-type MadeUp = dict[str, list[Row]]
+type MadeUp = dict[str, Sequence[Row]]
 
 
-def about(**changes: object) -> About:
-    given = {
-        "period": PERIOD,
-        "lake": "s3://clarion-lake",
-        "now": PERIOD.end + 2 * HOUR_MS,
-        "made": PERIOD.end + 2 * HOUR_MS + 90_000,
-    }
-    return About(
-        **given | {"stage": "prod", "oversize": "s3://clarion-large", "newest": hour_path(PERIOD.end)} | changes
-    )  # type: ignore[arg-type] # as keywords
+ABOUT = About(
+    period=PERIOD,
+    lake="s3://clarion-lake",
+    now=PERIOD.end + 2 * HOUR_MS,
+    made=PERIOD.end + 2 * HOUR_MS + 90_000,
+    stage="prod",
+    oversize="s3://clarion-large",
+    newest=hour_path(PERIOD.end),
+)
 
 
 def healthy() -> MadeUp:
@@ -82,17 +83,17 @@ def outage() -> MadeUp:
         for place in range(3)
     ]
     rows = healthy()
-    lost = [
-        row | {"tried": 0, "delivered": 0} if row["hour"] == OUTAGE else row for row in map(dict, rows["notifications"])
-    ]
-    return rows | {"notifications": lost, "differences": found, "examples": examples}
+    swallowed = {"tried": 0, "delivered": 0}
+    reached = [{**row, **(swallowed if row["hour"] == OUTAGE else {})} for row in rows["notifications"]]
+    return rows | {"notifications": reached, "differences": found, "examples": examples}
 
 
 def empty() -> MadeUp:
     """Nothing happened, and each hour is sealed."""
     nothing: MadeUp = {name: [] for name in healthy()}
-    rules = [{"hour": hour, "rules": 0} for hour in HOURS]
-    return nothing | {"rules": rules, "hours": [_sealed(hour, 0) for hour in HOURS], "limits": healthy()["limits"]}
+    nothing["rules"] = [{"hour": hour, "rules": 0} for hour in HOURS]
+    nothing["hours"] = [_sealed(hour, 0) for hour in HOURS]
+    return nothing | {"limits": healthy()["limits"]}
 
 
 def unjudged() -> MadeUp:
@@ -102,7 +103,7 @@ def unjudged() -> MadeUp:
         6: "it was not over when it was compacted",
         23: "1204 lines have arrived, of 99817 records at least",
     }
-    hours = [_sealed(hour) | {"problem": problems.get(place)} for place, hour in enumerate(HOURS)]
+    hours = [{**_sealed(hour), "problem": problems.get(place)} for place, hour in enumerate(HOURS)]
     return healthy() | {"hours": hours}
 
 
@@ -114,22 +115,12 @@ def not_compared() -> MadeUp:
 def hostile(text: str) -> MadeUp:
     """`text` wherever a stranger's words may come from, and in the rest."""
     rows = outage()
+    who = dict.fromkeys(("network", "evidence", "receipt", "subscription_id", "channel"), text)
     return rows | {
         "drops": [{"stage": "push", "decision": "refused", "reason": text, "count": 3}],
         "senders": [{"sender": text.encode().hex(), "notifications": 2, "receivers": 1, "rate_limited": 1}],
         "differences": [{**row, "network": text} for row in rows["differences"]],
-        "examples": [
-            {
-                **row,
-                "network": text,
-                "evidence": text,
-                "receipt": text,
-                "subscription_id": text,
-                "channel": text,
-                "sender": text.encode().hex(),
-            }
-            for row in rows["examples"]
-        ],
+        "examples": [{**row, **who, "sender": text.encode().hex()} for row in rows["examples"]],
         "hours": [{**row, "problem": text} for row in rows["hours"]],
         "limits": [{**row, "network": text, "pair": text, "cap": text} for row in rows["limits"]],
         "latency_whole": [{**row, "channel": text} for row in rows["latency_whole"]],

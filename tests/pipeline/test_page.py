@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,11 +15,11 @@ from clarion.networks.xmtp.topics import group_topic
 from pipeline import arguments
 from pipeline.charts import ChartSeries, bars, lines, number
 from pipeline.page import page
-from pipeline.period import DAY_MS, instant_text
+from pipeline.period import DAY_MS, Period, instant_text
 from pipeline.sections import COLOURS, sender_name
 from pipeline.summary import percent, summarise
 from tests.pipeline import reports
-from tests.pipeline.reports import MadeUp, about, earlier
+from tests.pipeline.reports import ABOUT, MadeUp, earlier
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -44,7 +45,7 @@ class Outline(HTMLParser):
 
 
 def rendered(tables: MadeUp) -> str:
-    return page(tables, about(), earlier())
+    return page(tables, ABOUT, earlier())
 
 
 def text_of(html: str) -> str:
@@ -98,7 +99,7 @@ def test_missing_hours_are_never_called_healthy() -> None:
 
 @pytest.mark.parametrize("lake", ["/var/lake", "/var/a lake; rm -rf 'x'"])
 def test_the_command_on_the_page_replays_exactly_what_was_reported(lake: str) -> None:
-    command = about(lake=lake).replay(difference="missing")
+    command = replace(ABOUT, lake=lake).replay(difference="missing")
     program, *words = shlex.split(command)
     wanted = arguments.parse(words)
     assert program == "clarion-pipeline"
@@ -110,7 +111,7 @@ def test_a_lake_on_s3_is_repaired_by_the_function_that_the_docs_define() -> None
     [function] = re.findall(
         r"^(\w+)\(\) \{\n  aws emr-serverless .*?^\}", OPERATIONS.read_text(), re.MULTILINE | re.DOTALL
     )
-    command = about().replay()
+    command = ABOUT.replay()
     assert shlex.split(command) == [function, "--from", "2026-11-20T00:00:00", "--to", "2026-11-21T00:00:00"]
     assert f"{command} --dry-run {command} Clarion prod" in text_of(rendered(reports.outage()))
 
@@ -227,7 +228,7 @@ def test_each_channel_has_a_colour_of_its_own_that_the_page_defines() -> None:
 
 
 def test_a_period_of_several_days_names_the_day_of_each_hour() -> None:
-    two_days = about(period=reports.Period(reports.START - DAY_MS, reports.PERIOD.end))
+    two_days = replace(ABOUT, period=Period(reports.START - DAY_MS, reports.PERIOD.end))
     html = page(reports.outage(), two_days)
     assert instant_text(two_days.period.start)[:-3] in html
     assert "19. 00h" in html

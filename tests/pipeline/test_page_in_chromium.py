@@ -35,7 +35,7 @@ def written(name: str, tables: reports.MadeUp) -> Path:
     """The page, where its screenshots go as well, for people to look at."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     html = SCREENSHOTS / f"{name.replace(' ', '-')}.html"
-    html.write_text(page(tables, reports.about(), reports.earlier()))
+    html.write_text(page(tables, reports.ABOUT, reports.earlier()))
     return html
 
 

@@ -51,7 +51,7 @@ def reached(spark: SparkSession) -> dict[str, Any]:
         HOUR,
     )
     [row] = rows.collect()
-    return row.asDict()  # type: ignore[no-any-return] # a row has names
+    return row.asDict()
 
 
 def test_each_notification_counts_once_for_how_far_it_got(reached: dict[str, Any]) -> None:
