@@ -92,7 +92,8 @@ def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     bars = charts.bars(title, axis, names, [ChartSeries("differences", "c4", wrong)])
     line = charts.lines(other, axis, names, [ChartSeries("delivered", "c1", shares)], (low, 100))
     head = ("day", "delivered of wanted", "share", "differences", "hours unjudged")
-    table = Table("The last seven days", head, [[f"{_utc(start):%m-%d}", *_figures(found)] for start, found in days])
+    rows = [[f"{_utc(start):%m-%d}", *_figures(found)] for start, found in days]
+    table = Table("The last seven days", head, rows, words=0)
     text = "From the reports of these days. A day without one is missing, not healthy."
     return Section("The week", text, plots=[Plot(title, {}, bars), Plot(other, {}, line)], folded=[table])
 
