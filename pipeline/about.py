@@ -1,4 +1,4 @@
-"""What a report is about: the period, the lake it was made from and by whom, and the command that repairs it."""
+"""What a report is about: the period, the lake it was made from and by whom, and the commands to go on with."""
 
 import shlex
 from dataclasses import dataclass
@@ -31,12 +31,19 @@ class About:
 
     def replay(self, **chosen: str) -> str:
         """The command that sends again what this period lost; `chosen` are options that select a part of it."""
-        places = ["--lake", self.lake, *(["--oversize", self.oversize] if self.oversize else [])]
-        program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *places]
+        program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *self._places]
         period = ["--from", _iso(self.period.start), "--to", _iso(self.period.end)]
         return shlex.join(
             [*program, *period, *(word for name, value in chosen.items() for word in (f"--{name}", value))]
         )
+
+    def explain(self, receipt: str) -> str:
+        """The command that shows each step of an envelope; it reads the lake from wherever it is run."""
+        return shlex.join(["clarion-pipeline", "explain", receipt, *self._places, "--from", _iso(self.period.start)])
+
+    @property
+    def _places(self) -> list[str]:
+        return ["--lake", self.lake, *(["--oversize", self.oversize] if self.oversize else [])]
 
 
 def _iso(instant: int) -> str:

@@ -21,12 +21,16 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Group:
-    """The differences of one kind and network. `examples` are rows of label and text; `command` repairs what can be."""
+    """The differences of one kind and network. `examples` are rows of label and text.
+
+    `replay` is the command that repairs them, if that can be done, and `explain` shows each step of the first example.
+    """
 
     title: str
     meaning: str
     when: str
-    command: str | None
+    replay: str | None
+    explain: str | None
     examples: Sequence[Mapping[str, str]]
 
 
@@ -67,13 +71,14 @@ def _groups(tables: Tables, about: About) -> Iterator[Group]:
     for row in tables["differences"]:
         counts[row["difference"], row["network"]] += row["count"]
     for (difference, network), count in counts.most_common():
-        kind = Difference(difference)
+        kind, found = Difference(difference), _of(tables["examples"], difference, network)
         yield Group(
             title=f"{count:,} {WRONG[kind]}: {network}",
             meaning=MEANING[kind],
             when=when(_of(tables["differences"], difference, network)),
-            command=about.replay(difference=difference) if kind in REPAIRABLE else None,
-            examples=[_example(row) for row in _of(tables["examples"], difference, network)],
+            replay=about.replay(difference=difference) if kind in REPAIRABLE else None,
+            explain=about.explain(found[0]["receipt"]) if found else None,
+            examples=[_example(row) for row in found],
         )
 
 
