@@ -9,8 +9,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pipeline.about import About
+from pipeline.layout import Section, Table
 from pipeline.period import instant_text
-from pipeline.sections import Section, Table, funnel, sections, week
+from pipeline.sections import funnel, sections, week
 from pipeline.summary import Row, Summary, Tables, Verdict, summarise
 from pipeline.wrong import when, wrong
 

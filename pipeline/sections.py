@@ -1,20 +1,24 @@
-"""The sections of the page that a healthy day has as well: what they show, for `page.html` to lay out.
+"""The sections of the page that a healthy day has as well."""
 
-What is text here is not escaped yet: the template does that.
-"""
-
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle
-
-from markupsafe import Markup
 
 from clarion.channels import CHANNELS
 from pipeline import charts
 from pipeline.charts import SERIES, ChartSeries
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.layout import (
+    Plot,
+    Section,
+    Table,
+    bars_by_hour,
+    hours_of,
+    lines_by_hour,
+    series_by_hour,
+    table_by_hour,
+    utc,
+)
+from pipeline.period import Period
 from pipeline.summary import REACHED, Row, Summary, Tables, percent
 
 COLOURS = dict(zip(map(str, CHANNELS), cycle(SERIES), strict=False))
@@ -22,38 +26,6 @@ COLOURS = dict(zip(map(str, CHANNELS), cycle(SERIES), strict=False))
 WITHIN = {"p50": "50% within", "p90": "90% within", "p99": "99% within"}
 _SHORT_KEY, _SHORT_TEXT = 12, 24
 _MOST_DROPS = 14
-
-
-@dataclass(frozen=True)
-class Table:
-    """The first `words` columns are words, the others numbers. `shares`, from 0 to 1, are drawn as a bar in each row."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: int = 1
-    shares: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A chart with its legend, the colours by name."""
-
-    title: str
-    legend: Mapping[str, str]
-    svg: Markup
-
-
-@dataclass(frozen=True)
-class Section:
-    """`folded` are tables that can be opened: long ones, and what the plots show. `text` says if there is nothing."""
-
-    title: str
-    text: str = ""
-    facts: Sequence[tuple[str, str]] = ()
-    plots: Sequence[Plot] = ()
-    tables: Sequence[Table] = ()
-    folded: Sequence[Table] = ()
 
 
 def sections(tables: Tables, period: Period) -> list[Section]:
@@ -83,7 +55,7 @@ def funnel(summary: Summary) -> Section:
 
 def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     """`days` are the beginnings of each, and what was reported of it, if anything was."""
-    names = [f"{_utc(start):%d}{'' if found else '*'}" for start, found in days]
+    names = [f"{utc(start):%d}{'' if found else '*'}" for start, found in days]
     axis = "day of the month; *: no report"
     wrong = [float(sum(found.wrong.values())) if found and found.wrong is not None else None for _, found in days]
     shares = [_delivered_share(found) for _, found in days]
@@ -92,31 +64,10 @@ def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     bars = charts.bars(title, axis, names, [ChartSeries("differences", "c4", wrong)])
     line = charts.lines(other, axis, names, [ChartSeries("delivered", "c1", shares)], (low, 100))
     head = ("day", "delivered of wanted", "share", "differences", "hours unjudged")
-    rows = [[f"{_utc(start):%m-%d}", *_figures(found)] for start, found in days]
+    rows = [[f"{utc(start):%m-%d}", *_figures(found)] for start, found in days]
     table = Table("The last seven days", head, rows, words=0)
     text = "From the reports of these days. A day without one is missing, not healthy."
     return Section("The week", text, plots=[Plot(title, {}, bars), Plot(other, {}, line)], folded=[table])
-
-
-def bars_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Plot:
-    """What there is in each hour of the period, stacked."""
-    hours = _hours(period)
-    return _plot(title, series, charts.bars(title, _axis(hours), _labels(hours), series))
-
-
-def series_by_hour(
-    rows: Sequence[Row], name: str, value: str, colours: Mapping[str, str], period: Period
-) -> list[ChartSeries]:
-    """The sum of `value` in each hour, a series for each of what `name` is, if it is in `colours`."""
-    counts = Counter[tuple[str, int]]()
-    for row in rows:
-        counts[row[name], row["hour"]] += row[value]
-    found = {each for each, _ in counts}
-    return [
-        ChartSeries(each, colour, [counts[each, hour] for hour in _hours(period)])
-        for each, colour in colours.items()
-        if each in found
-    ]
 
 
 def sender_name(sender: str) -> str:
@@ -144,7 +95,7 @@ def _dead_tokens(tables: Tables, period: Period) -> Section:
 
 def _by_channel(section: Section, title: str, rows: Sequence[Row], value: str, period: Period) -> Section:
     series = series_by_hour(rows, "channel", value, COLOURS, period)
-    table = _table_by_hour(title, series, period)
+    table = table_by_hour(title, series, period)
     return replace(section, plots=[bars_by_hour(title, series, period)], folded=[table])
 
 
@@ -161,14 +112,14 @@ def _latency(tables: Tables, period: Period) -> Section:
     rows = [[row["channel"], *(f"{row[name]:,}" for name in (*WITHIN, "count"))] for row in tables["latency_whole"]]
     return Section(
         "From observed to delivered",
-        plots=[_lines_by_hour(title, series, period, (0, top))],
+        plots=[lines_by_hour(title, series, period, (0, top))],
         tables=[Table("Milliseconds, by channel", ("channel", *WITHIN.values(), "delivered"), rows)],
-        folded=[_table_by_hour(title, series, period)],
+        folded=[table_by_hour(title, series, period)],
     )
 
 
 def _slowest(rows: Sequence[Row], name: str, period: Period) -> list[float | None]:
-    return [max((row[name] for row in rows if row["hour"] == hour), default=None) for hour in _hours(period)]
+    return [max((row[name] for row in rows if row["hour"] == hour), default=None) for hour in hours_of(period)]
 
 
 def _drops(tables: Tables) -> Section:
@@ -201,11 +152,11 @@ def _rules(tables: Tables, period: Period) -> Section:
     counts = {row["hour"]: row["rules"] for row in tables["rules"]}
     if not any(counts.values()):
         return Section("Rules in force", "None.")
-    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in _hours(period)])]
+    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in hours_of(period)])]
     title = "Rules in force at each full hour"
     ends = int(0.95 * min(counts.values())), max(counts.values())
-    plot = _lines_by_hour(title, series, period, ends)
-    return Section("Rules in force", plots=[plot], folded=[_table_by_hour(title, series, period)])
+    plot = lines_by_hour(title, series, period, ends)
+    return Section("Rules in force", plots=[plot], folded=[table_by_hour(title, series, period)])
 
 
 def _cost(tables: Tables) -> Section:
@@ -220,21 +171,6 @@ def _cost(tables: Tables) -> Section:
     shares = _shares([row["dollars"] for row in priced])
     table = Table("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
     return Section("Cost", text, tables=[table] if rows else ())
-
-
-def _plot(title: str, series: Sequence[ChartSeries], svg: Markup) -> Plot:
-    return Plot(title, {one.name: one.colour for one in series} if len(series) > 1 else {}, svg)
-
-
-def _lines_by_hour(title: str, series: Sequence[ChartSeries], period: Period, ends: tuple[float, float]) -> Plot:
-    hours = _hours(period)
-    return _plot(title, series, charts.lines(title, _axis(hours), _labels(hours), series, ends))
-
-
-def _table_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Table:
-    columns = ([f"{value:,.0f}" if value is not None else "-" for value in one.values] for one in series)
-    hours = (f"{_utc(hour):%m-%d %H:%M}" for hour in _hours(period))
-    return Table(title, ("hour, UTC", *(one.name for one in series)), list(zip(hours, *columns, strict=True)))
 
 
 def _figures(found: Summary | None) -> list[str]:
@@ -256,24 +192,3 @@ def _shares(counts: Sequence[float]) -> list[float]:
     """Each as a share of the greatest."""
     most = max(counts, default=0) or 1
     return [count / most for count in counts]
-
-
-def _hours(period: Period) -> list[int]:
-    return list(range(period.start - period.start % HOUR_MS, period.end, HOUR_MS))
-
-
-def _axis(hours: Sequence[int]) -> str:
-    return "hour, UTC" if _in_a_day(hours) else "day and hour, UTC"
-
-
-def _labels(hours: Sequence[int]) -> list[str]:
-    pattern = "%H:%M" if _in_a_day(hours) else "%d. %Hh"
-    return [_utc(hour).strftime(pattern) for hour in hours]
-
-
-def _in_a_day(hours: Sequence[int]) -> bool:
-    return hours[-1] - hours[0] < DAY_MS
-
-
-def _utc(instant: int) -> datetime:
-    return datetime.fromtimestamp(instant / 1000, UTC)

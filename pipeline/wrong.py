@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pipeline.about import About
 from pipeline.findings import REPAIRABLE, Difference
+from pipeline.layout import Plot, Table, bars_by_hour, series_by_hour, utc
 from pipeline.period import HOUR_MS, instant_text
-from pipeline.sections import Plot, Table, bars_by_hour, sender_name, series_by_hour
+from pipeline.sections import sender_name
 from pipeline.summary import MEANING, WRONG, Row, Tables
 
 COLOURS = {
@@ -63,7 +63,7 @@ def when(rows: Sequence[Row]) -> str:
 
 
 def hour_text(instant: int) -> str:
-    return f"{datetime.fromtimestamp(instant / 1000, UTC):%Y-%m-%d %H:%M}"
+    return f"{utc(instant):%Y-%m-%d %H:%M}"
 
 
 def _groups(tables: Tables, about: About) -> Iterator[Group]:
