@@ -71,6 +71,12 @@ async def test_an_outage_is_the_first_thing_a_person_sees(tab: ReportPage, width
     assert "replay --from 2026-11-20T00:00:00 --to 2026-11-21T00:00:00" in seen
 
 
+async def test_no_script_runs_on_the_page_however_it_came_there(tab: ReportPage) -> None:
+    await tab.open(written("healthy", reports.healthy()), 1280, "light")
+    await tab.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'seized = 1'}))")
+    assert await tab.evaluate("typeof seized") == "undefined"
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 async def test_a_strangers_words_neither_run_nor_widen_the_page(tab: ReportPage, width: int) -> None:
     await tab.open(written("hostile", reports.hostile(HOSTILE)), width, "light")
