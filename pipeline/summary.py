@@ -88,6 +88,32 @@ class Summary:
         return f"And {', '.join(others)}." if others else ""
 
     @property
+    def grounds(self) -> str:
+        """What the verdict rests on, or what is still open."""
+        match self.verdict:
+            case Verdict.WRONG if self.unjudged:
+                return (
+                    f"{self.unjudged} of {self.hours} hours can't be judged. More may be wrong than is known, and replay "
+                    "sends nothing until the lake has all of them."
+                )
+            case Verdict.WRONG:
+                return f"Each of the {self.hours} hours of arrival is sealed, and reconcile found no other difference."
+            case Verdict.NOT_COMPARED:
+                return "Run reconcile, or daily, for this period first."
+            case Verdict.UNJUDGED:
+                return "No difference was found in what is there. What is missing from the lake can't be compared."
+            case Verdict.EMPTY:
+                return f"Each of the {self.hours} hours of arrival is sealed, and no envelope was decided in any."
+            case Verdict.HEALTHY:
+                return f"Each of the {self.hours} hours of arrival is sealed, and reconcile found no difference.{self._rest}"
+
+    @property
+    def _rest(self) -> str:
+        if self.reached["delivered"] == self.reached["wanted"]:
+            return ""
+        return " What was not delivered was refused by its provider, or its token was dead."
+
+    @property
     def repairable(self) -> int:
         return sum((self.wrong or {}).get(kind, 0) for kind in REPAIRABLE)
 

@@ -121,7 +121,10 @@ def test_a_lake_on_s3_is_repaired_by_the_function_that_the_docs_define() -> None
     )
     command = ABOUT.replay()
     assert shlex.split(command) == [function, "--from", "2026-11-20T00:00:00", "--to", "2026-11-21T00:00:00"]
-    assert f"{command} --dry-run {command} Clarion prod" in text_of(rendered(reports.outage()))
+    assert (
+        f"{command} --dry-run {command} Each of the 24 hours of arrival is sealed, and reconcile found no other"
+        in text_of(rendered(reports.outage()))
+    )
 
 
 def test_each_step_of_an_example_is_a_command_away() -> None:
