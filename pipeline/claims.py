@@ -83,7 +83,7 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, notified: DataFrame) -> 
     `earlier` are in `CLAIM`, too; `notified` is the lake's kind.
     """
     ids = envelopes.where(F.col("envelope_id").isNotNull()).groupBy("envelope_id")
-    few = broadcast_if_few(ids.agg(F.any_value("expires_at").alias("expires_at")).persist())
+    few = broadcast_if_few(ids.agg(F.any_value("expires_at").alias("expires_at")))
     recent = notified.where(F.col("decision").isin(*CLAIMING)).join(few, on="envelope_id", how="inner")
     dated = recent.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)
     both = dated.unionByName(earlier.join(few, on="envelope_id", how="leftsemi"))

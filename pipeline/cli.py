@@ -183,6 +183,8 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         rules=wanted.rules,
         amounts={part.option: getattr(wanted, part.option) for part in PARTS},
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
+        earlier=wanted.earlier,
+        delayed=wanted.delayed,
         seed=wanted.seed,
         faults=faults,
         limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),

@@ -2,18 +2,24 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.known import known, write_snapshots
+from pipeline.commits import update
+from pipeline.known import MARGIN_MS, known, write_snapshots
 from pipeline.lake import EventLake, hour_columns
+from pipeline.limits import limit_history
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, hour_path
-from pipeline.rules import in_force
+from pipeline.rules import in_force, latest_subscriptions, rule_changes
 from pipeline.schemas import SCHEMAS, EventKind
-from pipeline.snapshots import day_of, snapshot_days
+from pipeline.snapshots import KEPT_DAYS, day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
+from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
 
 KEEP_DAYS = 20
@@ -58,20 +64,20 @@ def expire(lake: EventLake, now: int) -> None:
 
 
 def live_on(lake: EventLake, first: int, last: int) -> None:
-    """The days of `lake` from `first` to `last`, with a run every eighth."""
-    for number in range(first, last + 1, 8):
+    """The days of `lake` from `first` to `last`, with a run every sixteenth."""
+    for number in range(first, last + 1, 16):
         write_snapshots(lake, day(number) + 2 * HOUR_MS)
         expire(lake, day(number))
 
 
 def rules(lake: EventLake, now: int) -> list[Span]:
-    return spans(known(lake, RULES, now, now), known(lake, SUBSCRIPTION, now, now))
+    """Those in force on the day before."""
+    found = spans(known(lake, RULES, now, now), known(lake, SUBSCRIPTION, now, now))
+    return [span for span in found if span[3] > now - DAY_MS]
 
 
-def spans(changes: DataFrame, subscriptions: DataFrame, since: int = 0) -> list[Span]:
-    """The rules in force after `since`."""
-    found = in_force(changes, subscriptions).where(F.col("until") > since)
-    rows = found.select("subscription_id", "key", F.greatest("since", F.lit(since)), "until").collect()
+def spans(changes: DataFrame, subscriptions: DataFrame) -> list[Span]:
+    rows = in_force(changes, subscriptions).select("subscription_id", "key", "since", "until").collect()
     return sorted((row[0], bytes(row[1]), row[2], row[3]) for row in rows)
 
 
@@ -112,7 +118,7 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Even
 def aged(begun: EventLake, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """Two months later; not to be written to."""
     lake = copied(begun, tmp_path_factory.mktemp("aged"))
-    live_on(lake, 3, 59)
+    live_on(lake, 3, 51)
     return lake
 
 
@@ -135,13 +141,13 @@ def test_a_dead_subscription_that_comes_back_still_has_its_rules(aged: EventLake
 
 
 def test_what_ends_after_a_snapshot_ends_all_the_same(lived: EventLake) -> None:
-    live_on(lived, 3, 27)
+    live_on(lived, 3, 19)
     subscribe(lived, (day(28), "dead", "removed", 1, 3))
     change(lived, (day(28), "removed", "kept", 2, 5, [LASTING]), (day(28), "added", "kept", 2, 6, [LATER]))
     assert ("kept", LASTING, day(1), day(28)) in rules(lived, day(28) + HOUR_MS)
     live_on(lived, 35, 67)
-    assert rules(lived, day(67)) == [("kept", LATER, day(28), FOREVER)]
-    assert whose(lived, day(67)) == {"kept"}
+    assert rules(lived, day(68)) == [("kept", LATER, day(28), FOREVER)]
+    assert whose(lived, day(68)) == {"kept"}
 
 
 def test_a_second_run_writes_nothing(lived: EventLake) -> None:
@@ -156,6 +162,101 @@ def test_what_was_removed_does_not_come_back_with_a_late_line_of_before(lived: E
     change(lived, (day(1), "added", "kept", 2, 3, [REMOVED]), at=day(6))
     write_snapshots(lived, day(8))
     assert rules(lived, day(9)) == [("kept", LASTING, day(1), FOREVER)]
-    assert {
-        row["status"] for row in known(lived, SUBSCRIPTION, day(9), day(9)).where("subscription_id = 'gone'").collect()
-    } == {"removed"}
+    subscriptions = known(lived, SUBSCRIPTION, day(9), day(9))
+    assert {row["subscription_id"]: row["status"] for row in latest_subscriptions(subscriptions).collect()} == {
+        "kept": "active", "dead": "invalid", "gone": "removed",
+    }  # fmt: skip
+
+
+def test_a_late_file_of_an_hour_that_a_snapshot_has_read_is_read_beside_it(lived: EventLake) -> None:
+    write_snapshots(lived, day(4))
+    change(lived, (day(3), "added", "kept", 2, 5, [LATER]))
+    assert ("kept", LATER, day(3), FOREVER) in rules(lived, day(4) + 2 * HOUR_MS)
+    hour = hour_path(day(3))
+    update(lived.root, hour, lambda known: replace(known, sealed_at=day(4) - MARGIN_MS))
+    lived.view.refresh()
+    assert ("kept", LATER, day(3), FOREVER) not in rules(lived, day(4) + 2 * HOUR_MS)
+
+
+def test_whoever_reads_a_snapshot_finds_what_a_reader_of_everything_finds(lake: EventLake) -> None:
+    """A made-up history of changes, of which some arrive up to two days late."""
+    dice = Random(1)
+    keys, people = [bytes([number]) * 32 for number in range(6)], [f"s{number}" for number in range(8)]
+    generations = dict.fromkeys(people, 1)
+    states: list[Row] = [(day(0), NETWORK, who, CLIENT, "fcm", "active", None, 1, 0) for who in people]
+    lines: list[Row] = []
+    for revision in range(1, 150):
+        at, who = day(0) + revision * 2 * HOUR_MS, dice.choice(people)
+        if dice.random() < 0.2:
+            generations[who] += 1
+            lines.append((at - 1, NETWORK, "added", who, generations[who], revision, [(dice.choice(keys), None, None)]))
+            states.append(
+                (
+                    at,
+                    NETWORK,
+                    who,
+                    CLIENT,
+                    "fcm",
+                    dice.choice(["active", "active", "invalid"]),
+                    None,
+                    generations[who],
+                    revision,
+                )
+            )
+        else:
+            changed = (dice.choice(["added", "removed"]), who, generations[who], revision)
+            lines.append((at, NETWORK, *changed, [(dice.choice(keys), None, None)]))
+    for kind, rows in ((SUBSCRIPTION, states), (RULES, lines)):
+        frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
+        late = F.pmod(F.xxhash64("at"), F.lit(10)) * 5 * HOUR_MS
+        lake.write(kind, frame.select("*", *hour_columns(F.col("at") + late)))
+    everything = spans(rule_changes(lake.read(RULES)), lake.read(SUBSCRIPTION))
+    for number in (4, 9, 14):
+        write_snapshots(lake, day(number))
+        since = day(number) + 2 * HOUR_MS
+        assert later(
+            spans(known(lake, RULES, since, day(20)), known(lake, SUBSCRIPTION, since, day(20))), since
+        ) == later(everything, since)
+
+
+def later(found: list[Span], since: int) -> list[Span]:
+    """What of the spans is after `since`."""
+    return [(who, key, max(begin, since), until) for who, key, begin, until in found if until > since]
+
+
+def test_the_files_of_a_snapshot_are_sorted_by_key(lake: EventLake) -> None:
+    changes = lake.spark.range(5_000).select(
+        F.lit(1).cast("long").alias("at"), F.lit("added").alias("change"), F.col("id").cast("string").alias("subscription_id"),
+        *(F.lit(1).cast("long").alias(name) for name in ("generation", "revision")),
+        F.unhex(F.sha2(F.col("id").cast("string"), 256)).alias("key"),
+        *(F.lit(None).cast("binary").alias(name) for name in ("condition", "condition_digest")),
+    )  # fmt: skip
+    nobody = lake.spark.createDataFrame([], STATES[SUBSCRIPTION])
+    write_day(lake, RULES, day_of(START), last_rules(changes, nobody, START), START)
+    snapshot = read_snapshot(lake.root, RULES, day_of(START))
+    assert snapshot
+    assert len(snapshot.files) > 1
+    keys = [key for file in snapshot.files for key in parquet.read_table(lake.path(file.path))["key"].to_pylist()]
+    assert keys == sorted(keys)
+    assert len(keys) == 5_000
+
+
+def test_a_month_keeps_its_first_snapshot_and_no_others_once_they_are_old(lived: EventLake) -> None:
+    days = [day_of(day(number)) for number in range(80)]
+    for each in days:
+        update(lived.root, snapshot_name(RULES, each), lambda known: known)
+    prune(lived.root, RULES, day(80))
+    kept = snapshot_days(lived.root, RULES)
+    old = [each for each in days if each.end < day(80) - KEPT_DAYS * DAY_MS]
+    assert [each for each in kept if each in old] == [each for each in old if hour_path(each.start)[8:10] == "01"]
+    assert kept[-KEPT_DAYS:] == days[-KEPT_DAYS:]
+
+
+def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:
+    """No worker has started since, so nothing has loaded them again."""
+    arrive(lake, EventKind.LIMITS, [(day(0), NETWORK, 30, 60_000, 120_000, 300, 60_000)])
+    arrive(lake, EventKind.LIMITS, [(day(1), NETWORK, 30, 60_000, 300_000, 300, 60_000)])
+    live_on(lake, 3, 35)
+    limit = limit_history(lake, day(40), day(41)).at(NETWORK, day(40)).limit
+    assert limit
+    assert limit.cooldown == 300_000
