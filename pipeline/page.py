@@ -19,6 +19,7 @@ BADGES = {
     Verdict.WRONG: "Something went wrong",
     Verdict.NOT_COMPARED: "Not compared",
     Verdict.UNJUDGED: "Not all is known",
+    Verdict.PROVISIONAL: "Provisional",
     Verdict.EMPTY: "Empty",
     Verdict.HEALTHY: "Healthy",
 }
@@ -62,19 +63,20 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
         ("made", f"{instant_text(about.made)} UTC"),
         ("of what had arrived by", f"{instant_text(about.now)} UTC"),
         ("newest hour with anything", about.newest or "none"),
-        ("hours sealed", f"{summary.hours - summary.unjudged} of {summary.hours}"),
+        ("hours sealed", f"{summary.hours - summary.unjudged - summary.open} of {summary.hours}"),
         ("reconciled", "no" if summary.wrong is None else "yes"),
     ]
-    hours = [
-        [row["hour"], row["problem"] or "complete", _count(row["lines"]), _sealed(row["sealed_at"])]
-        for row in tables["hours"]
-    ]
+    hours = [[row["hour"], _state(row), _count(row["lines"]), _sealed(row["sealed_at"])] for row in tables["hours"]]
     return Section(
         "What this was made of",
         facts=facts,
         tables=[Table("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4)],
         folded=[Table("Hours of arrival", ("hour, UTC", "state", "lines", "sealed at"), hours, 2)],
     )
+
+
+def _state(hour: Row) -> str:
+    return str(hour["problem"] or ("complete" if hour["sealed_at"] else "not over yet"))
 
 
 def _count(lines: int | None) -> str:

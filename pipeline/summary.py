@@ -39,15 +39,32 @@ class Verdict(StrEnum):
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
     UNJUDGED = "not judged"
+    PROVISIONAL = "provisional"
     EMPTY = "empty"
     HEALTHY = "healthy"
+
+
+_SEALED = "Each of the {hours} hours of arrival is sealed, and "
+_GROUNDS = {
+    Verdict.WRONG: f"{_SEALED}reconcile found no other difference.",
+    Verdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
+    Verdict.UNJUDGED: "No difference was found in what is there. What is missing from the lake can't be compared.",
+    Verdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
+    Verdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
+    Verdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
+}
+_MORE = (
+    "{unjudged} of {hours} hours can't be judged. More may be wrong than is known, and replay sends nothing until the "
+    "lake has all of them."
+)
 
 
 @dataclass(frozen=True)
 class Summary:
     """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
 
-    `unjudged` are those of the `hours` of which the lake doesn't have everything.
+    `unjudged` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
+    more may arrive.
     """
 
     reached: Mapping[str, int]
@@ -55,6 +72,7 @@ class Summary:
     wrong: Mapping[Difference, int] | None
     hours: int
     unjudged: int
+    open: int
 
     @property
     def verdict(self) -> Verdict:
@@ -64,6 +82,8 @@ class Summary:
             return Verdict.NOT_COMPARED
         if self.unjudged:
             return Verdict.UNJUDGED
+        if self.open:
+            return Verdict.PROVISIONAL
         return Verdict.HEALTHY if self.envelopes or self.reached["asked"] else Verdict.EMPTY
 
     @property
@@ -76,6 +96,8 @@ class Summary:
                 return "Not reconciled: nobody knows what is missing"
             case Verdict.UNJUDGED:
                 return f"{self.unjudged} of {self.hours} hours can't be judged"
+            case Verdict.PROVISIONAL:
+                return "Nothing went wrong so far"
             case Verdict.EMPTY:
                 return "Nothing came in, and nothing was missed"
             case Verdict.HEALTHY:
@@ -90,28 +112,12 @@ class Summary:
     @property
     def grounds(self) -> str:
         """What the verdict rests on, or what is still open."""
-        match self.verdict:
-            case Verdict.WRONG if self.unjudged:
-                return (
-                    f"{self.unjudged} of {self.hours} hours can't be judged. More may be wrong than is known, and replay "
-                    "sends nothing until the lake has all of them."
-                )
-            case Verdict.WRONG:
-                return f"Each of the {self.hours} hours of arrival is sealed, and reconcile found no other difference."
-            case Verdict.NOT_COMPARED:
-                return "Run reconcile, or daily, for this period first."
-            case Verdict.UNJUDGED:
-                return "No difference was found in what is there. What is missing from the lake can't be compared."
-            case Verdict.EMPTY:
-                return f"Each of the {self.hours} hours of arrival is sealed, and no envelope was decided in any."
-            case Verdict.HEALTHY:
-                return f"Each of the {self.hours} hours of arrival is sealed, and reconcile found no difference.{self._rest}"
-
-    @property
-    def _rest(self) -> str:
-        if self.reached["delivered"] == self.reached["wanted"]:
-            return ""
-        return " What was not delivered was refused by its provider, or its token was dead."
+        words = _GROUNDS[self.verdict]
+        if self.wrong and (self.unjudged or self.open):
+            words = _MORE if self.unjudged else _GROUNDS[Verdict.PROVISIONAL]
+        if self.verdict is Verdict.HEALTHY and self.reached["delivered"] < self.reached["wanted"]:
+            words += " What was not delivered was refused by its provider, or its token was dead."
+        return words.format(hours=self.hours, unjudged=self.unjudged, open=self.open)
 
     @property
     def repairable(self) -> int:
@@ -133,6 +139,7 @@ def summarise(tables: Tables) -> Summary:
         wrong=_wrong(tables["differences"]) if "differences" in tables else None,
         hours=len(hours),
         unjudged=sum(row["problem"] is not None for row in hours),
+        open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
     )
 
 

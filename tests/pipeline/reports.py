@@ -107,6 +107,12 @@ def unjudged() -> MadeUp:
     return healthy() | {"hours": hours}
 
 
+def provisional() -> MadeUp:
+    """The last two hours are not over yet."""
+    hours = [_sealed(hour) for hour in HOURS]
+    return healthy() | {"hours": [*hours[:-2], *({**hour, "sealed_at": None} for hour in hours[-2:])]}
+
+
 def not_compared() -> MadeUp:
     """`reconcile` has not been run."""
     return {name: rows for name, rows in healthy().items() if name not in {"differences", "examples"}}
@@ -127,7 +133,14 @@ def hostile(text: str) -> MadeUp:
     }
 
 
-DAYS = {"outage": outage, "healthy": healthy, "empty": empty, "unjudged": unjudged, "not compared": not_compared}
+DAYS = {
+    "outage": outage,
+    "healthy": healthy,
+    "empty": empty,
+    "unjudged": unjudged,
+    "provisional": provisional,
+    "not compared": not_compared,
+}
 
 _WAYS = (("statements", "apns"), ("statements", "fcm"), ("xmtp", "voip"))
 

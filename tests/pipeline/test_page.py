@@ -68,6 +68,7 @@ def text_of(html: str) -> str:
         ("healthy", "Healthy", "All went as it should"),
         ("empty", "Empty", "Nothing came in, and nothing was missed"),
         ("unjudged", "Not all is known", "3 of 24 hours can't be judged"),
+        ("provisional", "Provisional", "Nothing went wrong so far"),
         ("not compared", "Not compared", "Not reconciled: nobody knows what is missing"),
     ],
 )
@@ -97,6 +98,14 @@ def test_a_loss_in_a_day_with_missing_hours_says_that_there_may_be_more() -> Non
     assert text.startswith("Something went wrong 1,317 notifications missing")
     assert "3 of 24 hours can't be judged. More may be wrong than is known" in text
     assert "2026-11-20/05 nothing has arrived" in text
+
+
+@pytest.mark.parametrize("day", ["healthy", "outage"])
+def test_an_hour_that_is_not_over_makes_every_verdict_provisional(day: str) -> None:
+    text = text_of(rendered(reports.DAYS[day]() | {"hours": reports.provisional()["hours"]}))
+    assert "Provisional: 2 of 24 hours are not over yet." in text
+    assert "hours sealed 22 of 24" in text
+    assert "2026-11-20/23 not over yet 41,203 -" in text
 
 
 def test_missing_hours_are_never_called_healthy() -> None:
