@@ -2,7 +2,7 @@
 
 The passing things are envelopes too large for a queue, under `LARGE`, and what ingest has seen, under `SEEN`. Every
 object expires by its age. What has to last longer is written again in time: by ingest, its record once a day, and by the
-pipeline's daily run, the rules that are in force.
+pipeline's daily run, a snapshot of the rules that are in force.
 """
 
 from typing import cast

@@ -195,11 +195,10 @@ class PipelineStack(EnvironmentStack):
         schedule.node.add_dependency(role)
 
     def _daily_arguments(self) -> list[str]:
-        keep_days = str(self._environment.lake_days)
         places = ["--lake", self._lake, "--oversize", self._oversize]
         counted = ["--stream", f"{self._environment.prefix}events"] if self._network else []
         stage = ["--stage", self._environment.stage]
-        return ["daily", "--strict", "--keep-days", keep_days, *stage, *places, *counted]
+        return ["daily", "--strict", *stage, *places, *counted]
 
     def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

@@ -66,7 +66,9 @@ def _judging(job: Parser) -> None:
         "--grace-seconds", type=int, default=15, help="around a change of rules or limits, either way is right"
     )
     job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
-    job.add_argument("--lookback-hours", type=int, default=24, help="how far back to look for earlier claims")
+    job.add_argument(
+        "--lookback-hours", type=int, default=24, help="how far back to read decisions for claims that no snapshot has"
+    )
 
 
 def _replaying(job: Parser) -> None:
@@ -76,12 +78,6 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
     job.add_argument("--client", help="only for this client: its id, hex")
     job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
-
-
-def _keeping(job: Parser) -> None:
-    job.add_argument(
-        "--keep-days", type=int, help="objects of the lake expire at this age: carry forward what is still in force"
-    )
 
 
 def _paged(job: Parser) -> None:
@@ -119,7 +115,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "report": ("tables and a page about a period", _complete, _paged, _strict),
     "daily": (
         "compact, reconcile and report, as the schedule has it",
-        *(_counting, _complete, _judging, _strict, _keeping, _paged),
+        *(_counting, _complete, _judging, _strict, _paged),
     ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),

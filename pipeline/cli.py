@@ -34,7 +34,7 @@ from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.known import write_snapshots
-from pipeline.lake import UNREADABLE, EventLake, differences_name
+from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
 from pipeline.late import changed_days
 from pipeline.limits import limit_history
 from pipeline.page import page
@@ -44,6 +44,7 @@ from pipeline.report import report
 from pipeline.report_files import earlier, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
+from pipeline.snapshots import SNAPSHOTS
 
 
 class ReplaySettings(PushQueues):
@@ -85,7 +86,7 @@ def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
     compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
-    removed = vacuum(lake.root, (*EventKind, UNREADABLE), wanted.now)
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS), wanted.now)
     _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 

@@ -2,7 +2,7 @@
 
     events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
     <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
-    <kind>/day=2026-11-20/hour=carried/… older lines that are still in force, written again: see `pipeline.carry`
+    snapshots/<name>/day=2026-11-20/…    what is in force, and claims, by day: see `pipeline.snapshots`
     unreadable/day=…/hour=…/…            lines that are of no kind and version known here
     differences/from=…/to=…/…            what `reconcile` has found
     replays/…                            what `replay` has sent to the live system again

@@ -388,7 +388,7 @@ CHANGES: Mapping[str, Change] = {
         *([f"settings.api.direct_push.{name}"] if name in DirectPushSettings.model_fields else ()),
     ) for name in stub_names()},
     "log_days": same(90, "logs.*.RetentionInDays"),
-    "lake_days": same(40, "expires.LakeBucket", "daily.arguments.--keep-days"),
+    "lake_days": same(40, "expires.LakeBucket"),
     "lake_buffer_s": same(120, "stream.ExtendedS3DestinationConfiguration.BufferingHints.IntervalInSeconds"),
     "lake_zipped": Change(
         False,
@@ -524,10 +524,9 @@ class Deployment:
         }
         (schedule,) = self._of("AWS::Scheduler::Schedule")
         daily = json.loads(resolved(schedule["Target"]["Input"]))
-        arguments = daily["JobDriver"]["SparkSubmit"]["EntryPointArguments"]
         return {
             "jobs": {job: dict(re.findall(r"--conf \S*?(\w+)=(\S+)", text)) for job, text in parameters.items()},
-            "daily": {**daily, "arguments": {"--keep-days": int(arguments[arguments.index("--keep-days") + 1])}},
+            "daily": daily,
             "entry_bucket": re.findall(r"s3://([^/]+)/", json.dumps(outputs["EntryPoint"]))[0],
         }
 

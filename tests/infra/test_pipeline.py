@@ -115,7 +115,7 @@ def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Reso
             yield from [each.model_fields["event"].default] if "event" in each.model_fields else []
             yield from kinds(each)
 
-    others = {"unreadable", "differences", "reports", "manifests", "symlinks"}
+    others = {"unreadable", "differences", "reports", "snapshots", "manifests", "symlinks"}
     assert set(kinds(Event)) == set(WRITTEN_DAILY) - others
 
 
@@ -186,8 +186,6 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
     assert asked["jobDriver"]["sparkSubmit"]["entryPointArguments"] == [
         "daily",
         "--strict",
-        "--keep-days",
-        "400",
         "--stage",
         "prod",
         "--lake",

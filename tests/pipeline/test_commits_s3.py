@@ -4,7 +4,7 @@ The stand-in is moto's server, which holds a PUT to its conditions as S3 does.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any
 
@@ -21,18 +21,25 @@ from tests.pipeline.test_commits import DAY, HOUR, made, values
 BUCKET = "lake"
 ROOT = f"s3://{BUCKET}"
 MANIFEST = f"/{BUCKET}/{manifest_path(HOUR)}"
+LIST = f"symlinks/push/{manifest_path(HOUR).removeprefix('manifests/').removesuffix('.json')}/files"
 CONDITIONS = ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH")
 
 
 @dataclass
 class RecordedS3:
-    """moto's application, with what it has been asked since `requests` was last cleared."""
+    """moto's application, with what it has been asked since `requests` was last cleared.
+
+    What lies in `before`, by method and path, happens once before such a request is answered.
+    """
 
     application: Callable[..., Iterable[bytes]]
     requests: list[dict[str, Any]] = field(default_factory=list)
+    before: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         self.requests.append(environ)
+        if meanwhile := self.before.pop((environ["REQUEST_METHOD"], environ["PATH_INFO"]), None):
+            meanwhile()
         return self.application(environ, start_response)
 
     def writes(self) -> list[tuple[str, str]]:
@@ -82,10 +89,10 @@ def test_what_is_committed_is_read_as_on_a_disk(s3: RecordedS3) -> None:
 
 
 def test_a_commit_copies_and_renames_nothing(s3: RecordedS3) -> None:
-    """A data file and a manifest are one PUT each, and nothing is deleted: a rename in S3 is a copy and a deletion."""
+    """Data file, manifest and Athena's list are one PUT each. A rename in S3 would be a copy and a deletion."""
     new = made(ROOT, HOUR, 1)
     commit(ROOT, new, None)
-    assert s3.writes() == [("PUT", f"/{BUCKET}/{new.files[0].path}"), ("PUT", MANIFEST)]
+    assert s3.writes() == [("PUT", f"/{BUCKET}/{new.files[0].path}"), ("PUT", MANIFEST), ("PUT", f"/{BUCKET}/{LIST}")]
     assert not any("HTTP_X_AMZ_COPY_SOURCE" in each for each in s3.requests)
 
 
@@ -142,6 +149,22 @@ def test_a_commit_whose_answer_was_lost_is_known_as_its_own(s3: RecordedS3) -> N
         return True
 
     assert swap_text(f"{ROOT}/{manifest_path(HOUR)}", "ours", written_already)
+
+
+def test_athena_finds_the_files_that_count_in_its_list(s3: RecordedS3) -> None:
+    first, second = made(ROOT, HOUR, 1), made(ROOT, HOUR, 2)
+    commit(ROOT, first, None)
+    both = replace(second, kinds={"push": (*first.files, *second.files)})
+    commit(ROOT, both, first.commit)
+    assert files.read_text(f"{ROOT}/{LIST}") == "".join(f"{ROOT}/{each.path}\n" for each in both.files)
+
+
+def test_its_list_follows_a_commit_that_comes_while_it_is_written(s3: RecordedS3) -> None:
+    first, second = made(ROOT, HOUR, 1), made(ROOT, HOUR, 2)
+    s3.before["PUT", f"/{BUCKET}/{LIST}"] = lambda: commit(ROOT, second, first.commit)
+    commit(ROOT, first, None)
+    assert read_manifest(ROOT, HOUR) == second
+    assert files.read_text(f"{ROOT}/{LIST}") == f"{ROOT}/{second.files[0].path}\n"
 
 
 def test_what_was_replaced_is_removed(s3: RecordedS3) -> None:

@@ -91,9 +91,9 @@ def test_earlier_statements_are_duplicates_just_after_midnight_after_days_and_we
 
 
 def test_as_long_as_outcomes_are_under_way_they_are_missing(again: EventLake, first: set[Difference]) -> None:
-    planted, late = rows(answers(again)), delayed(again)
-    assert {one for one in planted if one[0] not in late} <= first
-    assert {receipt for receipt, _, word in first if word == "missing"} & late
+    missing = {receipt for receipt, _, word in first - rows(answers(again)) if word == "missing"}
+    assert missing
+    assert missing <= delayed(again)
 
 
 def test_a_day_is_judged_again_by_what_arrives_late_and_by_claims_of_up_to_a_month(again: EventLake) -> None:
