@@ -178,7 +178,7 @@ test-live: setup .venv-pipeline/.ready .tools/chromium podman
 	@$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline
-test-pipeline: .venv-pipeline/.ready
+test-pipeline: .venv-pipeline/.ready .tools/chromium
 	@$(SPARK) -m pytest tests/pipeline
 
 .PHONY: lint

@@ -197,7 +197,8 @@ class PipelineStack(EnvironmentStack):
     def _daily_arguments(self) -> list[str]:
         places = ["--lake", self._lake, "--oversize", self._oversize]
         counted = ["--stream", f"{self._environment.prefix}events"] if self._network else []
-        return ["daily", "--strict", *places, *counted]
+        stage = ["--stage", self._environment.stage]
+        return ["daily", "--strict", *stage, *places, *counted]
 
     def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

@@ -30,13 +30,13 @@ from local.emulator import (
     EmulatedDeployment,
     Emulator,
     deploy,
-    leashed,
     python_path,
     started,
     synthesise,
 )
 from local.fcm import Fcm
 from local.lake import LocalLake
+from local.leash import leashed
 from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
 from local.outside import API_SECRET, Credentials, Outside

@@ -81,6 +81,7 @@ def _replaying(job: Parser) -> None:
 
 def _paged(job: Parser) -> None:
     job.add_argument("--page", help="where to write the page; default: beside the tables")
+    job.add_argument("--stage", help="the deployment that the page names")
 
 
 def _retiring(job: Parser) -> None:

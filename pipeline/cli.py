@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
-from pipeline import arguments, replay, retire
+from pipeline import arguments, environment, replay, retire
+from pipeline.about import About
 from pipeline.claims import write_claims
 from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
@@ -41,6 +43,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.progress import progress
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
+from pipeline.report_files import earlier, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
@@ -132,18 +135,16 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
-    incomplete = _incomplete(lake, wanted)
     tables = report(lake, wanted.period, wanted.now)
-    folder = tables.write(lake, wanted.period)
-    read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
-    rows = {name: [row.asDict() for row in table.collect()] for name, table in read.items()}
-    if differences := lake.differences(wanted.period):
-        rows["differences"] = [row.asDict() for row in differences.groupBy("difference").count().collect()]
+    tables["hours"] = environment.hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
+    folder = write_tables(lake.root, wanted.period, tables)
+    rows = {name: table.to_pylist() for name, table in tables.items()}
     target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, wanted.period))
+    write_text(target, page(rows, _about(wanted), list(earlier(lake.root, wanted.period))))
     _log(f"tables in {folder}")
     _log(f"page   in {target}")
-    return int(wanted.strict and incomplete > 0)
+    return int(wanted.strict and any(row["problem"] for row in rows["hours"]))
 
 
 def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -201,6 +202,18 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
+
+
+def _about(wanted: argparse.Namespace) -> About:
+    return About(
+        period=wanted.period,
+        lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
+        now=wanted.now,
+        made=int(datetime.now(UTC).timestamp() * 1000),
+        stage=wanted.stage,
+        oversize=wanted.oversize,
+        newest=environment.newest(wanted.lake, wanted.now),
+    )
 
 
 def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:

@@ -186,6 +186,8 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
     assert asked["jobDriver"]["sparkSubmit"]["entryPointArguments"] == [
         "daily",
         "--strict",
+        "--stage",
+        "prod",
         "--lake",
         "s3://DataLake",
         "--oversize",
