@@ -28,7 +28,8 @@ from pyspark.sql import DataFrame
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate, generate_observed
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import HOUR_MS, Period
 from pipeline.reconcile import Terms, reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session

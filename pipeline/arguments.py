@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
-from pipeline.lake import DAY_MS, Period
+from pipeline.period import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes."""
+    """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
+
+    `asked` says whether the command line names the period.
+    """
     parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
     jobs = parser.add_subparsers(dest="job", required=True)
     for name, (description, *adders) in _JOBS.items():
@@ -20,9 +23,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         for add in (_everywhere, *adders):
             add(job)
     wanted = parser.parse_args(arguments)
-    if wanted.end <= wanted.start:
+    today = wanted.now - wanted.now % DAY_MS
+    wanted.asked = wanted.start is not None
+    start, end = wanted.start if wanted.asked else today - DAY_MS, wanted.end or today
+    if end <= start:
         parser.error("--to must be after --from")
-    wanted.period = Period(wanted.start, wanted.end)
+    wanted.period = Period(start, end)
     return wanted
 
 
@@ -34,12 +40,9 @@ def instant(text: str) -> int:
 
 def _everywhere(job: Parser) -> None:
     now = int(datetime.now(UTC).timestamp() * 1000)
-    today = now - now % DAY_MS
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
-    job.add_argument(
-        "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
-    )
-    job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
+    job.add_argument("--from", dest="start", type=instant, help="UTC; default: yesterday's start")
+    job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
 
@@ -48,6 +51,14 @@ def _strict(job: Parser) -> None:
     job.add_argument(
         "--strict", action="store_true", help="end with 1 if something differs, is missing or can't be read"
     )
+
+
+def _complete(job: Parser) -> None:
+    job.add_argument("--provisional", action="store_true", help="take hours as they are that are not over yet")
+
+
+def _counting(job: Parser) -> None:
+    job.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
 
 
 def _judging(job: Parser) -> None:
@@ -99,11 +110,14 @@ def _generating(job: Parser) -> None:
 
 
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
-    "compact": ("turn the stream's small files into Parquet", _strict),
-    "reconcile": ("compare what was done with what should have been", _judging, _strict),
-    "replay": ("send to the live system again what it has lost", _judging, _replaying),
-    "report": ("tables and a page about a period", _paged),
-    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _keeping, _paged),
+    "compact": ("turn the stream's small files into Parquet", _counting, _strict),
+    "reconcile": ("compare what was done with what should have been", _complete, _judging, _strict),
+    "replay": ("send to the live system again what it has lost", _complete, _judging, _replaying),
+    "report": ("tables and a page about a period", _complete, _paged, _strict),
+    "daily": (
+        "compact, reconcile and report, as the schedule has it",
+        *(_counting, _complete, _judging, _strict, _keeping, _paged),
+    ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),
 }

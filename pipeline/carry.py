@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import limits
-from pipeline.lake import DAY_MS, PARTITIONS, EventLake, hour_path, write_hours
+from pipeline.commits import add_files
+from pipeline.lake import HOME, EventLake, in_schema
+from pipeline.period import DAY_MS, hour_path
 from pipeline.rules import CONDITION, REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind
 
@@ -69,14 +71,12 @@ def _last_written(rows: DataFrame) -> DataFrame:
 
 def _write(lake: EventLake, kind: EventKind, lines: DataFrame, now: int) -> int:
     """Beside what was carried forward earlier today."""
-    today, carried = F.lit(_day(now)).alias(PARTITIONS[0]), F.lit(CARRIED).alias(PARTITIONS[1])
-    dated = lines.drop("day").select("*", today, carried).persist()
-    try:
-        if count := dated.count():
-            write_hours(dated, lake.path(kind), mode="append")
-        return count
-    finally:
-        dated.unpersist()
+    hour = f"{_day(now)}/{CARRIED}"
+    written = lake.write_files(kind, lines.select(F.lit(hour).alias(HOME), *in_schema(kind)))
+    for files in written.values():
+        add_files(lake.root, hour, {kind: files})
+    lake.view.refresh()
+    return sum(each.lines for files in written.values() for each in files)
 
 
 def _day(instant: int) -> str:

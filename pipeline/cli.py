@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,16 +21,23 @@ from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
+from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
-from pipeline.findings import UNJUDGED, Difference, find_gaps
+from pipeline.completeness import incomplete_hours
+from pipeline.counters import ASKED, records_by_hour
+from pipeline.due import DueDays, due_days
+from pipeline.files import exists, write_text
+from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, exists, write_text
+from pipeline.lake import UNREADABLE, EventLake, differences_name
 from pipeline.limits import limit_history
 from pipeline.page import page
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
+from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 
 
@@ -68,35 +76,40 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
-    compacted = compact(lake, wanted.period)
+    """Whatever is too old for a reader is removed as well."""
+    compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE), wanted.now)
+    _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 
 
 def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
-    """Writes the differences to the lake, and counts them by kind, what can't be judged and which hours are missing."""
-    gaps = find_gaps(lake.root, Period(wanted.period.start, min(wanted.period.end, wanted.now)))
-    for hour in gaps.uncompacted:
-        _log(f"missing: {hour} has not been compacted")
-    for hour in gaps.empty:
-        _log(f"missing: nothing has arrived in {hour}")
+    """Commits the differences to the lake, and counts them by kind, what can't be judged and which hours are missing."""
+    incomplete = _incomplete(lake, wanted)
+    name = differences_name(wanted.period)
     findings = _reconciled(lake, wanted)
-    path = lake.differences_path(wanted.period)
-    findings.differences.write.mode("overwrite").parquet(path)
-    found = lake.spark.read.parquet(path).groupBy("difference").count().collect()
+    lake.write_named(name, findings.differences, sealed_at=wanted.now)
+    found = lake.read_named(name, DIFFERENCE).groupBy("difference").count().collect()
     counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
     unjudged = findings.unjudged.count()
     _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
-    _log(f"written to {path}")
-    print(json.dumps(counts | ({UNJUDGED: unjudged} if unjudged else {})))
-    return int(wanted.strict and (bool(counts) or gaps.unjudged))
+    _log(f"written to {lake.path(name)}")
+    if incomplete:
+        _log("all of this is provisional: the lake has not all of the period")
+    beside = {UNJUDGED: unjudged, INCOMPLETE: incomplete}
+    print(json.dumps(counts | {name: count for name, count in beside.items() if count}))
+    return int(wanted.strict and (bool(counts) or incomplete > 0))
 
 
 def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else ReplaySettings.from_environment()
+    if _incomplete(lake, wanted) and settings:
+        _log("nothing is sent: what seems to be lost may only be missing here")
+        return 1
     chosen = _chosen(_reconciled(lake, wanted).differences, wanted)
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
     _log(f"{planned.notifications:>12,} notifications to send again, in {planned.messages:,} messages")
@@ -109,6 +122,7 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
+    incomplete = _incomplete(lake, wanted)
     tables = report(lake, wanted.period, wanted.now)
     folder = tables.write(lake, wanted.period)
     read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
@@ -119,17 +133,26 @@ def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     write_text(target, page(rows, wanted.period))
     _log(f"tables in {folder}")
     _log(f"page   in {target}")
-    return 0
+    return int(wanted.strict and incomplete > 0)
 
 
 def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
-    """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
-    arrived = Period(wanted.period.start - DAY_MS, wanted.now)
-    compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
+    """What the schedule runs, to the end whatever is found. Unless it is given a period, it judges each day that is due.
+
+    A day's last lines arrive after it, and late ones later.
+    """
+    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.root, wanted.period)
+    first = min((day.start for day in days.due), default=wanted.period.start)
+    status = run_compact(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     if wanted.keep_days:
         for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
             _log(f"{count:>12,} {kind} carried forward")
-    return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
+    for day in days.overdue:
+        _log(f"never judged: {day}")
+    for day in days.due:
+        _log(f"the day {day}")
+        status = max(status, run_reconcile(lake, _of(wanted, day)), run_report(lake, _of(wanted, day)))
+    return max(status, int(wanted.strict and bool(days.overdue)))
 
 
 def run_retire(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -166,6 +189,30 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
+
+
+def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:
+    """The same, of another period."""
+    return argparse.Namespace(**{**vars(wanted), "period": period})
+
+
+def _incomplete(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """How many hours can't be judged; each is named."""
+    hours = incomplete_hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    for hour in hours:
+        _log(f"incomplete: {hour}")
+    return len(hours)
+
+
+def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:
+    """What the live system's counters say. Without them, an hour in which nothing has arrived can't be judged."""
+    if not wanted.stream:
+        return None
+    try:
+        return records_by_hour(boto3.client("cloudwatch", config=ASKED), wanted.stream, wanted.period, wanted.now)
+    except (BotoCoreError, ClientError) as error:
+        _log(f"CloudWatch does not answer: {error}")
+        return None
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import NETWORKS, network
-from pipeline.lake import FOREVER, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import FOREVER, Period
 from pipeline.schemas import EventKind
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from clarion.channels import CHANNELS
 from pipeline import charts
 from pipeline.charts import ChartSeries, number
-from pipeline.lake import HOUR_MS, Period, instant_text
+from pipeline.period import HOUR_MS, Period, instant_text
 
 COLOURS = dict(zip(map(str, CHANNELS), cycle(("c1", "c2", "c3", "c6", "c4", "c5")), strict=False))
 """Of the channels."""

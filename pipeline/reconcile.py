@@ -21,8 +21,9 @@ from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
 from pipeline.admit import contradictions
 from pipeline.findings import Difference
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
+from pipeline.period import HOUR_MS, Period
 from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
 from pipeline.schemas import EventKind
 from pipeline.verify import GONE, verified

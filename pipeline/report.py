@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import HOUR_MS, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 from pipeline.rules import REFUSALS, in_force, rule_changes
 from pipeline.schemas import EventKind

@@ -19,7 +19,8 @@ from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
-from pipeline.lake import DAY_MS, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, Period
 from pipeline.rules import REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind
 

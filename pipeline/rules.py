@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, StringType, St
 
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.networks import Rule, network
-from pipeline.lake import FOREVER
+from pipeline.period import FOREVER
 from pipeline.verify import fetched
 
 REMOVED = "removed"

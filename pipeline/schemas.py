@@ -15,6 +15,8 @@ from pyspark.sql.types import (
 )
 
 VERSION = 1
+FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
+"""Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 
 
 class EventKind(StrEnum):
@@ -27,6 +29,10 @@ class EventKind(StrEnum):
     SUBSCRIPTION = "subscription"
     RULES = "rules"
     LIMITS = "limits"
+
+
+def file_name(column: str) -> str:
+    return FILE_NAMES.get(column, column)
 
 
 def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
@@ -114,6 +120,22 @@ SCHEMAS: dict[EventKind, StructType] = {
         _field("cap_window", _LONG),
     ]),
 }  # fmt: skip
+
+DIFFERENCE = StructType([
+    _field("difference", _TEXT),
+    _field("evidence", _TEXT, needed=False),
+    _field("receipt", _TEXT),
+    _field("subscription_id", _TEXT, needed=False),
+    _field("network", _TEXT, needed=False),
+    _field("envelope_id", _BYTES, needed=False),
+    _field("sender", _BYTES, needed=False),
+    _field("client_id", _BYTES, needed=False),
+    _field("key", _BYTES, needed=False),
+    _field("channel", _TEXT, needed=False),
+    _field("wanted", _TEXT, needed=False),
+    _field("at", _LONG, needed=False),
+])  # fmt: skip
+"""What `reconcile` finds."""
 
 PLAN = StructType([
     _field("run", _TEXT),

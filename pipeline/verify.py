@@ -18,7 +18,8 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 
 from clarion.decisions import EnvelopeDecision
 from clarion.networks import Malformed, Network, network
-from pipeline.lake import Period, filesystem
+from pipeline.files import filesystem
+from pipeline.period import Period
 
 GONE = "its object is gone"
 """The flaw of an envelope that was too large for a message and whose bytes are no longer where they were put."""

@@ -1,16 +1,20 @@
 """Put a made-up day together and write it into a lake."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
+from pipeline.commits import update
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
-from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.raw import RAW, arrived_files
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _MADE = "made"
@@ -27,6 +31,19 @@ def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
             lake.write(kind, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
     else:
         write_raw(lake, kinds, plan)
+    seal_hours(lake, plan, compacted=compacted)
+
+
+def seal_hours(lake: EventLake, plan: Plan, *, compacted: bool) -> None:
+    """Say of the day's hours, and of those in which its last lines arrive, how much there is: in quiet ones nothing.
+
+    What the stream's files hold is left to `compact`.
+    """
+    arrival = Period(plan.period.start, plan.period.end + 2 * HOUR_MS)
+    in_files = set() if compacted else set(arrived_files(lake.root, arrival))
+    for hour in set(arrival.hours()) - in_files:
+        update(lake.root, hour, lambda known: replace(known, sealed_at=arrival.end, counted=known.lines))
+    lake.view.refresh()
 
 
 def generate_observed(lake: EventLake, plan: Plan) -> None:

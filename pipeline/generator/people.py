@@ -7,7 +7,7 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.statements.rules import NUMBER
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS
+from pipeline.period import HOUR_MS
 from pipeline.rules import CONDITION
 
 TOPICS = 3

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.lake import HOUR_MS, Period
 from pipeline.limits import LimitSpan, default_span
+from pipeline.period import HOUR_MS, Period
 from pipeline.schemas import EventKind
 
 DICE = 10_000

@@ -14,7 +14,7 @@ from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.signature import Keypair, sign
 from pipeline.generator.people import TOPICS, popular, topic_key
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS
+from pipeline.period import HOUR_MS
 
 FLOOD = 70
 """Statements in a flood, one each 150 ms."""

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from clarion.limiter import Limit, Window, judge, mark_of
 from pipeline.admit import Comparison, in_order, replay
 from pipeline.findings import Difference
-from pipeline.lake import FOREVER
 from pipeline.limits import LimitSpan, PairLimits
+from pipeline.period import FOREVER
 
 LIMIT = Limit(count=3, window=60_000, cooldown=120_000)
 CAP = Limit(count=300, window=60_000, cooldown=0)

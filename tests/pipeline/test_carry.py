@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.carry import CARRIED, carry_forward
-from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, hour_columns, hour_path
+from pipeline.lake import EventLake, hour_columns
 from pipeline.limits import limit_history
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, hour_path
 from pipeline.rules import in_force, rule_changes
 from pipeline.schemas import SCHEMAS, EventKind
 from tests.pipeline.conftest import copied

@@ -16,7 +16,8 @@ from pipeline.cli import JOBS
 from pipeline.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, instant_text
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 NOW = START + DAY_MS + 2 * HOUR_MS

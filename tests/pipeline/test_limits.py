@@ -21,8 +21,9 @@ from pipeline import arguments, replay
 from pipeline.cli import JOBS
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, Period, hour_columns, instant_text
+from pipeline.lake import EventLake, hour_columns
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
 from pipeline.reconcile import Terms, reconcile, with_caps
 from pipeline.schemas import SCHEMAS, EventKind
 

@@ -10,8 +10,9 @@ from clarion.decisions import Purpose
 from clarion.networks.xmtp.topics import group_topic
 from pipeline.charts import ChartSeries, bars, number
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS, EventLake
+from pipeline.lake import EventLake
 from pipeline.page import COLOURS, page
+from pipeline.period import HOUR_MS
 from pipeline.report import latency, report
 from pipeline.schemas import EventKind
 

@@ -15,7 +15,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
-from pipeline.lake import FOREVER
+from pipeline.period import FOREVER
 from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_answers
 from pipeline.schemas import SCHEMAS, EventKind
 from tests import toy

@@ -12,7 +12,8 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns, hour_path
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import HOUR_MS, Period, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.verify import Facts, facts, verified
 from tests import toy

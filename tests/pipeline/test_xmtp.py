@@ -16,7 +16,8 @@ from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.rules import key_of
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns, instant_text
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.schemas import SCHEMAS, EventKind

@@ -1,0 +1,148 @@
+"""Files at a path or URI: read, written whole, replaced on a condition."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.exceptions import ClientError
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+type Condition = Callable[[str | None], bool]
+"""Of a file's text; None where there is no file."""
+
+_LOST = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
+"""What S3 answers if the object has changed, is being changed, or has gone since it was read.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"""
+
+
+def filesystem(place: str) -> tuple[fs.FileSystem, str]:
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
+
+    Where it isn't told the bucket's region, it would ask S3 for it each time.
+    """
+    path = place.removeprefix("file:")
+    uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
+    if uri.startswith("s3://") and (region := os.environ.get("AWS_DEFAULT_REGION")):
+        uri = f"{uri}?region={region}"
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+    return found
+
+
+def joined(root: str, path: str) -> str:
+    return f"{root.rstrip('/')}/{path}"
+
+
+def exists(place: str) -> bool:
+    """Whether there is anything at a path or URI; an empty bucket is something."""
+    files, path = filesystem(place)
+    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def listed(root: str, folder: str) -> dict[str, fs.FileInfo]:
+    """The files anywhere below a folder of `root`, by their paths relative to `root`; none if there is no such folder."""
+    files, base = filesystem(root)
+    base = base.rstrip("/")
+    found = files.get_file_info(fs.FileSelector(f"{base}/{folder}", allow_not_found=True, recursive=True))
+    return {each.path.removeprefix(f"{base}/"): each for each in found if each.type == fs.FileType.File}
+
+
+def folders(root: str, folder: str) -> list[str]:
+    """The names of the folders right below a folder of `root`; none if there is no such folder."""
+    files, base = filesystem(joined(root, folder))
+    found = files.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+
+
+def read_text(source: str) -> str | None:
+    """None if there is no such file."""
+    files, path = filesystem(source)
+    try:
+        with files.open_input_stream(path) as stream:
+            return str(stream.read(), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def write_text(target: str, text: str) -> None:
+    """As one file, in the place of any other."""
+    files, path = filesystem(target)
+    files.create_dir(path.rpartition("/")[0])
+    with files.open_output_stream(path) as stream:
+        stream.write(text.encode())
+
+
+def swap_text(target: str, text: str, expected: Condition) -> bool:
+    """Write a file if what is there is `expected`, and stays so until it is written; returns whether it was written.
+
+    Nothing is renamed or copied in S3: it is one PUT, with the condition that the object is still the one just read.
+    """
+    if "://" in target:
+        return _swap_object(target, text, expected)
+    return _swap_file(Path(target), text, expected)
+
+
+def _swap_object(target: str, text: str, expected: Condition) -> bool:
+    place = urlsplit(target)
+    bucket, key = place.netloc, place.path.lstrip("/")
+    known, tag = _object(bucket, key)
+    if not expected(known):
+        return False
+    try:
+        if tag is None:
+            _s3().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfNoneMatch="*")
+        else:
+            _s3().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfMatch=tag)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _LOST:
+            raise
+        # The client sends a request again whose answer was lost: then what it meets may be its own object.
+        return _object(bucket, key)[0] == text
+    return True
+
+
+def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
+    """The text of an object, and its ETag."""
+    try:
+        found = _s3().get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchKey":
+            raise
+        return None, None
+    return found["Body"].read().decode(), found["ETag"]
+
+
+@cache
+def _s3() -> "S3Client":
+    return boto3.client("s3")
+
+
+def _swap_file(target: Path, text: str, expected: Condition) -> bool:
+    """Readers, who take no lock, meet the file as it was or as it is from now on."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.parent):
+        if not expected(target.read_text() if target.exists() else None):
+            return False
+        written = target.with_suffix(".written")
+        written.write_text(text)
+        written.replace(target)
+        return True
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Against other threads and processes; it ends with the process at the latest."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
