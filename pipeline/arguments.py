@@ -104,6 +104,8 @@ def _generating(job: Parser) -> None:
     job.add_argument("--rules", type=int, default=10_000, help="for statements")
     for part in PARTS:
         job.add_argument(f"--{part.option}", type=int, default=part.default, help=part.help)
+    job.add_argument("--earlier", type=int, default=0, help="statements besides that were shown up to a month before")
+    job.add_argument("--delayed", type=int, default=0, help="of 10,000 receipts, so many with outcomes that come late")
     job.add_argument("--seed", type=int, default=1)
     job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
     job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")

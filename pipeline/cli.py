@@ -20,7 +20,7 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
-from pipeline.carry import carry_forward
+from pipeline.claims import write_claims
 from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
 from pipeline.completeness import incomplete_hours
@@ -31,7 +31,9 @@ from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.known import write_snapshots
 from pipeline.lake import UNREADABLE, EventLake, differences_name
+from pipeline.late import changed_days
 from pipeline.limits import limit_history
 from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -91,6 +93,7 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     name = differences_name(wanted.period)
     findings = _reconciled(lake, wanted)
     lake.write_named(name, findings.differences, sealed_at=wanted.now)
+    write_claims(lake, wanted.period, findings.claims, wanted.now)
     found = lake.read_named(name, DIFFERENCE).groupBy("difference").count().collect()
     counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
@@ -144,12 +147,12 @@ def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.root, wanted.period)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = run_compact(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
-    if wanted.keep_days:
-        for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
-            _log(f"{count:>12,} {kind} carried forward")
+    for kind, count in write_snapshots(lake, wanted.now).items():
+        _log(f"{count:>12,} {kind} in the day's snapshot")
     for day in days.overdue:
         _log(f"never judged: {day}")
-    for day in days.due:
+    late = [] if wanted.asked else changed_days(lake, wanted.period, wanted.now)
+    for day in sorted({*days.due, *late}, key=lambda day: day.start):
         _log(f"the day {day}")
         status = max(status, run_reconcile(lake, _of(wanted, day)), run_report(lake, _of(wanted, day)))
     return max(status, int(wanted.strict and bool(days.overdue)))
@@ -179,9 +182,11 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         rules=wanted.rules,
         amounts={part.option: getattr(wanted, part.option) for part in PARTS},
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
+        earlier=wanted.earlier,
+        delayed=wanted.delayed,
         seed=wanted.seed,
         faults=faults,
-        limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
+        limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
     others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)

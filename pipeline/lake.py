@@ -82,7 +82,7 @@ class EventLake:
 
     def read_dated(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
         """The same with the `day` and `hour` that the rows lie under."""
-        return self._parquet(kind, StructType([*SCHEMAS[kind].fields, *_DATED]), self.data_files(kind, arrived))
+        return self.read_files(kind, StructType([*SCHEMAS[kind].fields, *_DATED]), self.data_files(kind, arrived))
 
     def files(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
@@ -103,7 +103,7 @@ class EventLake:
     def read_named(self, name: str, schema: StructType, kind: str | None = None) -> DataFrame:
         """The rows that were committed under a name, of one kind if it has several; none if there was no such commit."""
         found = read_manifest(self.root, name)
-        return self._parquet(name, schema, found.kinds.get(kind or name, ()) if found else ())
+        return self.read_files(name, schema, found.kinds.get(kind or name, ()) if found else ())
 
     def write(self, kind: EventKind, rows: DataFrame) -> None:
         """Replace this kind in the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
@@ -132,7 +132,7 @@ class EventLake:
             by_home[home].append(DataFile(*file))
         return {home: tuple(files) for home, files in by_home.items()}
 
-    def _parquet(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
+    def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
         if not files:
             return self.spark.createDataFrame([], schema)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])

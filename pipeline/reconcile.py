@@ -20,11 +20,13 @@ from pyspark.storagelevel import StorageLevel
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
 from pipeline.admit import contradictions
+from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, with_traces
 from pipeline.findings import Difference
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
 from pipeline.period import HOUR_MS, Period
-from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
+from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
 from pipeline.verify import GONE, verified
 
@@ -41,7 +43,8 @@ class Terms:
     """What to judge by; spans are milliseconds.
 
     `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `lookback` is how far back claims are looked for.
+    differ and changes reach ingest late. `lookback` is how far back decisions are read for their claims, if the day
+    before has no snapshot of them.
     """
 
     grace: int = 15_000
@@ -51,31 +54,38 @@ class Terms:
 
 @dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`.
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`; `claims` are in `CLAIM`.
 
     Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
     """
 
     differences: DataFrame
     unjudged: DataFrame
+    claims: DataFrame
 
 
 def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
     """Differences that `replay` has repaired are no longer any."""
     since = Period(period.start, now)
-    limits = limit_history(lake, now, terms.grace)
+    limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
-    matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, now), grace_ms=terms.grace).persist()
+    matched = asked(
+        possible(envelopes, terms), rules_then(lake, envelopes, period.start, now), grace_ms=terms.grace
+    ).persist()
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
-    before = lake.read(EventKind.NOTIFICATION, Period(period.start - terms.lookback, now))
-    decided = decisions(before, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
-    compared = comparisons(wanted, with_caps(decided, limits), envelopes, terms).persist(StorageLevel.DISK_ONLY)
+    begin = period.start - lookback(lake, period, limits, terms.lookback)
+    notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
+    decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
+    claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
+    found = comparisons(wanted, with_caps(decided, limits), envelopes, terms)
+    compared = with_traces(found, claims, terms.grace).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(EventKind.PUSH, since))
     astray = contradictions(compared, limits).select(*DIFFERENCES)
     lost = undelivered(compared, pushes, terms).unionByName(unknowable(envelopes))
     unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
-    return Findings(without_repaired(astray.unionByName(lost), pushes, replays(lake)), unjudged)
+    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
+    return Findings(differences, unjudged, claims_of(decided, envelopes))
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -98,24 +108,25 @@ def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
     return envelopes.where(F.col("flaw").isNull() & alive)
 
 
-def rules_then(lake: EventLake, envelopes: DataFrame, now: int) -> DataFrame:
-    """When the rules that name these envelopes were in force. The changes are read from the beginning of the lake."""
-    everything = Period(0, now)
+def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
+    """When the rules that name these envelopes were in force, from `since` on."""
     genuine = envelopes.where(F.col("flaw").isNull())
-    changes = named(rule_changes(lake.read(EventKind.RULES, everything)), genuine)
-    return in_force(changes, lake.read(EventKind.SUBSCRIPTION, everything)).persist(StorageLevel.DISK_ONLY)
+    rules = named(known(lake, EventKind.RULES, since, now), genuine).persist(StorageLevel.DISK_ONLY)
+    owners = rules.select("subscription_id").distinct()
+    subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
+    theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
+    return in_force(rules, theirs).persist(StorageLevel.DISK_ONLY)
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:
     """One decision for each receipt and subscription; `judged` if the envelope is one of `envelopes`.
 
-    The others left traces: they filled a window shortly before, or hold a claim to one of the envelopes.
+    The others left traces: they filled a window shortly before.
     """
     receipts = envelopes.select("receipt", F.lit(True).alias("judged"))
     marked = notified.join(receipts, on="receipt", how="left")
     recent = F.col("at") >= start - SKEW - limits.reach
-    ids = envelopes.select("envelope_id").distinct().withColumn("known", F.lit(True))
-    near = marked.join(ids, on="envelope_id", how="left").where(F.col("judged") | recent | F.col("known"))
+    near = marked.where(F.col("judged") | recent)
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
     whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")

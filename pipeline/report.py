@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
-from pipeline.rules import REFUSALS, in_force, rule_changes
+from pipeline.rules import REFUSALS, in_force
 from pipeline.schemas import EventKind
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -95,7 +96,7 @@ def report(lake: EventLake, period: Period, now: int) -> ReportTables:
     tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
     rules = in_force(
-        rule_changes(lake.read(EventKind.RULES, since_ever(now))), lake.read(EventKind.SUBSCRIPTION, since_ever(now))
+        known(lake, EventKind.RULES, period.start, now), known(lake, EventKind.SUBSCRIPTION, period.start, now)
     )
     return ReportTables({
         "funnel": funnel(envelopes, notified, pushes),
@@ -107,10 +108,6 @@ def report(lake: EventLake, period: Period, now: int) -> ReportTables:
         "rules": rules_by_hour(rules, period),
         "cost": cost(envelopes, notified, pushes),
     })  # fmt: skip
-
-
-def since_ever(now: int) -> Period:
-    return Period(0, now)
 
 
 def once(rows: DataFrame, *key: str) -> DataFrame:

@@ -107,7 +107,12 @@ def latest_subscriptions(changes: DataFrame) -> DataFrame:
 def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
     """The rules that name a key of some envelope: of all rules there are, usually few."""
     keys = envelopes.select(F.explode("keys").alias("key")).distinct().persist()
-    return rules.join(_broadcast_if_few(keys), on="key", how="leftsemi")
+    return rules.join(broadcast_if_few(keys), on="key", how="leftsemi")
+
+
+def broadcast_if_few(rows: DataFrame) -> DataFrame:
+    """`rows` are persisted, since they are counted first."""
+    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
 
 
 def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
@@ -164,7 +169,7 @@ def with_answers(matched: DataFrame, observed: DataFrame, oversize: str | None) 
     """
     rules = F.collect_set(F.struct("key", "condition", "secret")).alias("rules")
     asking = matched.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
-    rows = observed.select("receipt", "network", "raw", "location").join(_broadcast_if_few(asking), on="receipt")
+    rows = observed.select("receipt", "network", "raw", "location").join(broadcast_if_few(asking), on="receipt")
     answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
     once = answers.dropDuplicates(list(_QUESTION))
     return matched.join(once, on=list(_QUESTION), how="left")
@@ -216,11 +221,6 @@ def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
         known = Rule(rule["key"], rule["condition"])
         answers = shown_by.may_want(envelope) if rule["secret"] else [shown_by.wants(envelope, known, at)]
         yield {"receipt": row["receipt"], **rule, "answers": [str(wanted) for wanted in answers]}
-
-
-def _broadcast_if_few(rows: DataFrame) -> DataFrame:
-    """`rows` are persisted, since they are counted first."""
-    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
 
 
 def _in_order() -> tuple[Column, ...]:

@@ -20,6 +20,8 @@ from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 _MADE = "made"
 _BUFFERED_MS = 90_000
 _AN_HOUR_LATE_MS = 3_600_000
+_DELAYED_MS = 3 * DAY_MS
+_OUTCOMES = (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
 _QUEUED = str(NotificationDecision.QUEUED)
 
 
@@ -95,7 +97,7 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
         EventKind.PUSH: live.pushes(faults.tried(notified), plan),
         EventKind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
         EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
-        EventKind.LIMITS: live.limits(spark, plan.limits, plan.start - DAY_MS),
+        EventKind.LIMITS: live.limits(spark, plan.limits, plan.begun),
     }
     queued = with_faults.where(F.col("decision") == _QUEUED)
     return Made(NETWORK, kinds, faults.answers(with_faults, intruding, faults.missed(wanted, queued)))
@@ -108,22 +110,28 @@ def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
 
 
 def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) -> None:
-    """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour late, some come twice."""
-    lines = reduce(DataFrame.unionByName, (_lines(rows, kind) for kind, rows in kinds.items()))
+    """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour or days late, some come twice."""
+    lines = reduce(DataFrame.unionByName, (_lines(rows, kind, plan) for kind, rows in kinds.items()))
     throw = plan.dice("arrival", "value")
     soon = F.col("at") + _BUFFERED_MS
     late = soon + _AN_HOUR_LATE_MS
-    arrivals = F.when(throw < 100, F.array(late)).when(throw < 200, F.array(soon, late)).otherwise(F.array(soon))
+    arrivals = (
+        F.when(F.col("delayed"), F.array(soon + _DELAYED_MS))
+        .when(throw < 100, F.array(late))
+        .when(throw < 200, F.array(soon, late))
+        .otherwise(F.array(soon))
+    )
     arrived = lines.select("value", F.explode(arrivals).alias("arrived"))
     rows = arrived.select("value", *hour_columns(F.col("arrived"))).hint("rebalance", "day", "hour")
     rows.write.mode("overwrite").partitionBy("day", "hour").option("compression", "gzip").text(lake.path(RAW))
 
 
-def _lines(rows: DataFrame, kind: EventKind) -> DataFrame:
+def _lines(rows: DataFrame, kind: EventKind, plan: Plan) -> DataFrame:
     """As `clarion.events` writes them: what is null is left out."""
     fields = [_as_json(F.col(field.name), field.name, rows).alias(field.name) for field in SCHEMAS[kind].fields]
     line = F.to_json(F.struct(F.lit(VERSION).alias("version"), F.lit(str(kind)).alias("event"), *fields))
-    return rows.select(line.alias("value"), F.col("at").cast("long").alias("at"))
+    delayed = plan.dice("delayed", "receipt") < plan.delayed if kind in _OUTCOMES else F.lit(False)
+    return rows.select(line.alias("value"), F.col("at").cast("long").alias("at"), delayed.alias("delayed"))
 
 
 def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
@@ -139,8 +147,11 @@ def _rule_as_json(rule: Column) -> Column:
 
 
 def _as_recorded() -> Column:
-    limited, pushed = faults.of("limited"), faults.of("repeated", "overrun")
-    recorded = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
+    recorded = (
+        F.when(faults.of("limited"), NotificationDecision.RATE_LIMITED)
+        .when(faults.of("outstayed"), NotificationDecision.DUPLICATE)
+        .when(faults.of("repeated", "overrun"), NotificationDecision.QUEUED)
+    )
     return recorded.otherwise(F.col("decision"))
 
 
