@@ -1,9 +1,10 @@
 """The Spark pipeline in a stack of its own, beside the one that it reads and repairs.
 
-Two applications of EMR Serverless, which cost nothing while no job runs. What the schedule starts has no network but
-AWS's own way to S3. `replay` and `retire`, which an operator starts, have to reach SQS and Firehose: their application
-lies in ingest's public subnets, where no NAT gateway is needed. Each runs one job at a time, so that no two write the
-same folders or hand back the same messages.
+Two applications of EMR Serverless, which cost nothing while no job runs: one for what the schedule starts, one for
+`replay` and `retire`, which an operator starts. Both lie in ingest's public subnets, where no NAT gateway is needed: the
+daily run asks CloudWatch how much came, the others have to reach SQS and Firehose, and without a network EMR reaches
+S3 but none of these. Each runs one job at a time, so that no two of them share its capacity.
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.base import EnvironmentStack
+from infra.catalog import Catalog
 from infra.config import EnvironmentConfig, Pipeline
 from infra.data import Data
 from infra.findings import accept
@@ -62,24 +64,28 @@ class PipelineStack(EnvironmentStack):
         )
         self._base = JobBase(self._foundation, self.code, self._log)
         self.done, self.dead = self._queue("done"), self._queue("dead")
+        self._network = self._outbound(clarion.ingest.vpc) if clarion.ingest else None
         self.applications = {"daily": self._application("daily")}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
         self._output_job(self.daily)
         self._schedule(self.applications["daily"])
-        if clarion.ingest:
-            self._repairs(clarion.ingest.vpc)
+        if self._network:
+            self._repairs()
+        self.catalog = Catalog(self, "Catalog", environment=environment, lake=self._lake)
         self._notify("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
         self._notify("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
         self._output(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake, Oversize=self._oversize)
 
-    def _repairs(self, vpc: ec2.IVpc) -> None:
-        """What an operator starts, once the daily run has found something."""
-        outbound = ec2.SecurityGroup(self, "Outbound", vpc=vpc, description="Out only: nobody calls")
-        network = emr.CfnApplication.NetworkConfigurationProperty(
+    def _outbound(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
+        group = ec2.SecurityGroup(self, "Outbound", vpc=vpc, description="Out only: nobody calls")
+        return emr.CfnApplication.NetworkConfigurationProperty(
             subnet_ids=[subnet.subnet_id for subnet in vpc.public_subnets],
-            security_group_ids=[outbound.security_group_id],
+            security_group_ids=[group.security_group_id],
         )
-        application = self.applications["repairs"] = self._application("repairs", network)
+
+    def _repairs(self) -> None:
+        """What an operator starts, once the daily run has found something."""
+        application = self.applications["repairs"] = self._application("repairs")
         for role in (ReplayRole, RetireRole):
             self._output_job(role(self, base=self._base, application=application))
 
@@ -98,9 +104,7 @@ class PipelineStack(EnvironmentStack):
     def _oversize(self) -> str:
         return f"s3://{self._foundation.data.oversize.bucket_name}"
 
-    def _application(
-        self, name: str, network: emr.CfnApplication.NetworkConfigurationProperty | None = None
-    ) -> emr.CfnApplication:
+    def _application(self, name: str) -> emr.CfnApplication:
         """Workers' disks and the managed logs are encrypted by keys of EMR's own, the log group by CloudWatch's."""
         application, pipeline = emr.CfnApplication, self._pipeline
         logging = application.CloudWatchLoggingConfigurationProperty(
@@ -126,7 +130,7 @@ class PipelineStack(EnvironmentStack):
             monitoring_configuration=application.MonitoringConfigurationProperty(
                 cloud_watch_logging_configuration=logging
             ),
-            network_configuration=network,
+            network_configuration=self._network,
         )
         self._output(**{f"{name.title()}ApplicationId": made.attr_application_id})
         return made
@@ -193,7 +197,8 @@ class PipelineStack(EnvironmentStack):
     def _daily_arguments(self) -> list[str]:
         keep_days = str(self._environment.lake_days)
         places = ["--lake", self._lake, "--oversize", self._oversize]
-        return ["daily", "--strict", "--keep-days", keep_days, *places]
+        counted = ["--stream", f"{self._environment.prefix}events"] if self._network else []
+        return ["daily", "--strict", "--keep-days", keep_days, *places, *counted]
 
     def _starter(self, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}

@@ -34,7 +34,8 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow.parquet import ParquetWriter
 
-from pipeline.files import filesystem, folders, joined, listed, read_text, swap_text
+from pipeline.files import filesystem, folders, joined, listed, opened, read_text, swap_text
+from pipeline.links import write_links
 from pipeline.period import DAY_MS, Period
 
 MANIFESTS = "manifests"
@@ -190,6 +191,19 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
 
     if not swap_text(joined(root, manifest_path(new.hour)), new.to_json(), expected):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
+    if "://" in root and _HOUR.fullmatch(new.hour):
+        _link(root, new)
+
+
+def _link(root: str, new: Manifest) -> None:
+    """Have Athena's lists follow the manifest, also where another commit has come since."""
+    while True:
+        paths = {kind: [each.path for each in files] for kind, files in new.kinds.items()}
+        write_links(root, _folder(new.hour), paths)
+        found = read_manifest(root, new.hour)
+        if found is None or found.commit == new.commit:
+            return
+        new = found
 
 
 def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Manifest:
@@ -213,9 +227,7 @@ def merged(some: Kinds, others: Kinds) -> Kinds:
 def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> DataFile:
     """Write a new file into a folder, under its final name at once: nothing is renamed, and nobody reads it yet."""
     path = f"{folder}/{secrets.token_hex(8)}.parquet"
-    files, place = filesystem(joined(root, path))
-    files.create_dir(place.rpartition("/")[0])
-    hashed, lines, groups = _Hashed(files.open_output_stream(place)), 0, _row_groups(batches)
+    hashed, lines, groups = _Hashed(opened(joined(root, path))), 0, _row_groups(batches)
     first = next(groups)
     with pa.PythonFile(hashed, mode="w") as sink, ParquetWriter(sink, first.schema, compression="zstd") as writer:
         for group in chain([first], groups):
@@ -258,7 +270,7 @@ def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set
     for manifest in read_manifests(root, names):
         named = {each.path for each in manifest.files}
         homes |= {_home(kind, manifest.hour): named for kind in kinds}
-    return homes
+    return {home: named for home, named in homes.items() if home.partition("/")[0] in kinds}
 
 
 def _is_left(path: str, info: fs.FileInfo, homes: Mapping[str, set[str]], until: int) -> bool:

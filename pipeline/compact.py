@@ -17,13 +17,12 @@ from pyspark.sql.types import ArrayType, BinaryType, StructField
 from pyspark.storagelevel import StorageLevel
 
 from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
+from pipeline.completeness import is_over
 from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
-from pipeline.period import HOUR_MS, Period, hour_start
+from pipeline.period import Period
 from pipeline.raw import arrived_files, line_batches
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
-SEALED_AFTER_MS = 15 * 60_000
-"""After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 _LINES = "home string, value string, path string, lines long, bytes long, digest string"
 
@@ -115,7 +114,7 @@ def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> Non
 
 
 def _sealed_at(known: Manifest, added: Manifest, now: int) -> int | None:
-    if now < hour_start(known.hour) + HOUR_MS + SEALED_AFTER_MS:
+    if not is_over(known.hour, now):
         return None
     return now if added.raw or known.sealed_at is None else known.sealed_at
 

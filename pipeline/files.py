@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import boto3
+import pyarrow as pa
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
@@ -27,12 +28,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"""
 def filesystem(place: str) -> tuple[fs.FileSystem, str]:
     """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
 
-    Where it isn't told the bucket's region, it would ask S3 for it each time.
+    Where it isn't told the bucket's region, it would ask S3 for it each time; and only if it may open an object late,
+    a small one is written by one request.
     """
     path = place.removeprefix("file:")
     uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
-    if uri.startswith("s3://") and (region := os.environ.get("AWS_DEFAULT_REGION")):
-        uri = f"{uri}?region={region}"
+    if uri.startswith("s3://"):
+        options = {"allow_delayed_open": "true", "region": os.environ.get("AWS_DEFAULT_REGION")}
+        uri = f"{uri}?{urlencode({name: value for name, value in options.items() if value})}"
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
     return found
 
@@ -74,10 +77,16 @@ def read_text(source: str) -> str | None:
 
 def write_text(target: str, text: str) -> None:
     """As one file, in the place of any other."""
-    files, path = filesystem(target)
-    files.create_dir(path.rpartition("/")[0])
-    with files.open_output_stream(path) as stream:
+    with opened(target) as stream:
         stream.write(text.encode())
+
+
+def opened(target: str) -> pa.NativeFile:
+    """A file to write to, and its folder: in S3 there are none, and PyArrow would make an object for each."""
+    files, path = filesystem(target)
+    if isinstance(files, fs.LocalFileSystem):
+        files.create_dir(path.rpartition("/")[0])
+    return files.open_output_stream(path)
 
 
 def swap_text(target: str, text: str, expected: Condition) -> bool:
@@ -98,9 +107,9 @@ def _swap_object(target: str, text: str, expected: Condition) -> bool:
         return False
     try:
         if tag is None:
-            _s3().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfNoneMatch="*")
+            s3_client().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfNoneMatch="*")
         else:
-            _s3().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfMatch=tag)
+            s3_client().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfMatch=tag)
     except ClientError as error:
         if error.response["Error"]["Code"] not in _LOST:
             raise
@@ -112,7 +121,7 @@ def _swap_object(target: str, text: str, expected: Condition) -> bool:
 def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
     """The text of an object, and its ETag."""
     try:
-        found = _s3().get_object(Bucket=bucket, Key=key)
+        found = s3_client().get_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if error.response["Error"]["Code"] != "NoSuchKey":
             raise
@@ -121,7 +130,7 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 
 @cache
-def _s3() -> "S3Client":
+def s3_client() -> "S3Client":
     return boto3.client("s3")
 
 

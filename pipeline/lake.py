@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from pipeline.columns import file_name
 from pipeline.commits import (
     DataFile,
     Manifest,
@@ -38,7 +39,7 @@ from pipeline.commits import (
 )
 from pipeline.files import joined
 from pipeline.period import EVER, Period
-from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind, file_name
+from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind
 
 PARTITIONS = ("day", "hour")
 UNREADABLE = "unreadable"

@@ -1,14 +1,13 @@
 """Put a made-up day together and write it into a lake."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.commits import update
+from pipeline.completeness import declare_complete
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
@@ -43,8 +42,7 @@ def seal_hours(lake: EventLake, plan: Plan, *, compacted: bool) -> None:
     """
     arrival = Period(plan.period.start, plan.period.end + 2 * HOUR_MS)
     in_files = set() if compacted else set(arrived_files(lake.root, arrival))
-    for hour in set(arrival.hours()) - in_files:
-        update(lake.root, hour, lambda known: replace(known, sealed_at=arrival.end, counted=known.lines))
+    declare_complete(lake.root, set(arrival.hours()) - in_files, arrival.end)
     lake.view.refresh()
 
 

@@ -18,7 +18,7 @@ from clarion.events import Event
 from infra.app import add_stacks
 from infra.config import EnvironmentConfig, Pipeline, Platform
 from infra.environments import EMULATOR, PROD
-from infra.jobs import DISK_GIGABYTES, GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
+from infra.jobs import DISK_GIGABYTES, GIGABYTES, PLANNED, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
 from infra.pipeline import PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from local.emulator import Emulator, started
@@ -61,11 +61,12 @@ def writing(*folders: str) -> Permissions:
 
 LARGE: Permissions = {"s3:ListBucket": {"DataLake", "DataOversize"}}
 PERMITTED: Mapping[str, Permissions] = {
-    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY)},
+    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY), "cloudwatch:GetMetricData": {"*"}},
     "ReplayRole": {
         **running("s3"),
         **LARGE,
-        **writing(*WRITTEN_BY_REPLAY),
+        **(written := writing(*WRITTEN_BY_REPLAY)),
+        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}"},
         "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
     },
     "RetireRole": {
@@ -114,7 +115,8 @@ def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Reso
             yield from [each.model_fields["event"].default] if "event" in each.model_fields else []
             yield from kinds(each)
 
-    assert set(kinds(Event)) == set(WRITTEN_DAILY) - {"unreadable", "differences", "reports"}
+    others = {"unreadable", "differences", "reports", "manifests", "symlinks"}
+    assert set(kinds(Event)) == set(WRITTEN_DAILY) - others
 
 
 def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources: Mapping[str, Resource]) -> None:
@@ -143,27 +145,31 @@ def test_all_executors_are_there_from_the_beginning_and_fit_beside_the_driver(ou
     assert {asked[f"spark.{name}"] for name in numbers} == {str(PROD.pipeline.workers - 1)}
 
 
-def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
-    applications = of_kind(resources, "AWS::EMRServerless::Application")
+def test_both_lie_in_the_network_of_ingest_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
     (group,) = of_kind(resources, "AWS::EC2::SecurityGroup").values()
-    assert "NetworkConfiguration" not in applications["Daily"]
-    assert len(applications["Repairs"]["NetworkConfiguration"]["SubnetIds"]) == 2
+    for application in of_kind(resources, "AWS::EMRServerless::Application").values():
+        assert len(application["NetworkConfiguration"]["SubnetIds"]) == 2
     assert "SecurityGroupIngress" not in group
 
 
-def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
+def test_the_network_gives_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
     """EMR Serverless has no setting for it, as ECS has."""
     subnets = prod.find_resources("AWS::EC2::Subnet").values()
     assert [each["Properties"]["MapPublicIpOnLaunch"] for each in subnets] == [True, True]
 
 
-def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
+def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with_and_nothing_is_counted() -> None:
     changed = EnvironmentConfig.model_validate({**dict(PROD), "ingest": None})
     app = App(context={"aws:cdk:disable-asset-staging": True})
     add_stacks(app, changed)
     stack = app.node.find_child(f"{PREFIX}pipeline")
     assert isinstance(stack, PipelineStack)
     assert stack.applications.keys() == {"daily"}
+    resources = Template.from_stack(stack).to_json()["Resources"]
+    (application,) = of_kind(resources, "AWS::EMRServerless::Application").values()
+    (schedule,) = of_kind(resources, "AWS::Scheduler::Schedule").values()
+    assert "NetworkConfiguration" not in application
+    assert "--stream" not in readable(schedule["Target"]["Input"])
 
 
 def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Resource]) -> None:
@@ -186,6 +192,8 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
         "s3://DataLake",
         "--oversize",
         "s3://DataOversize",
+        "--stream",
+        "clarion-prod-events",
     ]
 
 

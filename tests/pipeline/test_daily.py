@@ -54,7 +54,7 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     assert found.count() == answers(lake).count() > 0
     assert status == 1
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
-    assert list(Path(lake.root).glob(f"rules/*/hour={CARRIED}/*.parquet"))
+    assert list(Path(lake.root).glob(f"rules/*/hour={CARRIED}/**/*.parquet"))
 
 
 def test_the_environment_for_emr_is_complete(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from pipeline import arguments, replay
 from pipeline.cli import JOBS
+from pipeline.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake, hour_columns
@@ -114,6 +115,7 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
     refused: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(refused, DEFAULT, condition_digest=b"d" * 32)
+    declare_complete(refused.root, Period(PERIOD.start, PERIOD.end + HOUR_MS).hours(), NOW)
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     asked = arguments.parse(["reconcile", "--strict", "--lake", refused.root, *period])
     assert JOBS["reconcile"](refused, asked) == 1

@@ -4,7 +4,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sr25519
-from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -12,6 +11,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
+from pipeline.commits import Manifest, commit, data_folder, write_parquet
 from pipeline.lake import EventLake, hour_columns
 from pipeline.period import HOUR_MS, Period, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
@@ -67,11 +67,9 @@ def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, t
 
 
 def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
-    day, hour = hour_path(AT).split("/")
-    folder = tmp_path / "observed" / f"day={day}" / f"hour={hour}"
-    folder.mkdir(parents=True)
     old = pa.table({"receipt": ["old"], "network": [STATEMENTS], "observed_at": [AT], "raw": [SIGNED.encoded]})
-    parquet.write_table(old, folder / "old.parquet")
+    written = write_parquet(str(tmp_path), data_folder("observed", hour_path(AT), "old"), old.to_batches())
+    commit(str(tmp_path), Manifest(hour_path(AT), "old", kinds={"observed": (written,)}), None)
 
     [row] = verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).collect()
 

@@ -16,6 +16,7 @@ from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.rules import key_of
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.completeness import declare_complete
 from pipeline.lake import EventLake, hour_columns
 from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.reconcile import Findings, Terms, reconcile
@@ -148,6 +149,7 @@ def test_a_strict_reconciliation_passes_what_it_could_not_judge(
     lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decide(lake, DECIDED)
+    declare_complete(lake.root, Period(PERIOD.start, PERIOD.end + HOUR_MS).hours(), NOW)
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     asked = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *period])
     assert JOBS["reconcile"](lake, asked) == 0
