@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from pipeline.columns import file_name
 from pipeline.commits import (
     MANIFESTS,
     DataFile,
@@ -29,7 +30,6 @@ from pipeline.commits import (
 from pipeline.files import filesystem, listed
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
-from pipeline.schemas import file_name
 
 SNAPSHOTS = "snapshots"
 KEPT_DAYS = 50
