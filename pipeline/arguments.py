@@ -70,6 +70,15 @@ def _judging(job: Parser) -> None:
     )
 
 
+def _watching(job: Parser) -> None:
+    job.add_argument("--every", type=int, default=60, help="seconds from one batch to the next")
+    job.add_argument("--once", action="store_true", help="one batch, up to now")
+    job.add_argument(
+        "--overdue-seconds", type=int, default=180, help="so long after it was observed, all of an envelope has arrived"
+    )
+    job.add_argument("--stage", help="record the losses in CloudWatch, as this deployment's")
+
+
 def _replaying(job: Parser) -> None:
     _careful(job)
     job.add_argument("--per-second", type=float, default=50, help="at most so many messages")
@@ -110,6 +119,7 @@ def _generating(job: Parser) -> None:
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "compact": ("turn the stream's small files into Parquet", _counting, _strict),
     "reconcile": ("compare what was done with what should have been", _complete, _judging, _strict),
+    "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
     "replay": ("send to the live system again what it has lost", _complete, _judging, _replaying),
     "report": ("tables and a page about a period", _complete, _paged, _strict),
     "daily": (

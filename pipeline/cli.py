@@ -39,7 +39,7 @@ from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
 from pipeline.late import changed_days
 from pipeline.limits import limit_history
 from pipeline.page import page
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.progress import progress
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
@@ -47,6 +47,7 @@ from pipeline.report_files import earlier, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
+from pipeline.watch import Found, Watch, record
 
 
 class ReplaySettings(PushQueues):
@@ -116,6 +117,24 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     beside = {UNJUDGED: unjudged, INCOMPLETE: incomplete}
     print(json.dumps(counts | {name: count for name, count in beside.items() if count}))
     return int(wanted.strict and (bool(counts) or incomplete > 0))
+
+
+def run_watch(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """Until it is stopped; with `--once`, up to now. Each batch prints its count and the age of its oldest loss."""
+
+    def report(found: Found) -> None:
+        _log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
+        print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
+        if wanted.stage:
+            record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)
+        lake.spark.catalog.clearCache()
+
+    watch = Watch(lake, _terms(wanted), 1_000 * wanted.overdue_seconds, report)
+    if wanted.once:
+        watch.run(wanted.now)
+    else:
+        watch.start(every=wanted.every).awaitTermination()
+    return 0
 
 
 def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -248,10 +267,13 @@ def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
 
 
 def _reconciled(lake: EventLake, wanted: argparse.Namespace) -> Findings:
-    terms = Terms(
+    return reconcile(lake, wanted.period, wanted.now, _terms(wanted))
+
+
+def _terms(wanted: argparse.Namespace) -> Terms:
+    return Terms(
         grace=1_000 * wanted.grace_seconds, late=1_000 * wanted.late_seconds, lookback=HOUR_MS * wanted.lookback_hours
     )
-    return reconcile(lake, wanted.period, wanted.now, terms)
 
 
 def _chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
@@ -285,6 +307,7 @@ def _every_thousand(done: str) -> Callable[[int], None]:
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": run_compact,
     "reconcile": run_reconcile,
+    "watch": run_watch,
     "replay": run_replay,
     "report": run_report,
     "daily": run_daily,
