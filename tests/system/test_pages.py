@@ -68,7 +68,7 @@ async def test_the_secrets_are_put(system: System, tmp_path: Path) -> None:
         secrets.put_secret_value(SecretId=f"{EMULATOR.prefix}{name}", SecretString="not filled in")
     (script,) = commands("deploying.md", "5. Secrets")
 
-    given = {"ABCDE12345": apns["team_id"], "FGHIJ67890": apns["key_id"], "$(openssl rand -hex 32)": API_SECRET}
+    given = {"ABCDE12345": apns["team_id"], "FGHIJ67890": apns["key_id"], "openssl rand -hex 32": f"echo {API_SECRET}"}
     for example, ours in given.items():
         script = script.replace(example, ours)
 
@@ -116,9 +116,9 @@ async def test_restored_tables_are_used_by_the_live_stack_that_comes_back(system
 async def test_nothing_is_left_of_what_was_removed(system: System) -> None:
     emulator = system.deployment.emulator
     await asyncio.to_thread(take_down, emulator, emulator.folder / ASSEMBLY)
-    data, _ = commands("recovering.md", "The data stack")
+    look, remove, _ = commands("recovering.md", "The data stack")
 
-    await run(system, data)
+    await run(system, f"{look}\n{remove}")
 
     left = system.client("dynamodb").list_tables()["TableNames"]
     assert all(name.endswith("-restored") for name in left)
