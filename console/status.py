@@ -191,15 +191,15 @@ def _alarms(cloudwatch: "CloudWatchClient", here: Deployment) -> Iterable[Alarm]
                 name=alarm["AlarmName"].removeprefix(here.prefix),
                 since=alarm["StateUpdatedTimestamp"],
                 runbook=alarm.get("AlarmDescription", ""),
-                premature=_premature(alarm),
+                premature=is_premature(alarm, datetime.now(UTC)),
             )
 
 
-def _premature(alarm: "MetricAlarmTypeDef") -> bool:
-    """Those of several metrics take nothing that they miss for bad."""
-    looks_at = timedelta(seconds=alarm.get("Period", 0) * alarm["EvaluationPeriods"])
-    age = datetime.now(UTC) - alarm["AlarmConfigurationUpdatedTimestamp"]
-    return alarm.get("TreatMissingData") == "breaching" and age < looks_at
+def is_premature(alarm: "MetricAlarmTypeDef", now: datetime) -> bool:
+    """One of several metrics has no period of its own, and takes nothing that it misses for bad."""
+    looks_back = timedelta(seconds=alarm.get("Period", 0) * alarm["EvaluationPeriods"])
+    age = now - alarm["AlarmConfigurationUpdatedTimestamp"]
+    return alarm.get("TreatMissingData") == "breaching" and age < looks_back
 
 
 def _number(count: float | None) -> str:

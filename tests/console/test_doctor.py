@@ -18,7 +18,9 @@ from clarion.channels import CHANNELS, Provider
 from console.doctor.examination import examine
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from console.faults import Trouble
-from local import keys
+from local import keys, tls
+from local.apns import Apns
+from local.fcm import Fcm
 from tests.console.account import (
     ACCOUNT,
     PREFIX,
@@ -86,27 +88,43 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
-    """Give the functions of the channels what the template gives them."""
+def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str], **stand_ins: str) -> None:
+    """Give the functions of the channels what the template gives them, and where to find the providers."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
         if channel in CHANNELS:
             variables: dict[str, Any] = function["Environment"]["Variables"]
             known = {name: value for name, value in variables.items() if isinstance(value, str)}
             known["CLARION_PROVIDER_SECRET_ID"] = secrets[CHANNELS[channel].provider]
+            known |= {f"CLARION_{name.upper()}": value for name, value in stand_ins.items()}
             boto3.client("lambda").update_function_configuration(
                 FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
 
 
 @pytest.fixture
-def healthy(account: Account, plan: DeploymentPlan, at_work: None) -> Account:
+def healthy(
+    account: Account,
+    plan: DeploymentPlan,
+    at_work: None,
+    apple: Apns,
+    apple_key: keys.ApnsKeyPair,
+    google: Fcm,
+    google_account: keys.ServiceAccount,
+    localhost: tls.Localhost,
+) -> Account:
+    """On its first day."""
     bootstrapped()
+    account.renew_lease("task-2", seconds_ago=4)
+    account.raise_alarm("pipeline-silent", minutes=1_800, missing="breaching")
     topic = boto3.client("sns").create_topic(Name=f"{PREFIX}alarms")["TopicArn"]
     boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")
-    google = keys.generate_service_account().as_json("https://oauth2.googleapis.com/token")
-    secrets = {Provider.APNS: fill_in("apns", asdict(keys.generate_apns_key())), Provider.FCM: fill_in("fcm", google)}
-    configure(plan, secrets)
+    secrets = {
+        Provider.APNS: fill_in("apns", asdict(apple_key)),
+        Provider.FCM: fill_in("fcm", google_account.as_json(google.token_uri)),
+    }
+    addresses = {"apns_sandbox_url": apple.url, "fcm_url": google.url}
+    configure(plan, secrets, **addresses, ca_file=str(localhost.ca_file))
     stacks = account.cloudformation.stacks
     stacks["clarion-prod-stack"] |= {"AlarmTopic": topic, "JwtSecretId": fill_in("jwt", {"secret": "s" * 32})}
     del stacks["clarion-prod-stack"]["WebpushQueueUrl"]  # production has no browsers
@@ -182,7 +200,7 @@ def test_after_a_failed_deployment_it_says_what_failed_and_what_is_in_the_way(
 
 @pytest.mark.usefixtures("quotas")
 def test_of_a_healthy_deployment_nothing_is_left_to_do(clarion: Clarion, healthy: Account, templates: Path) -> None:
-    ended = clarion("doctor", "--templates", str(templates))
+    ended = clarion("doctor", "--templates", str(templates), "--try-providers")
 
     assert ended.code == 0
     transcript("healthy", ended.out, healthy.cloudformation.url)
@@ -193,7 +211,9 @@ def test_without_templates_it_looks_at_what_is_deployed(clarion: Clarion, health
 
     checks = json.loads(ended.out)["checks"]
     assert ended.code == 0
-    assert [check["name"].split()[0] for check in checks] == ["credentials", *["secret"] * 3, "alarms", "api", "status"]
+    assert [check["name"].split()[0] for check in checks] == [
+        *("credentials", *["secret"] * 3, "alarms", "api", "alarm", "status")
+    ]
 
 
 SERVICES: tuple[Any, ...] = (

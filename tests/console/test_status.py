@@ -1,11 +1,11 @@
 """The one page that an operator looks at first."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from clarion.metrics import NAMESPACE, dimensions
-from console.status import PREMATURE, look
+from console.status import PREMATURE, is_premature, look
 from tests.console.account import Account, Clarion
 
 if TYPE_CHECKING:
@@ -98,10 +98,13 @@ def test_an_alarm_that_misses_what_was_before_it_is_no_trouble_yet(
     assert PREMATURE in ended.out
 
 
-def test_an_alarm_that_has_looked_back_for_long_enough_is_trouble(account: Account, at_work: None) -> None:
-    account.raise_alarm("ticks-missing", minutes=0, missing="breaching")
+def test_an_alarm_is_premature_for_as_long_as_it_looks_back(account: Account) -> None:
+    account.raise_alarm("ticks-missing", minutes=10, missing="breaching")
+    (alarm,) = account.cloudwatch.describe_alarms()["MetricAlarms"]
+    made = alarm["AlarmConfigurationUpdatedTimestamp"]
 
-    assert look(account.here, 60).troubles == ["1 alarms"]
+    assert is_premature(alarm, made + timedelta(minutes=9))
+    assert not is_premature(alarm, made + timedelta(minutes=10))
 
 
 def test_a_task_is_at_work_that_renewed_its_lease_lately(account: Account, at_work: None) -> None:

@@ -91,7 +91,9 @@ def test_a_name_that_the_context_does_not_take_is_refused_with_the_nearest(name:
         chosen(node(environment="prod", node_urls="wss://one.example", **{name: "any"}))
 
 
-@pytest.mark.parametrize("name", ["cli-telemetry", "@aws-cdk/core:any", "availability-zones:account=1:region=us-east-1"])
+@pytest.mark.parametrize(
+    "name", ["cli-telemetry", "@aws-cdk/core:any", "availability-zones:account=1:region=us-east-1"]
+)
 def test_what_cdk_keeps_in_the_context_is_left_to_it(name: str) -> None:
     assert chosen(node(environment="prod", node_urls="wss://one.example", **{name: "any"})).stage == "prod"
 
