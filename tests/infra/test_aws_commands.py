@@ -15,7 +15,7 @@ from tests.pages import ORDERED, PAGES, scripts, text
 AWS = """#!/usr/bin/env python3
 import json, sys
 print(json.dumps(sys.argv[1:]), file=open("calls", "a"))
-awaited = {"describe-backup": "AVAILABLE", "describe-table": "ACTIVE"}
+awaited = {"describe-backup": "AVAILABLE", "describe-table": "ACTIVE", "list-stacks": ""}
 print(awaited.get(sys.argv[2], "any-name-that-is-as-long-as-any-arn-must-be"))
 """
 """Notes its words, and answers with what the page's next command may be given, or waits for."""
@@ -26,7 +26,9 @@ echo '{"sparkSubmit": {"entryPoint": "any"}}'
 OTHERS = ("clarion", "cosign", "curl", "git", "make", "python", "rm", "sleep")
 STRUCTURES = {
     "--distribution-config": {
-        "CallerReference": "any", "Comment": "any", "Enabled": True,
+        "CallerReference": "any",
+        "Comment": "any",
+        "Enabled": True,
         "Origins": {"Quantity": 1, "Items": [{"Id": "any", "DomainName": "any"}]},
         "DefaultCacheBehavior": {"TargetOriginId": "any", "ViewerProtocolPolicy": "https-only"},
     }

@@ -17,17 +17,25 @@ from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from clarion.networks.statements.payload import StatementBody
+from infra.environments import EMULATOR
 from local.device import Device, topic_of
+from local.run import guide
 from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[2] / "docs"
 CLARION = Path(sys.executable).with_name("clarion")
 TOPIC = topic_of("asked about by an operator")
 TOKEN = "c0" * 32
 WAY = ["observed", "matched", "queued", "delivered"]
 """Of a statement that is pushed."""
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}],
+}
+LOOKING = {"status", "why", "export-rules"}
+"""The commands for which the policy `look` is enough."""
 
 
 class Ended(NamedTuple):
@@ -61,10 +69,9 @@ def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedP
 
 def _keys(system: System, command: str) -> dict[str, str]:
     iam, sts = system.client("iam"), system.client("sts")
-    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
-    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=_policy(trust))["Role"]
-    may = {"Effect": "Allow", "Action": _actions(command), "Resource": "*"}
-    iam.put_role_policy(RoleName=role["RoleName"], PolicyName="all", PolicyDocument=_policy(may))
+    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]
+    for name in ("look",) if command in LOOKING else ("look", "act"):
+        iam.put_role_policy(RoleName=role["RoleName"], PolicyName=name, PolicyDocument=_policy(name))
     made = sts.assume_role(RoleArn=role["Arn"], RoleSessionName=command)["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": made["AccessKeyId"],
@@ -73,19 +80,19 @@ def _keys(system: System, command: str) -> dict[str, str]:
     }
 
 
-def _policy(statement: dict[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+def _policy(name: str) -> str:
+    """Of the page, for this stage; the emulator asks for a right to each batch besides."""
+    text = (DOCS / "examples" / f"operator-{name}.json").read_text()
+    return re.sub(r'"(sqs:\w+)"', r'"\1*"', text.replace("clarion-prod-", EMULATOR.prefix))
 
 
-def _actions(command: str) -> list[str]:
-    """What the page grants the command; the emulator asks for a right to each batch besides."""
-    section = PAGE.read_text().partition("### What an operator may do")[2].partition("\n## ")[0]
-    introduction, _, rest = section.partition("\n| ")
-    lines = rest.partition("\n\n")[0].split("\n| ")
-    rows = {name: line for line in lines for name in re.findall(r"`([a-z-]+)`", line.partition("|")[0])}
-    row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
-    actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
-    return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
+async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(system: System) -> None:
+    [exports] = re.findall(r"^ *export (AWS_.*)$", guide(system), re.MULTILINE)
+    variables = dict(pair.split("=", 1) for pair in exports.split())
+
+    done = await asyncio.to_thread(_run, [str(CLARION), "status", "--json"], variables)
+
+    assert json.loads(done.stdout)["stage"] == EMULATOR.stage
 
 
 async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:
