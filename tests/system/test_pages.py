@@ -7,6 +7,7 @@ gives.
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -68,7 +69,8 @@ async def test_the_secrets_are_put(system: System, tmp_path: Path) -> None:
         secrets.put_secret_value(SecretId=f"{EMULATOR.prefix}{name}", SecretString="not filled in")
     (script,) = commands("deploying.md", "5. Secrets")
 
-    given = {"ABCDE12345": apns["team_id"], "FGHIJ67890": apns["key_id"], "openssl rand -hex 32": f"echo {API_SECRET}"}
+    made = f"echo {shlex.quote(API_SECRET)}"
+    given = {"ABCDE12345": apns["team_id"], "FGHIJ67890": apns["key_id"], "openssl rand -hex 32": made}
     for example, ours in given.items():
         script = script.replace(example, ours)
 
