@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.infra.policies import IAM
+from tests.infra.test_iam import applies, described, keys_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 LOOKING, ACTING = ("doctor", "status", "why", "export-rules"), ("send-test", "mute", "redrive")
@@ -21,8 +22,12 @@ SECRETS = "secretsmanager:GetSecretValue"
 
 
 def granted(name: str) -> set[str]:
+    return {action for statement in statements(name) for action in _listed(statement["Action"])}
+
+
+def statements(name: str) -> list[dict[str, Any]]:
     document = json.loads((DOCS / "examples" / f"operator-{name}.json").read_text())
-    return {action for statement in document["Statement"] for action in _listed(statement["Action"])}
+    return list(document["Statement"])
 
 
 def _listed(value: str | list[str]) -> list[str]:
@@ -53,7 +58,11 @@ def test_who_deploys_fills_in_the_secrets_and_takes_on_cdk_s_roles() -> None:
 
 
 @pytest.mark.parametrize("name", ["look", "act", "deploy"])
-def test_iam_knows_every_action(name: str) -> None:
-    for action in granted(name):
-        service, _, verb = action.partition(":")
-        assert verb in IAM.actions.get_actions_for_service(service), action
+def test_iam_grants_each_action_on_what_stands_beside_it(name: str) -> None:
+    for statement in statements(name):
+        for action in _listed(statement["Action"]):
+            (known,) = described(action)
+            resources = [each for each in _listed(statement["Resource"]) if each != "*"]
+            assert not resources or any(applies(each, known) for each in resources), action
+            conditions = [key for given in statement.get("Condition", {}).values() for key in given]
+            assert {key for key in conditions if not key.startswith("aws:ResourceTag/")} <= keys_of(known), action

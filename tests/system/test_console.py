@@ -24,18 +24,12 @@ from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 CLARION = Path(sys.executable).with_name("clarion")
 TOPIC = topic_of("asked about by an operator")
 TOKEN = "c0" * 32
 WAY = ["observed", "matched", "queued", "delivered"]
 """Of a statement that is pushed."""
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}],
-}
-LOOKING = {"status", "why", "export-rules"}
-"""The commands for which the policy `look` is enough."""
 
 
 class Ended(NamedTuple):
@@ -69,9 +63,10 @@ def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedP
 
 def _keys(system: System, command: str) -> dict[str, str]:
     iam, sts = system.client("iam"), system.client("sts")
-    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]
-    for name in ("look",) if command in LOOKING else ("look", "act"):
-        iam.put_role_policy(RoleName=role["RoleName"], PolicyName=name, PolicyDocument=_policy(name))
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=_policy(trust))["Role"]
+    may = {"Effect": "Allow", "Action": _actions(command), "Resource": "*"}
+    iam.put_role_policy(RoleName=role["RoleName"], PolicyName="all", PolicyDocument=_policy(may))
     made = sts.assume_role(RoleArn=role["Arn"], RoleSessionName=command)["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": made["AccessKeyId"],
@@ -80,10 +75,19 @@ def _keys(system: System, command: str) -> dict[str, str]:
     }
 
 
-def _policy(name: str) -> str:
-    """Of the page, for this stage; the emulator asks for a right to each batch besides."""
-    text = (DOCS / "examples" / f"operator-{name}.json").read_text()
-    return re.sub(r'"(sqs:\w+)"', r'"\1*"', text.replace("clarion-prod-", EMULATOR.prefix))
+def _policy(statement: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _actions(command: str) -> list[str]:
+    """What the page grants the command; the emulator asks for a right to each batch besides."""
+    section = PAGE.read_text().partition("### What an operator may do")[2].partition("\n## ")[0]
+    introduction, _, rest = section.partition("\n| ")
+    lines = rest.partition("\n\n")[0].split("\n| ")
+    rows = {name: line for line in lines for name in re.findall(r"`([a-z-]+)`", line.partition("|")[0])}
+    row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
+    actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
+    return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
 
 
 async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(system: System) -> None:
