@@ -17,7 +17,7 @@ from infra.tables import BY_CLIENT
 class ApiFunction(ComponentFunction):
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         api, secrets = foundation.environment.api, foundation.data.secrets
-        direct_push = _direct_push(foundation) if api.direct_push else None
+        direct_push = _direct_push(foundation) if foundation.environment.direct_push else None
         settings = {
             **foundation.settings,
             **api.allowance.as_settings(),

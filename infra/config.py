@@ -238,10 +238,20 @@ class EnvironmentConfig(Config):
 
     @model_validator(mode="after")
     def _direct_pushes_have_their_providers(self) -> "EnvironmentConfig":
-        needed = [provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes]
-        if self.api.direct_push and (missing := set(needed) - set(self.deployed_providers)):
+        if self.api.direct_push and (missing := self._missing_for_direct_pushes):
             raise ValueError(f"direct_push needs a channel of {', '.join(sorted(missing))}, too")
         return self
+
+    @property
+    def _missing_for_direct_pushes(self) -> set[Provider]:
+        needed = {provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes}
+        return needed.difference(self.deployed_providers)
+
+    @property
+    def direct_push(self) -> bool:
+        """As `api.direct_push` says; if it says nothing, wherever the channels have the providers that are needed."""
+        chosen = self.api.direct_push
+        return not self._missing_for_direct_pushes if chosen is None else chosen
 
     @property
     def deployed_providers(self) -> tuple[Provider, ...]:

@@ -215,7 +215,7 @@ class ApiConfig(Config):
     each address. `serve_docs` answers `/docs`, a page of 1.7 MB for anybody who asks.
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
-    device.
+    device: by default where there are channels of APNs and of FCM.
 
     `apns_environment` is where Apple made the tokens of clients that can't say so.
 
@@ -233,7 +233,7 @@ class ApiConfig(Config):
     origins: tuple[WebOrigin, ...] = ()
     serve_docs: bool = True
     allowance: Allowance = Allowance()
-    direct_push: bool = True
+    direct_push: bool | None = None
     pushes_per_minute: PositiveInt | None = None
     pushes_per_token_per_minute: PositiveInt | None = None
     jwt_issuer: Annotated[str | None, Field(min_length=1)] = None

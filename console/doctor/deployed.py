@@ -64,6 +64,9 @@ def _address_advice(here: Deployment) -> str:
 def check_status(here: Deployment) -> Iterator[Check]:
     """Alarms, dead letters, muted queues and ingest, as `clarion status` has them."""
     found = status.look(here, MINUTES)
+    for alarm in found.alarms:
+        if alarm.premature:
+            yield Check(name=f"alarm {alarm.name}", found="new, and on until it has something to look at")
     for trouble in found.troubles:
         yield Check(name="status", found=trouble, todo="clarion status, and the alarm's entry in docs/operations.md")
     if not found.troubles:

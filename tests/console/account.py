@@ -323,6 +323,22 @@ class Account:
     def count(self, queue: str) -> int:
         return depth(self.sqs, self.urls[queue]).waiting
 
+    def raise_alarm(self, name: str, *, minutes: int, missing: str = "notBreaching") -> None:
+        """One that looks back so far."""
+        self.cloudwatch.put_metric_alarm(
+            AlarmName=f"{PREFIX}{name}",
+            AlarmDescription=f"What to do: docs/operations.md#{name}",
+            MetricName="any",
+            Namespace="any",
+            Period=60,
+            EvaluationPeriods=minutes,
+            Threshold=1,
+            ComparisonOperator="LessThanThreshold",
+            Statistic="Sum",
+            TreatMissingData=missing,
+        )
+        self.cloudwatch.set_alarm_state(AlarmName=f"{PREFIX}{name}", StateValue="ALARM", StateReason="a test")
+
     def send(self, queue: str, *bodies: str) -> None:
         for body in bodies:
             self.sqs.send_message(QueueUrl=self.urls[queue], MessageBody=body)

@@ -20,37 +20,8 @@ from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
 from tests.console.account import ACCOUNT, PREFIX, REGION, Account, Clarion, fill_in, variables
-from tests.standins import running
 
-BUNDLE_ID = "io.pcf.polkadotapp"
 TOKEN = "c0ffee" * 10 + "c0de"
-
-
-@pytest.fixture(scope="module")
-def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
-    return tls.issue(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def apple_key() -> keys.ApnsKeyPair:
-    return keys.generate_apns_key()
-
-
-@pytest.fixture(scope="module")
-def google_account() -> keys.ServiceAccount:
-    return keys.generate_service_account()
-
-
-@pytest.fixture(scope="module")
-def apple(localhost: tls.Localhost, apple_key: keys.ApnsKeyPair) -> Iterator[Apns]:
-    with running(Apns(localhost.server_context(), known=[apple_key], topics=[BUNDLE_ID])) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def google(localhost: tls.Localhost, google_account: keys.ServiceAccount) -> Iterator[Fcm]:
-    with running(Fcm(localhost.server_context(), account=google_account)) as server:
-        yield server
 
 
 def emulated(account: Account) -> Deployment:

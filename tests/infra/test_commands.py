@@ -24,7 +24,7 @@ def documented() -> Iterator[str]:
     """In a line of their own, or within one; those that name nothing are spoken of, not given."""
     command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|[^`\n])*"
     for page in PAGES:
-        yield from re.findall(rf"(?:^|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
+        yield from re.findall(rf"(?:^ *|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
 
 
 def expanded(command: str) -> list[str]:

@@ -75,6 +75,7 @@ ALONE = {
     "firewall": "AWS::WAFv2::WebACL",
     "stream": "AWS::KinesisFirehose::DeliveryStream",
     "task": "AWS::ECS::TaskDefinition",
+    "cluster": "AWS::ECS::Cluster",
     "service": "AWS::ECS::Service",
     "subscription": "AWS::SNS::Subscription",
     "dashboard": "AWS::CloudWatch::Dashboard",
@@ -227,6 +228,8 @@ CHANGES: Mapping[str, Change] = {
             "alarms.ingest-lagging.Dimensions.stage": "blue",
             "alarms.pushes-stale.Dimensions.stage": "blue",
             "stream.DeliveryStreamName": "clarion-blue-events",
+            "cluster.ClusterName": "clarion-blue",
+            "stacks.*.tags": {"clarion:stage": "blue"},
         },
     ),
     "region": Change("eu-central-1", {"stacks.*.region": "eu-central-1", "jobs.*.AWS_DEFAULT_REGION": "eu-central-1"}),
@@ -459,6 +462,7 @@ class Deployment:
                     "account": stack.account,
                     "region": stack.region,
                     "protected": bool(stack.termination_protection),
+                    "tags": stack.tags.tag_values(),
                 }
                 for name, stack in self._stacks.items()
             },

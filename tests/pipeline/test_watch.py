@@ -93,7 +93,7 @@ def shown(receipt: UUID, at: int, tried: PushDecision | None = None) -> Iterator
         yield PushTried(**of_it, **whose, decision=tried, attempt=1, latency_ms=40, status=503, reason="busy")
 
 
-class Killed(Exception):
+class Killed(Exception):  # noqa: N818 - it says what has happened
     """Between a batch's results and its checkpoint."""
 
 

@@ -18,7 +18,9 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from clarion.networks.statements.payload import StatementBody
 from console import explain
+from infra.environments import EMULATOR
 from local.device import Device, topic_of
+from local.run import guide
 from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -87,6 +89,15 @@ def _actions(command: str) -> list[str]:
     row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
     actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
     return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
+
+
+async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(system: System) -> None:
+    [exports] = re.findall(r"^ *export (AWS_.*)$", guide(system), re.MULTILINE)
+    variables = dict(pair.split("=", 1) for pair in exports.split())
+
+    done = await asyncio.to_thread(_run, [str(CLARION), "status", "--json"], variables)
+
+    assert json.loads(done.stdout)["stage"] == EMULATOR.stage
 
 
 async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:
