@@ -61,22 +61,22 @@ podman: | $(UV)
 
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
-	@cd tools/cdk && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd tools/cdk && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
 	@echo "» the Connect client"
-	@cd local/connect && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd local/connect && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 bench/node/node_modules/.ready: .venv/.ready bench/node/package-lock.json
 	@echo "» node-apn, which the benches compare with"
-	@cd bench/node && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd bench/node && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 clients/typescript/node_modules/.ready: .venv/.ready clients/typescript/package-lock.json
 	@echo "» what builds the TypeScript client"
-	@cd clients/typescript && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd clients/typescript && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 clients/typescript/dist/index.js: clients/typescript/node_modules/.ready docs/openapi.json $(TYPESCRIPT)
@@ -116,31 +116,40 @@ bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its 
 # ---- deploy -------------------------------------------------------------------------------------------------
 
 # With what of the environment is another in each account, as `name=value` separated by blanks.
-context = --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%')
+context = --context 'environment=$(or $(call unquoted,STAGE),$(error no environment is named: STAGE=prod))' $(patsubst %,--context '%',$(call unquoted,CONTEXT))
+# It becomes words between quotes of a shell's command.
+unquoted = $(if $(findstring ',$($(1))),$(error $(1) holds a quote),$($(1)))
 # All stacks, or `STACKS`.
 cdk = cdk $(1) $(or $(STACKS),--all) $(context) $(OPTIONS)
 
 # Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
 .PHONY: bootstrap
-bootstrap: setup ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
-	@cd tools/cdk && cdk bootstrap aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
+bootstrap: .venv/.ready tools/cdk/node_modules/.ready ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
+	@cd tools/cdk && cdk bootstrap --termination-protection aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
 
 .PHONY: doctor
-doctor: setup ## What stands between an AWS account and a working deployment (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+doctor: .venv/.ready tools/cdk/node_modules/.ready ## What stands between an AWS account and a working deployment (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
 	@cdk synth --quiet --output .build/doctor $(context)
 	@clarion doctor --templates .build/doctor $(OPTIONS)
 
 .PHONY: diff
-diff: setup ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+diff: .venv/.ready tools/cdk/node_modules/.ready ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
 	@$(call cdk,diff)
 
+# What is kept of earlier builds may be used for all but this.
 .PHONY: deploy
-deploy: setup ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+deploy: .venv/.ready tools/cdk/node_modules/.ready ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+	@$(PY) tools/pin_base.py '$(STAGE)'
+	@rm -rf .build/layers .build/functions .build/spark
 	@$(call cdk,deploy)
 
 .PHONY: destroy
-destroy: setup ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
+destroy: .venv/.ready tools/cdk/node_modules/.ready ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
 	@$(call cdk,destroy)
+
+.PHONY: pin-base
+pin-base: .venv/.ready ## Pin the base of ingest's image by its digest
+	@$(PY) tools/pin_base.py
 
 # ---- release ------------------------------------------------------------------------------------------------
 

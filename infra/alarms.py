@@ -166,7 +166,7 @@ def _on_decisions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     match, dispatch = (partial(counted, environment.stage, component) for component in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
     gone, delayed, stale = map(decided, (PushDecision.TOKEN_GONE, PushDecision.RETRY, PushDecision.STALE))
-    yield AlarmSpec("envelopes-failing", match(Metric.ENVELOPES_FAILED), limits.failed_envelopes, 2)
+    yield AlarmSpec("envelopes-failing", match(Metric.ENVELOPES_FAILED), limits.failed_envelopes)
     yield AlarmSpec("receivers-unreadable", match(Metric.RECEIVERS_UNREADABLE), 1)
     yield AlarmSpec("signatures-failing", match(decided(EnvelopeDecision.BAD_SIGNATURE)), limits.bad_signatures)
     # A held message is tried, and counted, every quarter of an hour.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clarion.channels import Channel
 from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
 from clarion.networks.needs import Nodes
+from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
 from infra.options import ApiConfig, FollowingConfig, Ingest, PerAddress, Size, stub_names
 
@@ -122,7 +123,7 @@ EMULATOR = PROD.model_copy(
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
-        "stage": "local",
+        "stage": EMULATED_STAGE,
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,
         "assets_bucket": "assets",

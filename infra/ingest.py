@@ -171,7 +171,7 @@ class IngestService(Construct):
         if not base_is_pinned():
             Validations.of(self).add_warning(
                 "clarion:unpinned-base",
-                f"The base in {DOCKERFILE} is a tag, which may lead to another image tomorrow: `make release` pins it.",
+                f"The base in {DOCKERFILE} is a tag, which may lead to another image tomorrow: `make pin-base` pins it.",
             )
 
     def _add_container(self, ingest: Ingest) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import AssetHashType, Aws, Stack
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -46,8 +46,7 @@ class Code(Construct):
         super().__init__(scope, construct_id)
         packages, code = packages_archive(platform), code_archive()
         self.packages, self.code = (
-            assets.Asset(self, name, path=str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
-            for name, archive in (("Packages", packages), ("Code", code))
+            assets.Asset(self, name, path=str(archive)) for name, archive in (("Packages", packages), ("Code", code))
         )
         self.entry = assets.Asset(self, "Entry", path=str(ENTRY))
 

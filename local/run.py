@@ -13,8 +13,9 @@ from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import EmulatorError
 from local.lifetime import AlreadyRunningError, end_of_life
+from local.outside import API_SECRET
 from local.provider import Journal, ReceivedPush
-from local.system import API_SECRET, System, running
+from local.system import System, running
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp
 
 APNS_TOKEN = "ab" * 32

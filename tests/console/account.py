@@ -307,6 +307,12 @@ class Account:
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
                 self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=live)
 
+    def go_live(self, name: str) -> None:
+        """The function as it is now."""
+        function = f"{PREFIX}{name}"
+        version = self.lambda_.publish_version(FunctionName=function)["Version"]
+        self.lambda_.update_alias(FunctionName=function, Name="live", FunctionVersion=version)
+
     def state_of(self, channel: str) -> str:
         """Of all its event sources."""
         live = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{PREFIX}{channel}:live"

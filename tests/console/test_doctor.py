@@ -91,7 +91,18 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
+def publish(plan: DeploymentPlan) -> None:
+    """In SSM, what CloudFormation names in `resources`."""
+    for parameter in plan.resources("AWS::SSM::Parameter"):
+        match parameter["Value"]:
+            case {"Ref": bucket}:
+                value = bucket
+            case {"Fn::GetAtt": [key, _]}:
+                value = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{key}"
+        boto3.client("ssm").put_parameter(Name=parameter["Name"], Value=value, Type="String")
+
+
+def configure(account: Account, plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
     """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
@@ -102,6 +113,7 @@ def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
             boto3.client("lambda").update_function_configuration(
                 FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
+            account.go_live(channel)
 
 
 @pytest.fixture
@@ -131,13 +143,14 @@ def healthy(
         Provider.APNS: fill_in("apns", asdict(apple_key)),
         Provider.FCM: fill_in("fcm", google_account.as_json(google.token_uri)),
     }
-    configure(plan, secrets)
+    configure(account, plan, secrets)
     stacks = account.cloudformation.stacks
     stacks["clarion-prod-stack"] |= {"AlarmTopic": topic, "JwtSecretId": fill_in("jwt", {"secret": "s" * 32})}
     del stacks["clarion-prod-stack"]["WebpushQueueUrl"]  # production has no browsers
     for stack in plan.stacks:
         stacks.setdefault(stack.name, {})
         account.cloudformation.resources[stack.name] = list(resources(plan, stack.name))
+    publish(plan)
     return account
 
 
@@ -155,6 +168,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 def failed(aws: CloudFormation, plan: DeploymentPlan) -> None:
     """The first deployment was refused CloudFront. One before left a log group."""
     bootstrapped()
+    publish(plan)
     for stack in plan.stacks:
         listed = aws.resources[stack.name] = list(resources(plan, stack.name))
         aws.stacks[stack.name] = {}

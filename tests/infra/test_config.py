@@ -302,10 +302,20 @@ def test_a_node_that_is_no_websocket_over_tls_is_refused(url: str) -> None:
         chosen(node(environment="prod", node_urls=url))
 
 
-@pytest.mark.parametrize("url", ["wss://user:word@one.example", "wss://key@one.example", "wss://one.example/?key=word"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("wss://user:word@one.example", "wss://key@one.example", "wss://one.example/?key=word"),
+        *("wss://one.example/v3/0a1b2c3d4e5f60718293", "wss://one.example/AbCdEfGhIjKlMnOpQrStUv/rpc"),
+    ],
+)
 def test_a_node_whose_address_holds_a_key_is_refused_for_the_task_shows_it(url: str) -> None:
     with pytest.raises(ValidationError, match="no key"):
         chosen(node(environment="prod", node_urls=url))
+
+
+def test_a_path_that_says_which_network_is_no_key() -> None:
+    assert chosen(node(environment="prod", node_urls="wss://one.example/paseo-people-next/rpc")).ingest
 
 
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:

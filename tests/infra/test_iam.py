@@ -13,7 +13,7 @@ import pytest
 from tests.infra.policies import IAM, LOG_GROUP, Statement, format_of, statements
 from tests.infra.templates import Deployment
 
-GLOBAL = {"aws:SecureTransport", "aws:SourceAccount", "aws:SourceArn"}
+GLOBAL = {"aws:ResourceAccount", "aws:SecureTransport", "aws:SourceAccount", "aws:SourceArn"}
 """Those that no service lists: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
 
 type Action = Mapping[str, Any]

@@ -19,7 +19,8 @@ import pytest_asyncio
 from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.emulator import ASSEMBLY, ASSETS, ROOT, take_down
-from local.system import API_SECRET, System, running
+from local.outside import API_SECRET
+from local.system import System, running
 from tests.pages import scripts, section
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]

@@ -19,6 +19,9 @@ class Metric(StrEnum):
 
     OWN_PUSHES_DELIVERED = "own_pushes_delivered"
     """Codes and wake-ups that a provider took: they are not among `push_delivered`."""
+    TOKEN_FAULTS = "token_faults"  # noqa: S105 - a name, not a secret
+    """Pushes that were given up for what may be their tokens' own fault: they are not among `push_refused`, since any
+    client can have as many."""
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     KEYS_UNAVAILABLE = "keys_unavailable"
