@@ -11,7 +11,7 @@ from typing import ClassVar
 import click
 from pydantic import BaseModel, ConfigDict
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.segment import Segment
@@ -35,7 +35,7 @@ class Report(BaseModel):
     model_config = ConfigDict(frozen=True)
     wrapped: ClassVar = True
 
-    def __rich__(self) -> object:
+    def __rich__(self) -> RenderableType:
         raise NotImplementedError
 
 

@@ -20,7 +20,7 @@ from infra.data import Data
 from infra.findings import accept
 from infra.layers import Layers
 from infra.options import Size
-from infra.permissions import allow, allow_key
+from infra.permissions import Conditions, allow, allow_key
 from infra.queues import Queues
 from infra.retention import log_group
 from infra.secrets import secret_arn
@@ -123,7 +123,7 @@ class ComponentFunction(lambda_.Function):
 
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
         """
-        conditions = {
+        conditions: Conditions = {
             "ForAllValues:StringEquals": {"dynamodb:Attributes": list(WITHOUT_TOKEN)},
             "StringEqualsIfExists": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
         }

@@ -4,7 +4,6 @@ Whoever writes a parameter would have the next deployment go by another key or b
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import boto3
 from botocore.exceptions import ClientError
@@ -13,20 +12,16 @@ from console.doctor import stacks
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from console.doctor.report import Check
 
-if TYPE_CHECKING:
-    from mypy_boto3_ssm import SSMClient
-
 TODO = "deploy nothing before you know who has changed it, and it names {physical} again"
 
 
 def check_parameters(plan: DeploymentPlan) -> Iterator[Check]:
     """Of stacks that are there."""
-    ssm = boto3.client("ssm")
     for stack in plan.stacks:
         if published := dict(_published(stack)):
             for each in stacks.resources(stack.name):
                 if name := published.get(each["LogicalResourceId"]):
-                    yield _check_parameter(ssm, name, each["PhysicalResourceId"])
+                    yield _check_parameter(name, each["PhysicalResourceId"])
 
 
 def _published(stack: PlannedStack) -> Iterator[tuple[str, str]]:
@@ -37,10 +32,10 @@ def _published(stack: PlannedStack) -> Iterator[tuple[str, str]]:
                 yield logical, each["Name"]
 
 
-def _check_parameter(ssm: "SSMClient", name: str, physical: str) -> Check:
+def _check_parameter(name: str, physical: str) -> Check:
     """It has the name of a bucket, or a key's ARN, which ends with what CloudFormation calls the key."""
     try:
-        found = ssm.get_parameter(Name=name)["Parameter"]["Value"]
+        found = boto3.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ParameterNotFound":
             raise

@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = topic_of("a chat that outlasts a deployment")
 DEVICE = "d0d0" * 16
-COMMAND_S = 300
+COMMAND_S = 1800
+"""Each of their commands is a program of its own, which takes a busy machine a while to start."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
