@@ -35,7 +35,7 @@ from pyarrow import fs
 from pyarrow.parquet import ParquetWriter
 
 from pipeline.files import filesystem, folders, joined, listed, opened, read_text, swap_text
-from pipeline.links import write_links
+from pipeline.links import write_link
 from pipeline.period import DAY_MS, Period
 
 MANIFESTS = "manifests"
@@ -186,24 +186,21 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     The data files have to be there already. Raises `CommitConflict`.
     """
 
-    def expected(text: str | None) -> bool:
-        return replaces == (None if text is None else Manifest.from_json(text).commit)
+    def replaced(text: str | None) -> str | None:
+        known = None if text is None else Manifest.from_json(text).commit
+        return new.to_json() if known == replaces else None
 
-    if not swap_text(joined(root, manifest_path(new.hour)), new.to_json(), expected):
+    if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
     if "://" in root and _HOUR.fullmatch(new.hour):
-        _link(root, new)
+        for kind in new.kinds:
+            write_link(root, kind, _folder(new.hour), partial(_counting, root, new.hour, kind))
 
 
-def _link(root: str, new: Manifest) -> None:
-    """Have Athena's lists follow the manifest, also where another commit has come since."""
-    while True:
-        paths = {kind: [each.path for each in files] for kind, files in new.kinds.items()}
-        write_links(root, _folder(new.hour), paths)
-        found = read_manifest(root, new.hour)
-        if found is None or found.commit == new.commit:
-            return
-        new = found
+def _counting(root: str, hour: str, kind: str) -> list[str]:
+    """The paths of the files that count by now."""
+    found = read_manifest(root, hour)
+    return [each.path for each in found.kinds.get(kind, ())] if found else []
 
 
 def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Manifest:
