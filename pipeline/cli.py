@@ -21,7 +21,6 @@ from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.carry import carry_forward
-from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
 from pipeline.completeness import incomplete_hours
 from pipeline.counters import ASKED, records_by_hour
@@ -31,7 +30,7 @@ from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import UNREADABLE, EventLake, differences_name
+from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
 from pipeline.limits import limit_history
 from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -39,6 +38,7 @@ from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
+from pipeline.vacuum import KEPT_MS, vacuum
 
 
 class ReplaySettings(PushQueues):
@@ -80,7 +80,7 @@ def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
     compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
-    removed = vacuum(lake.root, (*EventKind, UNREADABLE), wanted.now)
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES), wanted.now)
     _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 

@@ -14,8 +14,9 @@ from moto.server import MotoRequestHandler
 from werkzeug.serving import make_server
 
 from pipeline import files
-from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest, vacuum
+from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest
 from pipeline.files import swap_text
+from pipeline.vacuum import vacuum
 from tests.pipeline.test_commits import DAY, HOUR, made, values
 
 BUCKET = "lake"
