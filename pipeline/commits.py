@@ -31,7 +31,7 @@ from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
-from pyarrow.parquet import ParquetWriter
+from pyarrow import parquet
 
 from pipeline.files import folders, joined, listed, opened, read_text, swap_text
 from pipeline.links import write_link
@@ -224,7 +224,10 @@ def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> 
     path = f"{folder}/{secrets.token_hex(8)}.parquet"
     hashed, lines, groups = _Hashed(opened(joined(root, path))), 0, _row_groups(batches)
     first = next(groups)
-    with pa.PythonFile(hashed, mode="w") as sink, ParquetWriter(sink, first.schema, compression="zstd") as writer:
+    with (
+        pa.PythonFile(hashed, mode="w") as sink,
+        parquet.ParquetWriter(sink, first.schema, compression="zstd") as writer,
+    ):
         for group in chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
             lines += group.num_rows

@@ -74,14 +74,6 @@ def test_a_removed_hour_is_not_healthy(lake: EventLake, capsys: pytest.CaptureFi
     assert printed.out == '{"incomplete": 1}\n'
 
 
-def test_an_hour_with_files_that_nobody_compacted_is_not_healthy(
-    lake: EventLake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arrive(lake.root, [0], name="late")
-    assert strict(lake) == 1
-    assert f"incomplete: {LOST}: 1 files have arrived since it was compacted" in capsys.readouterr().err
-
-
 def test_an_hour_of_which_a_data_file_is_gone_is_named_before_it_is_read(
     lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
