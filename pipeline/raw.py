@@ -23,13 +23,16 @@ _READERS = 16
 
 
 def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
-    """The paths of the stream's files, relative to the lake's root, by their hours of arrival."""
+    """The paths of the stream's files, relative to the lake's root, by their hours of arrival.
+
+    What Spark takes for hidden, such as the sums that Hadoop writes beside its files on a disk, is none of them.
+    """
     days = [day for day in folders(root, RAW) if arrived.has_day(day.removeprefix("day="))]
     found: dict[str, list[str]] = {}
     with ThreadPoolExecutor(_READERS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
             for path in sorted(day):
-                if arrived.has_hour(hour := hour_of(path)):
+                if arrived.has_hour(hour := hour_of(path)) and not path.rpartition("/")[2].startswith((".", "_")):
                     found.setdefault(hour, []).append(path)
     return found
 
