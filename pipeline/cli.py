@@ -24,7 +24,6 @@ from clarion.tables import bind
 from pipeline import arguments, environment, replay, retire
 from pipeline.about import About
 from pipeline.claims import write_claims
-from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
 from pipeline.completeness import incomplete_hours
 from pipeline.counters import ASKED, records_by_hour
@@ -47,6 +46,7 @@ from pipeline.report_files import earlier, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
+from pipeline.vacuum import KEPT_MS, vacuum
 from pipeline.watch import Found, Watch, record
 
 

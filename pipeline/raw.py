@@ -2,10 +2,9 @@
 
 import gzip
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Buffer, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import IO
 
 import pyarrow as pa
 
@@ -24,13 +23,16 @@ _READERS = 16
 
 
 def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
-    """The paths of the stream's files, relative to the lake's root, by their hours of arrival."""
+    """The paths of the stream's files, relative to the lake's root, by their hours of arrival.
+
+    What Spark takes for hidden, such as the sums that Hadoop writes beside its files on a disk, is none of them.
+    """
     days = [day for day in folders(root, RAW) if arrived.has_day(day.removeprefix("day="))]
     found: dict[str, list[str]] = {}
     with ThreadPoolExecutor(_READERS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
             for path in sorted(day):
-                if arrived.has_hour(hour := hour_of(path)):
+                if arrived.has_hour(hour := hour_of(path)) and not path.rpartition("/")[2].startswith((".", "_")):
                     found.setdefault(hour, []).append(path)
     return found
 
@@ -59,7 +61,7 @@ def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
         yield _batch(home=[hour], path=[path], lines=[lines], bytes=[measured.bytes], digest=[digest])
 
 
-def _opened(measured: "_Measured", path: str) -> IO[bytes]:
+def _opened(measured: "_Measured", path: str) -> gzip.GzipFile | io.BufferedReader:
     return gzip.GzipFile(fileobj=measured) if path.endswith(".gz") else io.BufferedReader(measured)
 
 
@@ -78,9 +80,9 @@ class _Measured(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override] # any writable buffer
-        read = self._stream.read(len(buffer))
-        buffer[: len(read)] = read
+    def readinto(self, buffer: Buffer) -> int:
+        read: bytes = self._stream.read(memoryview(buffer).nbytes)
+        memoryview(buffer)[: len(read)] = read
         self.digest.update(read)
         self.bytes += len(read)
         return len(read)

@@ -11,7 +11,8 @@ import pytest
 from pipeline.commits import DataFile, Manifest, data_folder, manifest_path, read_manifest, update, write_parquet
 from pipeline.completeness import incomplete_hours
 from pipeline.due import CATCH_UP_DAYS, due_days
-from pipeline.lake import differences_name
+from pipeline.generator.plan import Plan
+from pipeline.lake import EventLake, differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -117,6 +118,16 @@ def test_an_hour_that_can_not_be_judged_is_named_with_the_reason(lake: Path, fla
     found = reasons(lake)
     assert found.keys() == {SECOND}
     assert found[SECOND].startswith(FLAWS[flaw])
+
+
+def test_a_made_up_day_that_was_compacted_is_complete(day: EventLake, plan: Plan) -> None:
+    assert incomplete_hours(day.root, plan.period, plan.period.end + DAY_MS) == []
+
+
+@pytest.mark.parametrize("name", [".file.jsonl.crc", "_SUCCESS"])
+def test_what_spark_takes_for_hidden_has_not_arrived(lake: Path, name: str) -> None:
+    (lake / RAW_FILE.format(*SECOND.split("/"))).with_name(name).touch()
+    assert reasons(lake) == {}
 
 
 def test_an_hour_of_which_there_is_nothing_at_all_is_named(lake: Path) -> None:
