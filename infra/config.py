@@ -91,14 +91,14 @@ class AppConfig(Config):
 
 
 class Pipeline(Config):
-    """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC.
+    """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC, once the day's last lines have arrived.
 
     `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
     once, the driver among them; a new account may use 16 processors, which are four.
     """
 
     release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"
-    hour: Annotated[int, Field(ge=1, le=20)]
+    hour: Annotated[int, Field(ge=2, le=20)]
     workers: Annotated[int, Field(ge=2, le=250)]
     timeout_minutes: Annotated[int, Field(ge=15, le=720)] = 240
 

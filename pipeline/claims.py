@@ -98,11 +98,12 @@ def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame
     """
     held = claims.select(*_CLAIM, F.struct("receipt", "decision", "at", "until").alias("claim"))
     meeting = compared.where("judged").join(broadcast_if_few(held), on=list(_CLAIM), how="inner")
-    met = meeting.where(F.col("claim.until") > F.col("at") - grace)
     one = F.struct(*(name for name in compared.columns if name not in _WHO)).alias("one")
-    lasts = (F.min(F.col("claim.until") - F.col("at")) > grace).alias("lasts")
-    traces = met.groupBy("claim", "subscription_id").agg(F.any_value(one).alias("one"), lasts)
-    return compared.unionByName(traces.select(*_trace(compared)))
+    left = F.col("claim.until") - F.col("at")
+    traces = meeting.groupBy("claim", "subscription_id").agg(
+        F.any_value(one).alias("one"), (F.min(left) > grace).alias("lasts"), (F.max(left) > -grace).alias("counts")
+    )
+    return compared.unionByName(traces.where("counts").select(*_trace(compared)))
 
 
 def _trace(compared: DataFrame) -> list[Column]:

@@ -22,7 +22,6 @@ from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
 from pipeline import arguments, replay, retire
 from pipeline.claims import write_claims
-from pipeline.commits import KEPT_MS, vacuum
 from pipeline.compact import compact
 from pipeline.completeness import incomplete_hours
 from pipeline.counters import ASKED, records_by_hour
@@ -44,6 +43,7 @@ from pipeline.report import report
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
+from pipeline.vacuum import KEPT_MS, vacuum
 
 
 class ReplaySettings(PushQueues):

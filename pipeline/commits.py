@@ -12,8 +12,8 @@ commit is one write of the manifest, on the condition that the manifest is still
     writes B, if A is there         ·
                                     writes C, if A is there: CommitConflict, it begins the hour anew
 
-A reader asks for the manifests once, and then meets the same files for as long as it runs: `vacuum` removes a file no
-earlier than `KEPT_MS` after the manifest that left it out. What is of no hour has a name for one, such as
+A reader asks for the manifests once, and then meets the same files for as long as it runs: a file that was left out is
+removed by `pipeline.vacuum`, no earlier than two days later. What is of no hour has a name for one, such as
 `snapshots/rules/day=2026-11-20`.
 """
 
@@ -31,17 +31,13 @@ from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
-from pyarrow import fs
-from pyarrow.parquet import ParquetWriter
+from pyarrow import parquet
 
-from pipeline.files import filesystem, folders, joined, listed, opened, read_text, swap_text
-from pipeline.links import write_links
-from pipeline.period import DAY_MS, Period
+from pipeline.files import folders, joined, listed, opened, read_text, swap_text
+from pipeline.links import write_link
+from pipeline.period import Period
 
 MANIFESTS = "manifests"
-KEPT_MS = 2 * DAY_MS
-"""So long a file is kept after the commit that left it out: no reader runs longer."""
-LOOKED_BACK_MS = 7 * DAY_MS
 ROW_GROUP_BYTES = 64 << 20
 """In memory: whoever reads a row group has as much of it there."""
 _READERS = 16
@@ -120,7 +116,7 @@ class View:
 
     def _day(self, day: str) -> list[Manifest]:
         if not self._days[day]:
-            self._days[day] = read_manifests(self.root, sorted(map(_hour_of, listed(self.root, f"{MANIFESTS}/{day}"))))
+            self._days[day] = read_manifests(self.root, sorted(map(hour_of, listed(self.root, f"{MANIFESTS}/{day}"))))
         return self._days[day]
 
 
@@ -155,7 +151,7 @@ def manifest_path(hour: str) -> str:
 
 def data_folder(kind: str, hour: str, commit: str) -> str:
     """Where a commit's files of a kind lie. What is of no hour has one folder for all kinds."""
-    return f"{_home(kind, hour)}/commit={commit}"
+    return f"{home(kind, hour)}/commit={commit}"
 
 
 def read_manifest(root: str, hour: str) -> Manifest | None:
@@ -186,24 +182,23 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     The data files have to be there already. Raises `CommitConflict`.
     """
 
-    def expected(text: str | None) -> bool:
-        return replaces == (None if text is None else Manifest.from_json(text).commit)
+    def replaced(text: str | None) -> str | None:
+        known = None if text is None else Manifest.from_json(text).commit
+        return new.to_json() if known == replaces else None
 
-    if not swap_text(joined(root, manifest_path(new.hour)), new.to_json(), expected):
+    if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
     if "://" in root and _HOUR.fullmatch(new.hour):
-        _link(root, new)
+        with ThreadPoolExecutor(_READERS) as writers:
+            list(writers.map(partial(_write_link, root, new.hour), new.kinds))
 
 
-def _link(root: str, new: Manifest) -> None:
-    """Have Athena's lists follow the manifest, also where another commit has come since."""
-    while True:
-        paths = {kind: [each.path for each in files] for kind, files in new.kinds.items()}
-        write_links(root, _folder(new.hour), paths)
-        found = read_manifest(root, new.hour)
-        if found is None or found.commit == new.commit:
-            return
-        new = found
+def _write_link(root: str, hour: str, kind: str) -> None:
+    def counting() -> list[str]:
+        found = read_manifest(root, hour)
+        return [each.path for each in found.kinds.get(kind, ())] if found else []
+
+    write_link(root, kind, _folder(hour), counting)
 
 
 def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Manifest:
@@ -229,7 +224,10 @@ def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> 
     path = f"{folder}/{secrets.token_hex(8)}.parquet"
     hashed, lines, groups = _Hashed(opened(joined(root, path))), 0, _row_groups(batches)
     first = next(groups)
-    with pa.PythonFile(hashed, mode="w") as sink, ParquetWriter(sink, first.schema, compression="zstd") as writer:
+    with (
+        pa.PythonFile(hashed, mode="w") as sink,
+        parquet.ParquetWriter(sink, first.schema, compression="zstd") as writer,
+    ):
         for group in chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
             lines += group.num_rows
@@ -247,46 +245,12 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(some)
 
 
-def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
-    """Remove files that have counted for nothing for `KEPT_MS`; returns their paths.
-
-    It looks where a manifest was written in the week before that: only there can anything have been left out since.
-    """
-    homes = _settled_homes(root, tuple(kinds), now - KEPT_MS)
-    tops = sorted({home.partition("/hour=")[0] for home in homes})
-    found = chain.from_iterable(listed(root, top).items() for top in tops)
-    left = [path for path, info in found if _is_left(path, info, homes, now - KEPT_MS)]
-    files, base = filesystem(root)
-    for path in left:
-        files.delete_file(f"{base.rstrip('/')}/{path}")
-    return left
-
-
-def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set[str]]:
-    """Folders whose last commit was in the week up to `until`, with the files that count there."""
-    found = listed(root, MANIFESTS).items()
-    names = [_hour_of(path) for path, info in found if until - LOOKED_BACK_MS <= _written_at(info) < until]
-    homes: dict[str, set[str]] = {}
-    for manifest in read_manifests(root, names):
-        named = {each.path for each in manifest.files}
-        homes |= {_home(kind, manifest.hour): named for kind in kinds}
-    return {home: named for home, named in homes.items() if home.partition("/")[0] in kinds}
-
-
-def _is_left(path: str, info: fs.FileInfo, homes: Mapping[str, set[str]], until: int) -> bool:
-    home = path.partition("/commit=")[0]
-    return home in homes and path not in homes[home] and _written_at(info) < until
-
-
-def _written_at(info: fs.FileInfo) -> int:
-    return int(info.mtime_ns // 1_000_000)
-
-
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:
     return tuple(DataFile(**each) for each in values)
 
 
-def _home(kind: str, hour: str) -> str:
+def home(kind: str, hour: str) -> str:
+    """The folder that the files of all commits of an hour's kind lie below."""
     return f"{kind}/{_folder(hour)}" if _HOUR.fullmatch(hour) else hour
 
 
@@ -295,7 +259,7 @@ def _folder(hour: str) -> str:
     return _HOUR.sub(r"day=\1/hour=\2", hour)
 
 
-def _hour_of(path: str) -> str:
-    """Of the path of a manifest."""
+def hour_of(path: str) -> str:
+    """The hour, or the name, of the path of a manifest."""
     name = path.removeprefix(f"{MANIFESTS}/").removesuffix(".json")
     return re.sub(r"^day=(.+)/hour=(.+)$", r"\1/\2", name)

@@ -10,6 +10,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricStatTypeDef
 
 ASKED = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
 BUFFERED = timedelta(minutes=15)
@@ -29,9 +30,15 @@ def records_by_hour(client: "CloudWatchClient", stream: str, period: Period, now
     asked = Period(max(period.start // HOUR_MS * HOUR_MS, now - KEPT_MS), min(period.end, now))
     if asked.start >= asked.end:
         return {}
-    metric = {"Namespace": "AWS/Firehose", "MetricName": "IncomingRecords"}
-    of_stream = [{"Name": "DeliveryStreamName", "Value": stream}]
-    stat = {"Metric": {**metric, "Dimensions": of_stream}, "Period": int(STEP.total_seconds()), "Stat": "Sum"}
+    stat: MetricStatTypeDef = {
+        "Metric": {
+            "Namespace": "AWS/Firehose",
+            "MetricName": "IncomingRecords",
+            "Dimensions": [{"Name": "DeliveryStreamName", "Value": stream}],
+        },
+        "Period": int(STEP.total_seconds()),
+        "Stat": "Sum",
+    }
     pages = client.get_paginator("get_metric_data").paginate(
         MetricDataQueries=[{"Id": "records", "MetricStat": stat}],
         StartTime=datetime.fromtimestamp(asked.start / 1000, UTC),

@@ -17,8 +17,8 @@ from pyarrow import fs
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-type Condition = Callable[[str | None], bool]
-"""Of a file's text; None where there is no file."""
+type Change = Callable[[str | None], str | None]
+"""What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
 
 _LOST = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
 """What S3 answers if the object has changed, is being changed, or has gone since it was read.
@@ -89,21 +89,19 @@ def opened(target: str) -> pa.NativeFile:
     return files.open_output_stream(path)
 
 
-def swap_text(target: str, text: str, expected: Condition) -> bool:
-    """Write a file if what is there is `expected`, and stays so until it is written; returns whether it was written.
+def swap_text(target: str, change: Change) -> bool:
+    """Write what `change` makes of a file, if that is still so when it is written; returns whether it was written.
 
     Nothing is renamed or copied in S3: it is one PUT, with the condition that the object is still the one just read.
     """
-    if "://" in target:
-        return _swap_object(target, text, expected)
-    return _swap_file(Path(target), text, expected)
+    return _swap_object(target, change) if "://" in target else _swap_file(Path(target), change)
 
 
-def _swap_object(target: str, text: str, expected: Condition) -> bool:
+def _swap_object(target: str, change: Change) -> bool:
     place = urlsplit(target)
     bucket, key = place.netloc, place.path.lstrip("/")
     known, tag = _object(bucket, key)
-    if not expected(known):
+    if (text := change(known)) is None:
         return False
     try:
         if tag is None:
@@ -134,11 +132,11 @@ def s3_client() -> "S3Client":
     return boto3.client("s3")
 
 
-def _swap_file(target: Path, text: str, expected: Condition) -> bool:
+def _swap_file(target: Path, change: Change) -> bool:
     """Readers, who take no lock, meet the file as it was or as it is from now on."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _locked(target.parent):
-        if not expected(target.read_text() if target.exists() else None):
+        if (text := change(target.read_text() if target.exists() else None)) is None:
             return False
         written = target.with_suffix(".written")
         written.write_text(text)

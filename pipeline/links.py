@@ -3,15 +3,22 @@
 symlinks/<kind>/day=2026-11-20/hour=16/files    the URI of each data file, a line each
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from pipeline.columns import LINKS
-from pipeline.files import joined, write_text
+from pipeline.files import joined, swap_text
 
 
-def write_links(root: str, folder: str, paths: Mapping[str, Iterable[str]]) -> None:
-    """`folder` is the hour's, such as `day=2026-11-20/hour=16`; `paths` are by kind, relative to the lake's root."""
+def write_link(root: str, kind: str, folder: str, paths: Callable[[], Iterable[str]]) -> None:
+    """Have the list of an hour's kind name what counts by now; `folder` is such as `day=2026-11-20/hour=16`.
+
+    `paths`, relative to the lake's root, are asked for once the list has been read that is replaced. So a list never
+    goes back behind a commit, however late its writer is: whoever committed later has replaced what was read.
+    """
     at = root.replace("s3a://", "s3://", 1)
-    for kind, of_kind in paths.items():
-        lines = (f"{joined(at, path)}\n" for path in of_kind)
-        write_text(joined(root, f"{LINKS}/{kind}/{folder}/files"), "".join(lines))
+
+    def lines(_: str | None) -> str:
+        return "".join(f"{joined(at, path)}\n" for path in paths())
+
+    while not swap_text(joined(root, f"{LINKS}/{kind}/{folder}/files"), lines):
+        pass

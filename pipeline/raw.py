@@ -2,10 +2,9 @@
 
 import gzip
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Buffer, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import IO
 
 import pyarrow as pa
 
@@ -59,7 +58,7 @@ def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
         yield _batch(home=[hour], path=[path], lines=[lines], bytes=[measured.bytes], digest=[digest])
 
 
-def _opened(measured: "_Measured", path: str) -> IO[bytes]:
+def _opened(measured: "_Measured", path: str) -> gzip.GzipFile | io.BufferedReader:
     return gzip.GzipFile(fileobj=measured) if path.endswith(".gz") else io.BufferedReader(measured)
 
 
@@ -78,9 +77,9 @@ class _Measured(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override] # any writable buffer
-        read = self._stream.read(len(buffer))
-        buffer[: len(read)] = read
+    def readinto(self, buffer: Buffer) -> int:
+        read: bytes = self._stream.read(memoryview(buffer).nbytes)
+        memoryview(buffer)[: len(read)] = read
         self.digest.update(read)
         self.bytes += len(read)
         return len(read)

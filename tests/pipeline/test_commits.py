@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from pipeline.commits import (
-    KEPT_MS,
     CommitConflict,
     DataFile,
     Manifest,
@@ -25,10 +24,10 @@ from pipeline.commits import (
     manifests,
     new_commit,
     read_manifest,
-    vacuum,
     write_parquet,
 )
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
+from pipeline.vacuum import KEPT_MS, vacuum
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 HOUR = hour_path(AT)

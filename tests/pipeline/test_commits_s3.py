@@ -9,13 +9,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from moto.server import MotoRequestHandler
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
 from pipeline import files
-from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest, vacuum
+from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest
 from pipeline.files import swap_text
+from pipeline.vacuum import vacuum
 from tests.pipeline.test_commits import DAY, HOUR, made, values
 
 BUCKET = "lake"
@@ -119,36 +119,36 @@ def test_a_commit_that_does_not_know_its_predecessor_writes_no_manifest(s3: Reco
 def test_s3_refuses_what_another_commit_overtakes_between_reading_and_writing(s3: RecordedS3, *, there: bool) -> None:
     place = f"{ROOT}/{manifest_path(HOUR)}"
     if there:
-        assert swap_text(place, "first", lambda text: text is None)
+        assert swap_text(place, lambda _: "first")
 
-    def overtaken(text: str | None) -> bool:
+    def overtaken(_: str | None) -> str:
         files.s3_client().put_object(Bucket=BUCKET, Key=manifest_path(HOUR), Body=b"another's")
-        return True
+        return "ours"
 
-    assert not swap_text(place, "ours", overtaken)
+    assert not swap_text(place, overtaken)
     assert files.read_text(place) == "another's"
 
 
 def test_s3_refuses_what_would_replace_an_object_that_has_gone(s3: RecordedS3) -> None:
     place = f"{ROOT}/{manifest_path(HOUR)}"
-    assert swap_text(place, "first", lambda text: text is None)
+    assert swap_text(place, lambda _: "first")
 
-    def gone(text: str | None) -> bool:
+    def gone(_: str | None) -> str:
         files.s3_client().delete_object(Bucket=BUCKET, Key=manifest_path(HOUR))
-        return True
+        return "ours"
 
-    assert not swap_text(place, "ours", gone)
+    assert not swap_text(place, gone)
     assert files.read_text(place) is None
 
 
 def test_a_commit_whose_answer_was_lost_is_known_as_its_own(s3: RecordedS3) -> None:
     """The client sends such a request again, and S3 refuses the second one."""
 
-    def written_already(text: str | None) -> bool:
+    def written_already(_: str | None) -> str:
         files.s3_client().put_object(Bucket=BUCKET, Key=manifest_path(HOUR), Body=b"ours")
-        return True
+        return "ours"
 
-    assert swap_text(f"{ROOT}/{manifest_path(HOUR)}", "ours", written_already)
+    assert swap_text(f"{ROOT}/{manifest_path(HOUR)}", written_already)
 
 
 def test_athena_finds_the_files_that_count_in_its_list(s3: RecordedS3) -> None:

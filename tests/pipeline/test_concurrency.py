@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pipeline import arguments, replay
 from pipeline.cli import JOBS
 from pipeline.commits import CommitConflict
-from pipeline.compact import compact
+from pipeline.compact import Compacted, compact
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake, Written
@@ -45,6 +45,7 @@ def test_of_two_that_compact_at_once_each_line_is_taken_in_once(lake: EventLake)
     assert lake.read(EventKind.PUSH).count() == 2
     lines = Counter[str]()
     for compacted in done:
+        assert isinstance(compacted, Compacted)
         lines.update(compacted.lines)
     assert lines == {str(kind): 2 for kind in EventKind}
 

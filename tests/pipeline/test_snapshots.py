@@ -118,7 +118,8 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Even
 def aged(begun: EventLake, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
     """Two months later; not to be written to."""
     lake = copied(begun, tmp_path_factory.mktemp("aged"))
-    live_on(lake, 3, 51)
+    live_on(lake, 3, 35)
+    expire(lake, day(50))
     return lake
 
 
@@ -128,16 +129,16 @@ def lived(begun: EventLake, tmp_path: Path) -> EventLake:
 
 
 def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(aged: EventLake) -> None:
-    assert rules(aged, day(60)) == [("kept", LASTING, day(1), FOREVER)]
-    assert whose(aged, day(60)) == {"kept", "dead"}
-    changes = known(aged, RULES, day(60), day(60)).collect()
+    assert rules(aged, day(51)) == [("kept", LASTING, day(1), FOREVER)]
+    assert whose(aged, day(51)) == {"kept", "dead"}
+    changes = known(aged, RULES, day(51), day(51)).collect()
     assert {(bytes(row["key"]), bytes(row["condition"])) for row in changes} == {(LASTING, b"alert")}
 
 
 def test_a_dead_subscription_that_comes_back_still_has_its_rules(aged: EventLake, tmp_path: Path) -> None:
     lake = copied(aged, tmp_path)
-    subscribe(lake, (day(61), "dead", "active", 1, 3))
-    assert ("dead", LASTING, day(61), FOREVER) in rules(lake, day(62))
+    subscribe(lake, (day(51), "dead", "active", 1, 3))
+    assert ("dead", LASTING, day(51), FOREVER) in rules(lake, day(52))
 
 
 def test_what_ends_after_a_snapshot_ends_all_the_same(lived: EventLake) -> None:
@@ -145,9 +146,9 @@ def test_what_ends_after_a_snapshot_ends_all_the_same(lived: EventLake) -> None:
     subscribe(lived, (day(28), "dead", "removed", 1, 3))
     change(lived, (day(28), "removed", "kept", 2, 5, [LASTING]), (day(28), "added", "kept", 2, 6, [LATER]))
     assert ("kept", LASTING, day(1), day(28)) in rules(lived, day(28) + HOUR_MS)
-    live_on(lived, 35, 67)
-    assert rules(lived, day(68)) == [("kept", LATER, day(28), FOREVER)]
-    assert whose(lived, day(68)) == {"kept"}
+    live_on(lived, 35, 51)
+    assert rules(lived, day(52)) == [("kept", LATER, day(28), FOREVER)]
+    assert whose(lived, day(52)) == {"kept"}
 
 
 def test_a_second_run_writes_nothing(lived: EventLake) -> None:
@@ -257,7 +258,8 @@ def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:
     """No worker has started since, so nothing has loaded them again."""
     arrive(lake, EventKind.LIMITS, [(day(0), NETWORK, 30, 60_000, 120_000, 300, 60_000)])
     arrive(lake, EventKind.LIMITS, [(day(1), NETWORK, 30, 60_000, 300_000, 300, 60_000)])
-    live_on(lake, 3, 35)
-    limit = limit_history(lake, day(40), day(41)).at(NETWORK, day(40)).limit
+    live_on(lake, 3, 19)
+    expire(lake, day(25))
+    limit = limit_history(lake, day(25), day(26)).at(NETWORK, day(25)).limit
     assert limit
     assert limit.cooldown == 300_000
