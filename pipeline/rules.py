@@ -149,7 +149,7 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         "key",
         condition.alias("condition"),
         secret.alias("secret"),
-        F.when(secret, F.col("may")).when(condition == b"", F.array(F.get("plain", "place"))).alias("answers"),
+        F.when(secret, F.col("may")).when(condition == F.lit(b""), F.array(F.get("plain", "place"))).alias("answers"),
         throughout.alias("certain"),
     )
 
