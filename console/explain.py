@@ -37,5 +37,6 @@ def run(here: Deployment, arguments: Sequence[str], environment: Mapping[str, st
 
 
 def shown(arguments: Sequence[str]) -> str:
-    """The command as an operator types it."""
-    return shlex.join([NAME, *arguments])
+    """The command as an operator types it, without the id: as long as nobody knows it, it may be a push token."""
+    job, _, *options = arguments
+    return shlex.join([NAME, job, "ENVELOPE", *options])

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True)
     explaining = jobs.add_parser("explain", help="every step of one thing, what should have been, and why")
     explaining.add_argument(
-        "asked", metavar="RECEIPT|SUBSCRIPTION|ENVELOPE", type=parse_asked, help="a UUID, or an envelope's id in hex"
+        "asked", metavar="RECEIPT|SUBSCRIPTION|ENVELOPE", type=_asked, help="a UUID, or an envelope's id in hex"
     )
     explaining.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     explaining.add_argument("--from", dest="start", type=instant, help=f"UTC; default: {BACK_DAYS} days before --to")
@@ -64,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
+
+
+def _asked(text: str) -> bytes | UUID:
+    """What is wrong is not repeated: it may be a push token."""
+    try:
+        return parse_asked(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("is neither a UUID nor 64 hex digits") from None
 
 
 def instant(text: str) -> int:

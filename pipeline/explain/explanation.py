@@ -84,12 +84,13 @@ class ReceiptAnswer:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`what` was `asked` about: an envelope, a receipt or a subscription; None if nothing is known of it.
+    """`what` was `asked` about: an envelope, a receipt or a subscription.
 
+    Both are None if nothing is known of it: then it may be anything, such as one of Apple's tokens.
     `pending` are the hours of which raw lines were read, since no commit has them yet; `changes` are a subscription's.
     """
 
-    asked: str
+    asked: str | None
     what: str | None
     searched: Period
     pending: list[str]
@@ -101,7 +102,7 @@ class Explanation:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.what.capitalize()} {self.asked}" if self.what else f"The lake knows nothing of {self.asked}"
+        yield f"{self.what.capitalize()} {self.asked}" if self.what else "The lake knows nothing of it."
         yield from (f"  {step}" for step in self.changes)
         for one in self.receipts:
             yield ""

@@ -90,7 +90,7 @@ def _answer(
     wrong = [one for one in receipts if any(each.verdict.is_difference for each in one.notifications)]
     fine = [one for one in receipts if one not in wrong]
     shown = [*wrong, *fine[::-1]][: request.show] if what == "subscription" else receipts
-    asked = request.asked.hex() if isinstance(request.asked, bytes) else str(request.asked)
+    asked = (request.asked.hex() if isinstance(request.asked, bytes) else str(request.asked)) if what else None
     pending = list(lookup.pending(request.period))
     return Explanation(
         asked, what, request.period, pending, receipts=shown, notes=list(_notes(lookup, receipts, shown))
