@@ -74,7 +74,8 @@ class _ClockReader(SimpleDataSourceStreamReader):
         return self.readBetweenOffsets(start, end), end
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[tuple[int, int]]:  # noqa: N802 - Spark's
-        yield from [(start["until"], end["until"])] if start != end else []
+        # Spark copies the iterator, which a generator doesn't permit.
+        return iter([(start["until"], end["until"])] if start != end else [])
 
 
 class Found(NamedTuple):

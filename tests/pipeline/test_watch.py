@@ -93,7 +93,7 @@ def shown(receipt: UUID, at: int, tried: PushDecision | None = None) -> Iterator
         yield PushTried(**of_it, **whose, decision=tried, attempt=1, latency_ms=40, status=503, reason="busy")
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Between a batch's results and its checkpoint."""
 
 
@@ -113,7 +113,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     def report(batch: Found) -> None:
         play.reported.append(batch)
         if len(play.reported) == 1:
-            raise Killed
+            raise KilledError
 
     def run(step: str, until: int) -> None:
         try:
@@ -126,7 +126,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     at_once += shown(RETRIED, minute(11), PushDecision.RETRY)
     arrive(lake, lines_of(WANTED), hour=-1)
     arrive(lake, lines_of(at_once), hour=0)
-    with pytest.raises(StreamingQueryException, match="Killed"):
+    with pytest.raises(StreamingQueryException, match="KilledError"):
         run("killed", minute(15))
     run("restarted", minute(22))
     run("quiet", minute(24))
