@@ -14,11 +14,12 @@ from aws_cdk.assertions import Template
 from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
+from bench.idle_bill import HOURS, WORKER_HOUR
 from clarion.events import Event
 from clarion.metrics import NAMESPACE
-from infra.app import add_stacks
+from infra.app import add_stacks, define_alone
 from infra.config import EnvironmentConfig, Pipeline, Platform
-from infra.environments import EMULATOR, PROD
+from infra.environments import EMULATOR, ENVIRONMENTS, PROD
 from infra.jobs import (
     DISK_GIGABYTES,
     GIGABYTES,
@@ -213,9 +214,10 @@ def watching() -> Mapping[str, Resource]:
     """Production's, with losses watched for."""
     assert PROD.pipeline
     changed = PROD.model_copy(update={"pipeline": PROD.pipeline.model_copy(update={"watch_minutes": 5})})
-    app = App(context={"aws:cdk:disable-asset-staging": True})
-    add_stacks(app, EnvironmentConfig.model_validate(dict(changed)))
-    stack = app.node.find_child(f"{PREFIX}pipeline")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENTS, "prod", EnvironmentConfig.model_validate(dict(changed)))
+        live = define_alone("prod", builtin_cloud_formation_validation=False)
+    stack = live.node.root.node.find_child(f"{PREFIX}pipeline")
     assert isinstance(stack, PipelineStack)
     return Template.from_stack(stack).to_json()["Resources"]  # type: ignore[no-any-return] # a template is JSON
 
@@ -261,6 +263,15 @@ def test_a_run_of_the_watch_that_fails_is_heard_of_and_one_that_succeeds_is_no_d
     heard = {name: rule["EventPattern"]["detail"]["applicationId"] for name, rule in rules.items()}
     applications = {name: [readable(each) for each in of_rule] for name, of_rule in heard.items()}
     assert applications == {"Succeeded": ["Daily"], "Failed": ["Daily", "Watch", "Repairs"]}
+
+
+def test_the_page_says_what_watching_costs() -> None:
+    page = (DOCS / "operations.md").read_text().partition("### Watching for losses")[2]
+    assert PROD.pipeline
+    run = PROD.pipeline.workers * WORKER_HOUR * 2.5 / 60
+    stated = [float(dollars) for dollars in re.findall(r"\b(\d{3}\.\d\d)\b", page)]
+    costs = [run * HOURS * 60 / minutes for minutes in (5, 8)]
+    assert stated == [round(each, 2) for each in (*costs, PROD.pipeline.workers * WORKER_HOUR * HOURS)]
 
 
 def test_nothing_is_watched_for_where_cloudwatch_is_out_of_reach() -> None:
