@@ -94,13 +94,15 @@ class Pipeline(Config):
     """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC, once the day's last lines have arrived.
 
     `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
-    once, the driver among them; a new account may use 16 processors, which are four.
+    once, the driver among them; a new account may use 16 processors, which are four. With `watch_minutes`, losses are
+    looked for so often; beyond eight, the alarm on them may come later than a quarter of an hour after a loss.
     """
 
     release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"
     hour: Annotated[int, Field(ge=2, le=20)]
     workers: Annotated[int, Field(ge=2, le=250)]
     timeout_minutes: Annotated[int, Field(ge=15, le=720)] = 240
+    watch_minutes: Annotated[int | None, Field(ge=5, le=60)] = None
 
 
 class Thresholds(Config):
@@ -198,6 +200,12 @@ class EnvironmentConfig(Config):
     def _functions_alone_run_on_the_host(self) -> "EnvironmentConfig":
         if self.platform is Platform.HOST and (self.ingest or self.pipeline):
             raise ValueError("ingest and pipeline are deployed for arm64 only")
+        return self
+
+    @model_validator(mode="after")
+    def _the_watch_reaches_cloudwatch(self) -> "EnvironmentConfig":
+        if self.pipeline and self.pipeline.watch_minutes and not self.ingest:
+            raise ValueError("watch_minutes needs ingest, by whose network CloudWatch is reached")
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from clarion.metrics import NAMESPACE
 from infra.config import Platform
 from infra.findings import accept, objects_of
 from infra.functions import Foundation
@@ -23,6 +24,7 @@ PYTHON = "/usr/bin/python3.13"
 https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark810-release.html"""
 WRITTEN_DAILY = (*EventKind, "unreadable", "differences", "reports", "snapshots", "manifests", "symlinks")
 """The lake's folders by job; `pipeline.lake` names them."""
+WRITTEN_BY_WATCH = (*EventKind, "unreadable", "losses", "checkpoints", "manifests", "symlinks")
 WRITTEN_BY_REPLAY = ("replays", "replayed")
 PLANNED = "manifests/replays.json"
 """What counts of `replays`."""
@@ -129,6 +131,16 @@ class DailyRole(JobRole):
         self.allow_large_envelopes()
         # Figures are no resource.
         allow(self, "cloudwatch: GetMetricData", "*")
+
+
+class WatchRole(JobRole):
+    def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
+        super().__init__(scope, "Watch", base=base, application=application)
+        self.allow_lake(WRITTEN_BY_WATCH)
+        self.allow_large_envelopes()
+        own = {"StringEquals": {"cloudwatch:namespace": NAMESPACE}}
+        recording = iam.PolicyStatement(actions=["cloudwatch:PutMetricData"], resources=["*"], conditions=own)
+        self.add_to_principal_policy(recording)
 
 
 class ReplayRole(JobRole):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -39,6 +40,9 @@ LATE_MS = 15 * 60_000
 """What was judged is judged again for so long, as files may come late; the daily run judges what comes later."""
 LONGEST_MS = 6 * HOUR_MS
 """After a longer pause, what happened before is left to the daily run."""
+STARTS = 5
+UNSTARTED = "Python worker failed to connect back"
+"""Spark gives the process of a Python source ten seconds to begin, which on a busy machine may be too few."""
 LOSS = StructType([*DIFFERENCE.fields, StructField("found_at", LongType())])
 """A difference that `replay` can repair, and the `until` of the batch that found it."""
 _LOSS = ("receipt", "subscription_id")
@@ -74,7 +78,8 @@ class _ClockReader(SimpleDataSourceStreamReader):
         return self.readBetweenOffsets(start, end), end
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[tuple[int, int]]:  # noqa: N802 - Spark's
-        yield from [(start["until"], end["until"])] if start != end else []
+        # Spark copies the iterator, which a generator doesn't permit.
+        return iter([(start["until"], end["until"])] if start != end else [])
 
 
 class Found(NamedTuple):
@@ -108,11 +113,17 @@ class Watch:
 
     def run(self, until: int) -> None:
         """One batch, up to an instant; before it, one that was begun and not finished."""
-        query = self._judging(until=until).start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
+        for tries_left in reversed(range(STARTS)):
+            query = self._judging(until=until).start()
+            try:
+                query.processAllAvailable()
+            except StreamingQueryException as failed:
+                if not tries_left or UNSTARTED not in str(failed):
+                    raise
+            else:
+                return
+            finally:
+                query.stop()
 
     def _judging(self, **clock: int) -> DataStreamWriter:
         spark = self.lake.spark

@@ -65,6 +65,7 @@ FOUND_BY = {
     "alarms": ("AWS::CloudWatch::Alarm", "AlarmName"),
     "secrets": ("AWS::SecretsManager::Secret", "Name"),
     "applications": ("AWS::EMRServerless::Application", "Name"),
+    "schedules": ("AWS::Scheduler::Schedule", "Name"),
 }
 """Kinds of resources that have names."""
 ALONE = {
@@ -79,7 +80,6 @@ ALONE = {
     "service": "AWS::ECS::Service",
     "subscription": "AWS::SNS::Subscription",
     "dashboard": "AWS::CloudWatch::Dashboard",
-    "schedule": "AWS::Scheduler::Schedule",
     "canary": "AWS::CodeDeploy::Application",
 }
 """Kinds of which a deployment has one at most."""
@@ -375,7 +375,7 @@ CHANGES: Mapping[str, Change] = {
     **{f"ingest.following.node_budgets.xmtp.{name}": same(value, f"settings.ingest.node_budgets.xmtp.{name}")
        for name, value in BUDGET.items()},
     "pipeline.release": same("emr-spark-8.2.0", "applications.*.ReleaseLabel"),
-    "pipeline.hour": Change(5, {"schedule.ScheduleExpression": "cron(0 5 * * ? *)"}),
+    "pipeline.hour": Change(5, {"schedules.daily.ScheduleExpression": "cron(0 5 * * ? *)"}),
     "pipeline.workers": Change(
         6,
         {
@@ -385,6 +385,9 @@ CHANGES: Mapping[str, Change] = {
         },
     ),
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
+    "pipeline.watch_minutes": Change(
+        8, {"schedules.watch.ScheduleExpression": "rate(8 minutes)", "alarms.watch-silent.EvaluationPeriods": 32}
+    ),
     "push_services": same(["push.example.org"], "settings.api.push_services", "settings.webpush.push_services"),
     **{f"providers.{name}": same(
         f"https://{name.replace('_', '-')}.example", *dispatch(name),
@@ -410,7 +413,7 @@ OTHERWISE: Mapping[str, Change] = {
     "account": Change("222222222222", {"stacks.*.account": "222222222222"}),
     "platform": Change(Platform.HOST, {"functions.*.Architectures": ["x86_64"]}),
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
-    "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
+    "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedules": {}}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
     "canary": Change(False, {"canary": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),
@@ -526,7 +529,7 @@ class Deployment:
             for name, output in outputs.items()
             if name.endswith("Parameters")
         }
-        (schedule,) = self._of("AWS::Scheduler::Schedule")
+        schedule = self._named(*FOUND_BY["schedules"])["daily"]
         daily = json.loads(resolved(schedule["Target"]["Input"]))
         return {
             "jobs": {job: dict(re.findall(r"--conf \S*?(\w+)=(\S+)", text)) for job, text in parameters.items()},
