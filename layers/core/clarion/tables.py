@@ -29,7 +29,7 @@ WINDOW_PART = b"\x00"
 _LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
-WITHOUT_TOKEN = ("subscription_id", "client_id", "channel", "app", "status", "generation", "revision")
+WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation", "revision"]
 """All of a subscription that may be read by who neither pushes to it nor changes it."""
 
 
@@ -277,7 +277,7 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
     return connection
 
 
-def find_subscription(subscription_id: str, attributes: Sequence[str] | None = None) -> Subscription | None:
+def find_subscription(subscription_id: str, attributes: list[str] | None = None) -> Subscription | None:
     """The row as it is now; with `attributes`, these of it alone."""
     rows = Subscription.batch_get([subscription_id], consistent_read=True, attributes_to_get=attributes)
     return next(iter(rows), None)
