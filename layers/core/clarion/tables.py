@@ -52,8 +52,8 @@ class Subscription(Model):
     It has been there since `began_at`; `created_at` is when its token was registered last.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
     A subscription that is neither pending nor active has no rules. A pending one holds no row of `tokens`. An active one
-    has no `ttl`, but for that of `clarion send-test`. One that is reserved for a registration to come is pending and has an empty `token`; its `channel`
-    says nothing.
+    has no `ttl`, but for that of `clarion send-test`. One that is reserved for a registration to come is pending and has
+    an empty `token`; its `channel` says nothing.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
     back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.

@@ -1,6 +1,6 @@
 """How the daily snapshot of rules grows: a first one, the next day's with a hundredth changed, and what a job reads.
 
-    python -m bench.snapshots 1000000 3000000 10000000
+    python -m bench.pipeline_snapshots 1000000 3000000 10000000
 
 Each size runs in a process of its own, on two cores.
 """
