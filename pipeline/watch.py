@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -33,6 +33,7 @@ from pipeline.schemas import DIFFERENCE, EventKind
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 LOSSES = "losses"
 CHECKPOINT = "checkpoints/watch"
@@ -171,8 +172,15 @@ def found(lake: EventLake, now: int) -> Found:
 
 def record(client: "CloudWatchClient", stage: str, found: Found) -> None:
     """A batch that is done again records the same count: the alarm goes by the maximum."""
-    selected = [{"Name": name, "Value": value} for name, value in dimensions("watch", stage).items()]
-    datum = {"MetricName": Metric.LOSSES_FOUND, "Dimensions": selected, "Value": found.losses, "Unit": "Count"}
+    selected: list[DimensionTypeDef] = [
+        {"Name": name, "Value": value} for name, value in dimensions("watch", stage).items()
+    ]
+    datum: MetricDatumTypeDef = {
+        "MetricName": Metric.LOSSES_FOUND,
+        "Dimensions": selected,
+        "Value": found.losses,
+        "Unit": "Count",
+    }
     client.put_metric_data(Namespace=NAMESPACE, MetricData=[datum])
 
 
