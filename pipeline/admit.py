@@ -30,7 +30,7 @@ _QUEUED, _LIMITED, _DUPLICATE = map(
 _PAIR = ("network", "sender", "client_id")
 
 
-class Attempt(NamedTuple):
+class PairAttempt(NamedTuple):
     """One envelope for one subscription of a pair's.
 
     `found` is what the live system decided at the time `at`, None if it never did; `judged_at` is the time that the
@@ -55,7 +55,7 @@ class PairReplay:
         )
         self._readings = [_Reading(each) for each in either]
 
-    def passes(self, one: Attempt) -> bool:
+    def passes(self, one: PairAttempt) -> bool:
         """Whether the limits let it pass, after all that the live system has let pass before. To be asked in order."""
         passed = [reading.passes(one) for reading in self._readings]
         return any(passed) if one.found == _QUEUED else all(passed)
@@ -70,7 +70,7 @@ class _Reading:
         self._ahead = array("q")
         self._seen = 0
 
-    def passes(self, one: Attempt) -> bool:
+    def passes(self, one: PairAttempt) -> bool:
         self._prune(one.judged_at)
         limits, mark = self._limits.near(one.at), mark_of(one.envelope_id)
         if one.ahead:
@@ -83,7 +83,7 @@ class _Reading:
             return self._limited(limits, mark, one.judged_at)
         return one.found == _DUPLICATE or all(self._lived.passes(limit, mark, one.judged_at) for limit in limits)
 
-    def _look_ahead(self, limit: Limit | None, mark: bytes, one: Attempt) -> bool:
+    def _look_ahead(self, limit: Limit | None, mark: bytes, one: PairAttempt) -> bool:
         """What was queued uncounted has been counted by an attempt without an event, if the limit leaves space for it."""
         if limit and (one.counted or fits(self._ahead, limit, one.judged_at)):
             insort(self._ahead, one.judged_at)
@@ -183,7 +183,7 @@ def replay_batches(
     """The columns `names` of those rows that differ from what is right.
 
     The rows are sorted by pair and, where they are `crowded`, in the order in which their pair decided them. They have
-    the columns of `Attempt`, and `difference` and `evidence` if there is something wrong with them even if the limits
+    the columns of `PairAttempt`, and `difference` and `evidence` if there is something wrong with them even if the limits
     let them pass. What isn't crowded, they surely do.
     """
     replays = _Replays(history)
@@ -202,10 +202,10 @@ class _Replays:
         self._pair: tuple[Any, ...] | None = None
 
     def passes(self, rows: pa.RecordBatch) -> Iterator[bool]:
-        for pair, one in zip(_tuples(rows, _PAIR), _tuples(rows, Attempt._fields), strict=True):
+        for pair, one in zip(_tuples(rows, _PAIR), _tuples(rows, PairAttempt._fields), strict=True):
             if pair != self._pair:
                 self._pair, self._replay = pair, PairReplay(self._history.of_pair(pair[0], pair[1]))
-            yield self._replay.passes(Attempt._make(one))
+            yield self._replay.passes(PairAttempt._make(one))
 
 
 def _tuples(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

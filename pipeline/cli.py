@@ -47,7 +47,7 @@ from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
 from pipeline.vacuum import KEPT_MS, vacuum
-from pipeline.watch import Found, Watch, record
+from pipeline.watch import FoundLosses, Watch, record
 
 
 class ReplaySettings(PushQueues):
@@ -122,7 +122,7 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
 def run_watch(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Until it is stopped; with `--once`, up to now. Each batch prints its count and the age of its oldest loss."""
 
-    def report(found: Found) -> None:
+    def report(found: FoundLosses) -> None:
         _log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
         print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
         if wanted.stage:

@@ -97,7 +97,7 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class View:
+class LakeView:
     """What counts in a lake, for a reader that asks several times: each day as it was when it was first asked for."""
 
     root: str
@@ -168,7 +168,7 @@ def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
 
 def manifests(root: str, period: Period) -> list[Manifest]:
     """Those of the hours that have one, in order."""
-    return View(root).manifests(period)
+    return LakeView(root).manifests(period)
 
 
 def data_files(root: str, kind: str, period: Period) -> list[str]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
-from pipeline.explain.request import Request, explain, parse_asked
+from pipeline.explain.request import ExplainRequest, explain, parse_asked
 from pipeline.files import exists
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, Period
@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> int:
 def run_explain(wanted: argparse.Namespace) -> int:
     period = Period(wanted.start if wanted.start is not None else wanted.end - BACK_DAYS * DAY_MS, wanted.end)
     leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
-    request = Request(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
+    request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
     return 0 if answer.what else 1

@@ -29,8 +29,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pipeline.columns import file_name
 from pipeline.commits import (
     DataFile,
+    LakeView,
     Manifest,
-    View,
     data_folder,
     new_commit,
     read_manifest,
@@ -70,9 +70,9 @@ class EventLake:
     oversize: str | None = None
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> LakeView:
         """What counts, as all who read this lake meet it until it is refreshed."""
-        return View(self.root)
+        return LakeView(self.root)
 
     def path(self, name: str) -> str:
         return joined(self.root, name)

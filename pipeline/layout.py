@@ -17,7 +17,7 @@ from pipeline.summary import Row
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """The first `words` columns are words, the others numbers. `shares`, from 0 to 1, are drawn as a bar in each row."""
 
     caption: str
@@ -44,8 +44,8 @@ class Section:
     text: str = ""
     facts: Sequence[tuple[str, str]] = ()
     plots: Sequence[Plot] = ()
-    tables: Sequence[Table] = ()
-    folded: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
+    folded: Sequence[ReportTable] = ()
 
 
 def bars_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Plot:
@@ -74,10 +74,10 @@ def lines_by_hour(title: str, series: Sequence[ChartSeries], period: Period, end
     return _plot(title, series, charts.lines(title, _axis(hours), _labels(hours), series, ends))
 
 
-def table_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Table:
+def table_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> ReportTable:
     columns = ([f"{value:,.0f}" if value is not None else "-" for value in one.values] for one in series)
     hours = (f"{utc(hour):%m-%d %H:%M}" for hour in hours_of(period))
-    return Table(title, ("hour, UTC", *(one.name for one in series)), list(zip(hours, *columns, strict=True)))
+    return ReportTable(title, ("hour, UTC", *(one.name for one in series)), list(zip(hours, *columns, strict=True)))
 
 
 def hours_of(period: Period) -> list[int]:

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from clarion.events import EnvelopeObserved, Event, RulesChanged
 from clarion.networks import Malformed, network
 from pipeline.columns import FILE_NAMES
-from pipeline.commits import View, read_manifest
+from pipeline.commits import LakeView, read_manifest
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
 from pipeline.raw import RAW, arrived_files
@@ -133,8 +133,8 @@ class Lookup:
         return [day.removeprefix("day=") for day in folders(self.root, RAW)]
 
     @cached_property
-    def _view(self) -> View:
-        return View(self.root)
+    def _view(self) -> LakeView:
+        return LakeView(self.root)
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:

@@ -9,19 +9,19 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pipeline.about import About
-from pipeline.layout import Section, Table
+from pipeline.layout import ReportTable, Section
 from pipeline.period import instant_text
 from pipeline.sections import funnel, sections, week
-from pipeline.summary import Row, Summary, Tables, Verdict, summarise
+from pipeline.summary import DayVerdict, Row, Summary, Tables, summarise
 from pipeline.wrong import when, wrong
 
 BADGES = {
-    Verdict.WRONG: "Something went wrong",
-    Verdict.NOT_COMPARED: "Not compared",
-    Verdict.UNJUDGED: "Not all is known",
-    Verdict.PROVISIONAL: "Provisional",
-    Verdict.EMPTY: "Empty",
-    Verdict.HEALTHY: "Healthy",
+    DayVerdict.WRONG: "Something went wrong",
+    DayVerdict.NOT_COMPARED: "Not compared",
+    DayVerdict.UNJUDGED: "Not all is known",
+    DayVerdict.PROVISIONAL: "Provisional",
+    DayVerdict.EMPTY: "Empty",
+    DayVerdict.HEALTHY: "Healthy",
 }
 _TEMPLATE = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -70,8 +70,10 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
     return Section(
         "What this was made of",
         facts=facts,
-        tables=[Table("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4)],
-        folded=[Table("Hours of arrival", ("hour, UTC", "state", "lines", "sealed at"), hours, 2)],
+        tables=[
+            ReportTable("Limits in force", ("network", "since", "for a pair", "for a subscription"), _limits(tables), 4)
+        ],
+        folded=[ReportTable("Hours of arrival", ("hour, UTC", "state", "lines", "sealed at"), hours, 2)],
     )
 
 

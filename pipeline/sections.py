@@ -9,8 +9,8 @@ from pipeline import charts
 from pipeline.charts import SERIES, ChartSeries
 from pipeline.layout import (
     Plot,
+    ReportTable,
     Section,
-    Table,
     bars_by_hour,
     hours_of,
     lines_by_hour,
@@ -49,7 +49,7 @@ def funnel(summary: Summary) -> Section:
     ]
     head = ("stage", "notifications", "of the one before")
     text = f"Each is one envelope for one subscription. {summary.envelopes:,} envelopes were decided."
-    table = Table("Notifications that got so far", head, rows, shares=_shares(counts))
+    table = ReportTable("Notifications that got so far", head, rows, shares=_shares(counts))
     return Section("How far notifications got", text, tables=[table])
 
 
@@ -65,7 +65,7 @@ def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     line = charts.lines(other, axis, names, [ChartSeries("delivered", "c1", shares)], (low, 100))
     head = ("day", "delivered of wanted", "share", "differences", "hours unjudged")
     rows = [[f"{utc(start):%m-%d}", *_figures(found)] for start, found in days]
-    table = Table("The last seven days", head, rows, words=0)
+    table = ReportTable("The last seven days", head, rows, words=0)
     text = "From the reports of these days. A day without one is missing, not healthy."
     return Section("The week", text, plots=[Plot(title, {}, bars), Plot(other, {}, line)], folded=[table])
 
@@ -113,7 +113,7 @@ def _latency(tables: Tables, period: Period) -> Section:
     return Section(
         "From observed to delivered",
         plots=[lines_by_hour(title, series, period, (0, top))],
-        tables=[Table("Milliseconds, by channel", ("channel", *WITHIN.values(), "delivered"), rows)],
+        tables=[ReportTable("Milliseconds, by channel", ("channel", *WITHIN.values(), "delivered"), rows)],
         folded=[table_by_hour(title, series, period)],
     )
 
@@ -128,7 +128,9 @@ def _drops(tables: Tables) -> Section:
         return Section("Why the rest went no further", "Nothing was dropped.")
     rows = [[row["stage"], _why(row["decision"], row["reason"]), f"{row['count']:,}"] for row in drops]
     shares = _shares([row["count"] for row in drops])
-    table = Table("Envelopes, notifications and attempts to push", ("stage", "decision", "count"), rows, 2, shares)
+    table = ReportTable(
+        "Envelopes, notifications and attempts to push", ("stage", "decision", "count"), rows, 2, shares
+    )
     return Section("Why the rest went no further", "Unmatched is how it should be: nobody had asked.", tables=[table])
 
 
@@ -144,7 +146,7 @@ def _senders(tables: Tables) -> Section:
     ]
     if not rows:
         return Section("Heaviest senders", "No notification has a sender.")
-    table = Table("By key or topic", ("sender", "notifications", "receivers", "held back"), rows)
+    table = ReportTable("By key or topic", ("sender", "notifications", "receivers", "held back"), rows)
     return Section("Heaviest senders", "And those that the limit held back most.", tables=[table])
 
 
@@ -169,7 +171,7 @@ def _cost(tables: Tables) -> Section:
     )
     rows = [[row["stage"], _why(row["decision"]), f"{row['count']:,}", f"${row['dollars']:,.4f}"] for row in priced]
     shares = _shares([row["dollars"] for row in priced])
-    table = Table("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
+    table = ReportTable("By decision", ("stage", "decision", "count", "dollars"), rows, 2, shares)
     return Section("Cost", text, tables=[table] if rows else ())
 
 

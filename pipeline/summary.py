@@ -35,7 +35,7 @@ MEANING = {
 }
 
 
-class Verdict(StrEnum):
+class DayVerdict(StrEnum):
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
     UNJUDGED = "not judged"
@@ -46,12 +46,12 @@ class Verdict(StrEnum):
 
 _SEALED = "Each of the {hours} hours of arrival is sealed, and "
 _GROUNDS = {
-    Verdict.WRONG: f"{_SEALED}reconcile found no other difference.",
-    Verdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
-    Verdict.UNJUDGED: "No difference was found in what is there. What is missing from the lake can't be compared.",
-    Verdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
-    Verdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
-    Verdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
+    DayVerdict.WRONG: f"{_SEALED}reconcile found no other difference.",
+    DayVerdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
+    DayVerdict.UNJUDGED: "No difference was found in what is there. What is missing from the lake can't be compared.",
+    DayVerdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
+    DayVerdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
+    DayVerdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
 }
 _MORE = (
     "{unjudged} of {hours} hours can't be judged. More may be wrong than is known, and replay sends nothing until the "
@@ -75,32 +75,32 @@ class Summary:
     open: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DayVerdict:
         if self.wrong:
-            return Verdict.WRONG
+            return DayVerdict.WRONG
         if self.wrong is None:
-            return Verdict.NOT_COMPARED
+            return DayVerdict.NOT_COMPARED
         if self.unjudged:
-            return Verdict.UNJUDGED
+            return DayVerdict.UNJUDGED
         if self.open:
-            return Verdict.PROVISIONAL
-        return Verdict.HEALTHY if self.envelopes or self.reached["asked"] else Verdict.EMPTY
+            return DayVerdict.PROVISIONAL
+        return DayVerdict.HEALTHY if self.envelopes or self.reached["asked"] else DayVerdict.EMPTY
 
     @property
     def headline(self) -> str:
         match self.verdict:
-            case Verdict.WRONG:
+            case DayVerdict.WRONG:
                 kind, count = next(iter((self.wrong or {}).items()))
                 return f"{notifications(count)} {WRONG[kind]}"
-            case Verdict.NOT_COMPARED:
+            case DayVerdict.NOT_COMPARED:
                 return "Not reconciled: nobody knows what is missing"
-            case Verdict.UNJUDGED:
+            case DayVerdict.UNJUDGED:
                 return f"{self.unjudged} of {self.hours} hours can't be judged"
-            case Verdict.PROVISIONAL:
+            case DayVerdict.PROVISIONAL:
                 return "Nothing went wrong so far"
-            case Verdict.EMPTY:
+            case DayVerdict.EMPTY:
                 return "Nothing came in, and nothing was missed"
-            case Verdict.HEALTHY:
+            case DayVerdict.HEALTHY:
                 return "All went as it should"
 
     @property
@@ -114,8 +114,8 @@ class Summary:
         """What the verdict rests on, or what is still open."""
         words = _GROUNDS[self.verdict]
         if self.wrong and (self.unjudged or self.open):
-            words = _MORE if self.unjudged else _GROUNDS[Verdict.PROVISIONAL]
-        if self.verdict is Verdict.HEALTHY and self.reached["delivered"] < self.reached["wanted"]:
+            words = _MORE if self.unjudged else _GROUNDS[DayVerdict.PROVISIONAL]
+        if self.verdict is DayVerdict.HEALTHY and self.reached["delivered"] < self.reached["wanted"]:
             words += " What was not delivered was refused by its provider, or its token was dead."
         return words.format(hours=self.hours, unjudged=self.unjudged, open=self.open)
 

@@ -83,7 +83,7 @@ class _ClockReader(SimpleDataSourceStreamReader):
         return iter([(start["until"], end["until"])] if start != end else [])
 
 
-class Found(NamedTuple):
+class FoundLosses(NamedTuple):
     """What the batch up to `until` has emitted: how many losses, and when the first of them was decided or observed."""
 
     until: int
@@ -106,7 +106,7 @@ class Watch:
     lake: EventLake
     terms: Terms
     overdue: int
-    report: Callable[[Found], None]
+    report: Callable[[FoundLosses], None]
 
     def start(self, *, every: int) -> StreamingQuery:
         """A batch every so many seconds."""
@@ -163,14 +163,14 @@ def emit(lake: EventLake, lost: DataFrame, now: int) -> None:
     rows.unpersist()
 
 
-def found(lake: EventLake, now: int) -> Found:
+def found(lake: EventLake, now: int) -> FoundLosses:
     """What the batch up to `now` has emitted."""
     rows = lake.read_named(losses_name(now), LOSS).where(F.col("found_at") == now)
     (row,) = rows.agg(F.count("*").alias("losses"), F.min("at").alias("oldest")).collect()
-    return Found(now, row["losses"], row["oldest"])
+    return FoundLosses(now, row["losses"], row["oldest"])
 
 
-def record(client: "CloudWatchClient", stage: str, found: Found) -> None:
+def record(client: "CloudWatchClient", stage: str, found: FoundLosses) -> None:
     """A batch that is done again records the same count: the alarm goes by the maximum."""
     selected: list[DimensionTypeDef] = [
         {"Name": name, "Value": value} for name, value in dimensions("watch", stage).items()

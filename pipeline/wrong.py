@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.about import About
 from pipeline.findings import REPAIRABLE, Difference
-from pipeline.layout import Plot, Table, bars_by_hour, series_by_hour, utc
+from pipeline.layout import Plot, ReportTable, bars_by_hour, series_by_hour, utc
 from pipeline.period import HOUR_MS, instant_text
 from pipeline.sections import sender_name
 from pipeline.summary import MEANING, WRONG, Row, Tables
@@ -38,7 +38,7 @@ class Group:
 class Wrong:
     groups: Sequence[Group]
     plot: Plot
-    table: Table
+    table: ReportTable
 
 
 def wrong(tables: Tables, about: About) -> Wrong:
@@ -47,7 +47,7 @@ def wrong(tables: Tables, about: About) -> Wrong:
     colours = {WRONG[kind]: colour for kind, colour in COLOURS.items()}
     series = series_by_hour(named, "difference", "count", colours, about.period)
     lines = [[hour_text(row["hour"]), row["difference"], row["network"], f"{row['count']:,}"] for row in named]
-    table = Table("Differences by hour, kind and network", ("hour, UTC", "kind", "network", "count"), lines, 3)
+    table = ReportTable("Differences by hour, kind and network", ("hour, UTC", "kind", "network", "count"), lines, 3)
     return Wrong(list(_groups(tables, about)), bars_by_hour("Differences, by hour", series, about.period), table)
 
 

@@ -28,7 +28,7 @@ COMMITTED = "/commit="
 type Report = Callable[[str], None]
 
 
-class Journal(NamedTuple):
+class ErasureJournal(NamedTuple):
     """What an erasure has begun with: the client's subscriptions, and the hours or names that it makes commits of."""
 
     client: bytes
@@ -41,7 +41,7 @@ class Journal(NamedTuple):
         })  # fmt: skip
 
     @classmethod
-    def from_json(cls, text: str) -> "Journal":
+    def from_json(cls, text: str) -> "ErasureJournal":
         values: dict[str, Any] = json.loads(text)
         subscriptions = frozenset(map(UUID, values["subscriptions"]))
         return cls(bytes.fromhex(values["client"]), subscriptions, frozenset(values["names"]))
@@ -65,7 +65,7 @@ def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     names = frozenset(_holding(rewriter, commits)).union(*(journal.names for journal in begun.values()))
     journal = f"{JOURNALS}/{secrets.token_hex(8)}.json"
     if names and not dry_run:
-        write_text(joined(root, journal), Journal(client, traces.subscriptions, names).to_json())
+        write_text(joined(root, journal), ErasureJournal(client, traces.subscriptions, names).to_json())
     removed: Counter[str] = Counter()
     for done, name in enumerate(sorted(names), 1):
         removed += rewriter.renew(name)
@@ -75,11 +75,11 @@ def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     return Erased(dict(sorted(removed.items())), len(traces.subscriptions))
 
 
-def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, Journal]]:
+def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, ErasureJournal]]:
     """Of erasures that have not come to their end."""
     for path in paths:
         if path.startswith(f"{JOURNALS}/") and (text := read_text(joined(root, path))):
-            yield path, Journal.from_json(text)
+            yield path, ErasureJournal.from_json(text)
 
 
 def _subscriptions(rewriter: Rewriter, paths: Iterable[str]) -> set[UUID]:

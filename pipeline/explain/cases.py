@@ -21,7 +21,7 @@ class Leeway(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Observation:
+class ObservedReceipt:
     """One receipt: the envelope as it was observed, as match decided it, and as its bytes say.
 
     `flaw` is the decision that the bytes alone lead to; without `envelope` and `flaw` the bytes are not there.
@@ -37,7 +37,7 @@ class Observation:
     @classmethod
     def of(
         cls, observed: EnvelopeObserved | None, decided: Sequence[EnvelopeDecided], raw: bytes | None
-    ) -> "Observation":
+    ) -> "ObservedReceipt":
         """Of one of which something is known at least: `observed`, or what was `decided`."""
         in_order = tuple(sorted(decided, key=lambda one: one.at))
         known = observed or in_order[0]
@@ -74,7 +74,7 @@ class Observation:
         return self.envelope is not None and self.envelope.expires_at * 1000 <= at
 
 
-class Claim(NamedTuple):
+class PossibleClaim(NamedTuple):
     """What may be a claim of one receipt on an envelope for a subscription: a decision about it.
 
     Without one it should have been queued, and was lost: then no later receipt is missing as well.
@@ -87,12 +87,12 @@ class Claim(NamedTuple):
     at: int
 
     @classmethod
-    def of_row(cls, row: dict[str, Any]) -> "Claim":
+    def of_row(cls, row: dict[str, Any]) -> "PossibleClaim":
         who = UUID(row["subscription_id"]), UUID(row["receipt"])
         return cls(row["envelope_id"], *who, NotificationDecision(row["decision"]), row[file_name("at")])
 
     @classmethod
-    def of(cls, one: NotificationDecided) -> "Claim":
+    def of(cls, one: NotificationDecided) -> "PossibleClaim":
         return cls(one.envelope_id or b"", one.subscription_id, one.receipt, one.decision, one.at)
 
 
@@ -105,10 +105,10 @@ class Notified:
     `near` are those of its subscription. `limits` are those that may have been in force.
     """
 
-    observation: Observation
+    observation: ObservedReceipt
     rules: Sequence[RuleSpan]
     decision: NotificationDecided | None
-    claims: Sequence[Claim]
+    claims: Sequence[PossibleClaim]
     earlier: Sequence[NotificationDecided]
     near: Sequence[NotificationDecided]
     pushes: Sequence[PushTried]
@@ -186,7 +186,7 @@ def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecisio
     return envelope, network(name).verify(envelope)
 
 
-def wish(observation: Observation, rules: Sequence[RuleSpan], leeway: Leeway) -> Wish:
+def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> Wish:
     """Of several rules the most urgent answer counts; one that surely pushes makes the others' secrets irrelevant."""
     envelope, first, last = observation.envelope, observation.first_at, observation.last_at
     if envelope is None:

@@ -6,7 +6,7 @@ from functools import cached_property
 from uuid import UUID
 
 from clarion.events import LimitsLoaded, NotificationDecided, PushTried
-from pipeline.explain.cases import Claim, Leeway, Notified, Observation
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
 
@@ -21,13 +21,13 @@ class Evidence:
 
     rules: Sequence[RuleSpan]
     notified: Sequence[NotificationDecided]
-    claims: Sequence[Claim]
+    claims: Sequence[PossibleClaim]
     pushed: Sequence[PushTried]
     histories: Sequence[NotificationDecided]
     limits: Sequence[LimitsLoaded]
     replayed: Collection[tuple[UUID, UUID]]
 
-    def notifications(self, seen: Observation, leeway: Leeway) -> Iterator[Notified]:
+    def notifications(self, seen: ObservedReceipt, leeway: Leeway) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
         near = [span for span in self.naming(seen) if span.touches(seen.first_at, seen.last_at, leeway.grace)]
         rules = _grouped(near, lambda span: span.subscription.subscription_id)
@@ -37,12 +37,12 @@ class Evidence:
 
     def add_lost(self, one: Notified) -> None:
         """Whoever gets the envelope later, by another receipt, has it in place of this one."""
-        claim = Claim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
+        claim = PossibleClaim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
         self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
 
     def _notified(
         self,
-        seen: Observation,
+        seen: ObservedReceipt,
         subscription_id: UUID,
         rules: Sequence[RuleSpan],
         decision: NotificationDecided | None,
@@ -66,7 +66,7 @@ class Evidence:
             replayed=who in self.replayed,
         )
 
-    def naming(self, seen: Observation) -> list[RuleSpan]:
+    def naming(self, seen: ObservedReceipt) -> list[RuleSpan]:
         """The rules that name one of its keys, whenever they were in force; the most specific key's first."""
         return [span for key in (seen.envelope.keys if seen.envelope else ()) for span in self._by_key.get(key, [])]
 
@@ -83,8 +83,8 @@ class Evidence:
         return _grouped(once(self.histories), lambda one: one.client_id)
 
     @cached_property
-    def _by_claim(self) -> dict[tuple[bytes | None, UUID], list[Claim]]:
-        every = sorted((*self.claims, *map(Claim.of, self._decisions)), key=lambda one: one.at)
+    def _by_claim(self) -> dict[tuple[bytes | None, UUID], list[PossibleClaim]]:
+        every = sorted((*self.claims, *map(PossibleClaim.of, self._decisions)), key=lambda one: one.at)
         return _grouped(every, lambda one: (one.envelope_id, one.subscription_id))
 
     @cached_property

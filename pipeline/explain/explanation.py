@@ -6,15 +6,15 @@ from typing import Any
 
 from clarion.events import EnvelopeDecided, NotificationDecided, PushTried, SubscriptionChanged
 from clarion.networks import Rule, network
-from pipeline.explain.cases import Notified, Observation
+from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.in_force import RuleSpan
-from pipeline.explain.judgement import Verdict
+from pipeline.explain.judgement import DecisionVerdict
 from pipeline.explain.obstacles import clock
 from pipeline.period import FOREVER, Period
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplainedStep:
     """Something that happened, at an instant in UNIX milliseconds."""
 
     at: int
@@ -32,11 +32,11 @@ class NotificationAnswer:
     subscription_id: str
     client_id: str | None
     channel: str | None
-    steps: list[Step]
-    verdict: Verdict
+    steps: list[ExplainedStep]
+    verdict: DecisionVerdict
 
     @classmethod
-    def of(cls, one: Notified, verdict: Verdict) -> "NotificationAnswer":
+    def of(cls, one: Notified, verdict: DecisionVerdict) -> "NotificationAnswer":
         known = one.decision or one.rules[0].subscription
         decided = [_decided(one.decision)] if one.decision else []
         steps = [*decided, *map(_tried, one.pushes)]
@@ -56,16 +56,18 @@ class ReceiptAnswer:
     network: str
     envelope_id: str | None
     sender: str | None
-    steps: list[Step]
-    verdict: Verdict
+    steps: list[ExplainedStep]
+    verdict: DecisionVerdict
     notifications: list[NotificationAnswer]
     left_out: int = 0
 
     @classmethod
-    def of(cls, seen: Observation, verdict: Verdict, answers: list[NotificationAnswer], show: int) -> "ReceiptAnswer":
+    def of(
+        cls, seen: ObservedReceipt, verdict: DecisionVerdict, answers: list[NotificationAnswer], show: int
+    ) -> "ReceiptAnswer":
         """What is wrong comes first."""
         in_order = sorted(answers, key=lambda answer: not answer.verdict.is_difference)
-        steps = [Step(seen.observed_at, "observed"), *map(_envelope_decided, seen.decided)]
+        steps = [ExplainedStep(seen.observed_at, "observed"), *map(_envelope_decided, seen.decided)]
         envelope_id, sender = (part.hex() if part else None for part in (seen.envelope_id, seen.sender))
         left_out = max(0, len(answers) - show)
         return cls(str(seen.receipt), seen.network, envelope_id, sender, steps, verdict, in_order[:show], left_out)
@@ -94,7 +96,7 @@ class Explanation:
     what: str | None
     searched: Period
     pending: list[str]
-    changes: list[Step] = field(default_factory=list)
+    changes: list[ExplainedStep] = field(default_factory=list)
     receipts: list[ReceiptAnswer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -115,13 +117,13 @@ class Explanation:
             yield f"Of {len(self.pending)} hours the raw lines were read, since they are not compacted yet: {hours}."
 
 
-def changes_of(subscriptions: Iterable[SubscriptionChanged], rules: Iterable[RuleSpan]) -> list[Step]:
+def changes_of(subscriptions: Iterable[SubscriptionChanged], rules: Iterable[RuleSpan]) -> list[ExplainedStep]:
     """A subscription's life: its changes, and its rules with the times at which they were in force."""
     lived = [
-        Step(one.at, one.status, f"generation {one.generation}, {one.status_reason or one.channel}")
+        ExplainedStep(one.at, one.status, f"generation {one.generation}, {one.status_reason or one.channel}")
         for one in subscriptions
     ]
-    named = [Step(span.since, "rule", f"{_described(span)}{_ending(span)}") for span in rules]
+    named = [ExplainedStep(span.since, "rule", f"{_described(span)}{_ending(span)}") for span in rules]
     return sorted((*lived, *named), key=lambda step: step.at)
 
 
@@ -135,20 +137,20 @@ def _ending(span: RuleSpan) -> str:
     return "" if span.until == FOREVER else f", until {clock(span.until)}"
 
 
-def _verdict(verdict: Verdict, margin: str) -> Iterator[str]:
+def _verdict(verdict: DecisionVerdict, margin: str) -> Iterator[str]:
     yield f"{margin}{verdict.found}: should be {verdict.should_be}"
     yield from (f"{margin}  {reason}" for reason in verdict.reasons)
 
 
-def _envelope_decided(one: EnvelopeDecided) -> Step:
-    return Step(one.at, one.decision, one.reason or "")
+def _envelope_decided(one: EnvelopeDecided) -> ExplainedStep:
+    return ExplainedStep(one.at, one.decision, one.reason or "")
 
 
-def _decided(one: NotificationDecided) -> Step:
-    return Step(one.at, one.decision, "an own message, which its app has delivered" if one.own else "")
+def _decided(one: NotificationDecided) -> ExplainedStep:
+    return ExplainedStep(one.at, one.decision, "an own message, which its app has delivered" if one.own else "")
 
 
-def _tried(one: PushTried) -> Step:
+def _tried(one: PushTried) -> ExplainedStep:
     details = {"status": one.status, "reason": one.reason, "provider's id": one.provider_id}
     named = "".join(f", {name} {value}" for name, value in details.items() if value is not None)
-    return Step(one.at, one.decision, f"attempt {one.attempt}, after {one.latency_ms} ms{named}")
+    return ExplainedStep(one.at, one.decision, f"attempt {one.attempt}, after {one.latency_ms} ms{named}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from clarion.decisions import EnvelopeDecision, PushDecision
 from clarion.events import PushTried
 from clarion.networks import Rule, network
-from pipeline.explain.cases import Leeway, Notified, Observation, Wish, wish
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     QUEUED,
@@ -34,7 +34,7 @@ ENDED = {*FINAL, PushDecision.STALE}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DecisionVerdict:
     """`found` is a difference, as `reconcile` names them, or `RIGHT` or `UNJUDGED`; `reasons` are sentences."""
 
     found: str
@@ -46,23 +46,25 @@ class Verdict:
         return self.found not in {RIGHT, UNJUDGED}
 
 
-def judge_envelope(observation: Observation, rules: Sequence[RuleSpan], leeway: Leeway) -> Verdict:
+def judge_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> DecisionVerdict:
     """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it."""
     if not observation.has_bytes:
-        return Verdict(UNJUDGED, "unknown", ("Its bytes are not in the lake, so nobody can say what was right.",))
+        return DecisionVerdict(
+            UNJUDGED, "unknown", ("Its bytes are not in the lake, so nobody can say what was right.",)
+        )
     right, reason = _right_for_envelope(observation, rules)
     either = _either_way(observation, rules, leeway)
     if observation.decision is None:
-        return Verdict(MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED))
+        return DecisionVerdict(MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED))
     if observation.decision == right or observation.decision in either:
-        return Verdict(RIGHT, right, (reason,))
-    return Verdict(WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else UNEXPECTED, right, (reason,))
+        return DecisionVerdict(RIGHT, right, (reason,))
+    return DecisionVerdict(WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else UNEXPECTED, right, (reason,))
 
 
 UNDECIDED = "It was never decided: its message is lost, still waits, or is a dead letter."
 
 
-def _right_for_envelope(observation: Observation, rules: Sequence[RuleSpan]) -> tuple[EnvelopeDecision, str]:
+def _right_for_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan]) -> tuple[EnvelopeDecision, str]:
     if observation.flaw is EnvelopeDecision.MALFORMED:
         return observation.flaw, "Its bytes are nothing that the network may show."
     if observation.expired(observation.first_at):
@@ -76,7 +78,7 @@ def _right_for_envelope(observation: Observation, rules: Sequence[RuleSpan]) -> 
     return EnvelopeDecision.UNMATCHED, f"{sound}, and no rule in force named one of its keys."
 
 
-def _either_way(observation: Observation, rules: Sequence[RuleSpan], leeway: Leeway) -> Iterator[EnvelopeDecision]:
+def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> Iterator[EnvelopeDecision]:
     """What is right as well, so close to an expiry or to a change of rules."""
     first, last = observation.first_at, observation.last_at
     if observation.expired(last + leeway.grace) != observation.expired(first - leeway.grace):
@@ -89,7 +91,7 @@ def _either_way(observation: Observation, rules: Sequence[RuleSpan], leeway: Lee
             yield EnvelopeDecision.MATCHED
 
 
-def judge_notification(one: Notified, leeway: Leeway) -> Verdict:
+def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
     asked = wish(one.observation, one.rules, leeway)
     against = _against(one, asked, leeway)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
@@ -98,33 +100,37 @@ def judge_notification(one: Notified, leeway: Leeway) -> Verdict:
         return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
     if verdict.found == RIGHT and one.found and against is None and asked.refusals:
         secret = f"Its rule's condition is secret: {_alternatives(asked)} may be right, and only match could say which."
-        return Verdict(UNJUDGED, _alternatives(asked), (*verdict.reasons, secret))
+        return DecisionVerdict(UNJUDGED, _alternatives(asked), (*verdict.reasons, secret))
     return verdict
 
 
-def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> Verdict:
+def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
     """What was queued is unexpected if anything stood in its way; else it had to reach its provider, in time."""
     obstacle = against or queued_before(one) or over_limit(one) or overfull(one)
     if obstacle:
-        return Verdict(UNEXPECTED, obstacle.should_be, (obstacle.reason,))
+        return DecisionVerdict(UNEXPECTED, obstacle.should_be, (obstacle.reason,))
     found, reason = _delivery(one.pushes, leeway)
-    return Verdict(found, QUEUED, (*_for_it(one, asked), reason))
+    return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
 
 
-def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> Verdict:
+def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
     obstacle = against or over_limit(one) or full(one) or claimed(one, asked.refusals)
     if obstacle:
-        return Verdict(RIGHT, obstacle.should_be, (obstacle.reason,))
+        return DecisionVerdict(RIGHT, obstacle.should_be, (obstacle.reason,))
     reasons = _for_it(one, asked)
     if not asked.certain or one.observation.expired(one.observation.last_at + leeway.grace):
-        return Verdict(RIGHT, QUEUED, (*reasons, "That changed so close to the decision that either way is right."))
+        return DecisionVerdict(
+            RIGHT, QUEUED, (*reasons, "That changed so close to the decision that either way is right.")
+        )
     if one.found and str(one.found) in asked.refusals:
-        return Verdict(RIGHT, QUEUED, reasons)
+        return DecisionVerdict(RIGHT, QUEUED, reasons)
     if one.found is None and one.observation.decision in {None, EnvelopeDecision.MATCHED}:
         lost = UNDECIDED if one.observation.decision is None else "It was matched, but this notification never decided."
-        return Verdict(MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
+        return DecisionVerdict(MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
     dropped = one.found or one.observation.decision
-    return Verdict(WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out."))
+    return DecisionVerdict(
+        WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out.")
+    )
 
 
 def _against(one: Notified, asked: Wish, leeway: Leeway) -> Obstacle | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.commits import MANIFESTS
-from pipeline.explain.cases import Claim
+from pipeline.explain.cases import PossibleClaim
 from pipeline.files import listed
 from pipeline.lookup import Lookup, kind_of, of_row
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
@@ -50,12 +50,12 @@ class Known:
     def limits(self) -> list[LimitsLoaded]:
         return self.lookup.every(LimitsLoaded, self._since(LimitsLoaded), also=self._last(LimitsLoaded))
 
-    def claims(self, envelope_ids: Collection[bytes]) -> list[Claim]:
+    def claims(self, envelope_ids: Collection[bytes]) -> list[PossibleClaim]:
         """Those that snapshots have of earlier days."""
         around = Period(self.since - CLAIMED_BACK_MS, self.until)
         days = [day for day in self._days(CLAIMS) if around.start < hour_start(f"{day}/00") < around.end]
         paths = [path for day in days for path in self.lookup.named_files(f"{SNAPSHOTS}/{CLAIMS}/day={day}")]
-        return [Claim.of_row(row) for row in self.lookup.rows(paths, "envelope_id", envelope_ids)]
+        return [PossibleClaim.of_row(row) for row in self.lookup.rows(paths, "envelope_id", envelope_ids)]
 
     def _last(self, model: type[Event]) -> list[str]:
         """The files of the last snapshot before."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clarion.decisions import NotificationDecision
 from clarion.events import NotificationDecided
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
-from pipeline.explain.cases import Claim, Notified
+from pipeline.explain.cases import Notified, PossibleClaim
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -33,7 +33,7 @@ def claimed(one: Notified, refusals: Collection[str]) -> Obstacle | None:
     return _held_by(holding[0]) if holding else None
 
 
-def _held_by(claim: Claim) -> Obstacle:
+def _held_by(claim: PossibleClaim) -> Obstacle:
     other = f"Another receipt of the envelope, {claim.receipt},"
     known = f"{other} had the claim: at {clock(claim.at)}, {claim.decision}."
     return Obstacle(NotificationDecision.DUPLICATE, known if claim.decision else f"{other} is missing already.")

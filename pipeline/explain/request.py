@@ -7,11 +7,11 @@ from uuid import UUID
 
 from clarion.decisions import Purpose
 from clarion.events import NotificationDecided, SubscriptionChanged
-from pipeline.explain.cases import Leeway, Notified, Observation
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
-from pipeline.explain.judgement import LOST, Verdict, judge_envelope, judge_notification
+from pipeline.explain.judgement import LOST, DecisionVerdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
 from pipeline.lookup import Lookup
@@ -24,7 +24,7 @@ DIGITS = 64
 
 
 @dataclass(frozen=True)
-class Request:
+class ExplainRequest:
     """What to explain: an envelope's id, or the UUID of a receipt or of a subscription; perhaps for one client alone."""
 
     asked: bytes | UUID
@@ -41,7 +41,7 @@ def parse_asked(text: str) -> bytes | UUID:
     return bytes.fromhex(digits) if len(digits) == DIGITS else UUID(text)
 
 
-def explain(lookup: Lookup, request: Request) -> Explanation:
+def explain(lookup: Lookup, request: ExplainRequest) -> Explanation:
     if isinstance(request.asked, bytes):
         return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, request.asked, request.period))
     known = Known(lookup, request.period.start, request.period.end)
@@ -50,7 +50,7 @@ def explain(lookup: Lookup, request: Request) -> Explanation:
     return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, request.asked, request.period))
 
 
-def _of_envelope(lookup: Lookup, request: Request, what: str, trail: Trail) -> Explanation:
+def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trail) -> Explanation:
     known = Known(lookup, trail.began_at or request.period.start, request.period.end)
     seen = observations(trail, request.oversize)
     named = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
@@ -72,7 +72,7 @@ def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
 
 
 def _of_subscription(
-    lookup: Lookup, request: Request, known: Known, changes: Sequence[SubscriptionChanged]
+    lookup: Lookup, request: ExplainRequest, known: Known, changes: Sequence[SubscriptionChanged]
 ) -> Explanation:
     owner = changes[0].subscription_id
     rules = rule_spans(known.rules_of(owner), changes)
@@ -83,7 +83,7 @@ def _of_subscription(
 
 
 def _answer(
-    lookup: Lookup, request: Request, what: str | None, seen: Sequence[Observation], evidence: Evidence
+    lookup: Lookup, request: ExplainRequest, what: str | None, seen: Sequence[ObservedReceipt], evidence: Evidence
 ) -> Explanation:
     """Of a subscription's envelopes, those with a difference come first, and the latest of the others."""
     receipts = [_receipt_answer(one, evidence, request) for one in seen]
@@ -97,12 +97,12 @@ def _answer(
     )
 
 
-def _receipt_answer(seen: Observation, evidence: Evidence, request: Request) -> ReceiptAnswer:
+def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
     answers = [NotificationAnswer.of(*judged) for judged in judge_all(seen, evidence, request.leeway)]
     return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
 
 
-def judge_all(seen: Observation, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, Verdict]]:
+def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, DecisionVerdict]]:
     """One observation for each subscription; those of an envelope have to be judged in their order."""
     for one in evidence.notifications(seen, leeway):
         verdict = judge_notification(one, leeway)
@@ -111,7 +111,7 @@ def judge_all(seen: Observation, evidence: Evidence, leeway: Leeway) -> Iterator
         yield one, verdict
 
 
-def gather(known: Known, seen: Sequence[Observation], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
+def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
     """All that the observations of a trail are judged by; `rules` are those that name one of their keys."""
     clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
     times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]

@@ -7,7 +7,7 @@ from uuid import UUID
 from clarion.decisions import NotificationDecision
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.networks import Malformed, network
-from pipeline.explain.cases import Observation
+from pipeline.explain.cases import ObservedReceipt
 from pipeline.lookup import Lookup, read_bytes
 from pipeline.period import DAY_MS, Period
 
@@ -147,7 +147,7 @@ def _before(period: Period) -> Period:
     return Period(period.start - LOOKBACK_MS, period.start)
 
 
-def observations(trail: Trail, oversize: str | None) -> list[Observation]:
+def observations(trail: Trail, oversize: str | None) -> list[ObservedReceipt]:
     """One for each receipt of which the envelope was observed or decided, in order."""
     observed = {one.receipt: one for one in trail.observed}
     decided: dict[UUID, list[EnvelopeDecided]] = {}
@@ -159,9 +159,9 @@ def observations(trail: Trail, oversize: str | None) -> list[Observation]:
 
 def _observation(
     observed: EnvelopeObserved | None, decided: Sequence[EnvelopeDecided], oversize: str | None
-) -> Observation:
+) -> ObservedReceipt:
     """The bytes of one that was too large for a message lie below `oversize`, for some days."""
     raw = observed.raw if observed else None
     if observed and observed.location and oversize:
         raw = read_bytes(oversize, observed.location)
-    return Observation.of(observed, decided, raw)
+    return ObservedReceipt.of(observed, decided, raw)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
 from pipeline import admit
-from pipeline.admit import Attempt, PairReplay, replay_batches
+from pipeline.admit import PairAttempt, PairReplay, replay_batches
 from pipeline.findings import Difference
 from pipeline.limits import LimitHistory, LimitSpan, PairLimits
 from pipeline.period import FOREVER
@@ -26,16 +26,18 @@ HOUR = 3_600_000
 NAMES = ("receipt", "difference", "evidence")
 
 
-def attempt(number: int, at: int, found: str | None, *, judged_at: int | None = None, counted: bool = True) -> Attempt:
-    return Attempt(number.to_bytes(32), found, at, at if judged_at is None else judged_at, counted)
+def attempt(
+    number: int, at: int, found: str | None, *, judged_at: int | None = None, counted: bool = True
+) -> PairAttempt:
+    return PairAttempt(number.to_bytes(32), found, at, at if judged_at is None else judged_at, counted)
 
 
-def passes(history: Sequence[Attempt], limits: PairLimits = ALWAYS) -> list[bool]:
+def passes(history: Sequence[PairAttempt], limits: PairLimits = ALWAYS) -> list[bool]:
     replayed = PairReplay(limits)
     return [replayed.passes(one) for one in history]
 
 
-def lived(times: Sequence[int]) -> list[Attempt]:
+def lived(times: Sequence[int]) -> list[PairAttempt]:
     """What a naive system decides that gets one envelope at each of `times`, which rise."""
     admitted: list[int] = []
     cooldown = 0
@@ -58,7 +60,7 @@ class WholeWindow:
 
     window: Window = field(default_factory=Window)
 
-    def passes(self, one: Attempt) -> bool:
+    def passes(self, one: PairAttempt) -> bool:
         mark = mark_of(one.envelope_id)
         after, passed = judge(self.window, LIMIT, mark, one.judged_at)
         if one.found == "queued" and not passed:
@@ -142,14 +144,16 @@ def test_what_is_counted_later_leaves_no_space_for_an_attempt_without_an_event()
     assert passes([*ahead[1:], *(one._replace(ahead=False) for one in counted[1:]), retried])[-1] is True
 
 
-def batch(rows: Sequence[Attempt], *, crowded: bool = True, client: bytes = b"c", **other: object) -> pa.RecordBatch:
+def batch(
+    rows: Sequence[PairAttempt], *, crowded: bool = True, client: bytes = b"c", **other: object
+) -> pa.RecordBatch:
     """As Spark gives them: here all have the receipt `r`, are judged, and nothing else is wrong with them."""
     same = {"network": "statements", "sender": b"a", "client_id": client, "receipt": "r", "crowded": crowded}
     columns: dict[str, pa.Array] = {
         name: pa.array([value] * len(rows)) for name, value in (same | {"judged": True}).items()
     }
     columns |= {name: pa.array([other.get(name)] * len(rows), pa.string()) for name in NAMES[1:]}
-    columns |= {name: pa.array([getattr(one, name) for one in rows]) for name in Attempt._fields}
+    columns |= {name: pa.array([getattr(one, name) for one in rows]) for name in PairAttempt._fields}
     return pa.RecordBatch.from_pydict(columns)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.commits import read_manifest
 from pipeline.erase.run import erase
-from pipeline.explain.request import Request, explain
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, Period, hour_path
 from tests.pipeline.small_lake import CLIENT, PHONE, START, SmallLake, Way, ruled, subscribed
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("s3")
 def test_a_lake_in_s3_is_explained_and_then_erased_with_its_old_objects() -> None:
     lake, way = SmallLake(ROOT), Way()
     lake.commit(subscribed(), ruled(way.key), *way.delivered(), at=START)
-    (receipt,) = explain(Lookup(ROOT), Request(way.envelope_id, Period(START - DAY_MS, START + DAY_MS))).receipts
+    (receipt,) = explain(Lookup(ROOT), ExplainRequest(way.envelope_id, Period(START - DAY_MS, START + DAY_MS))).receipts
     assert [one.verdict.found for one in receipt.notifications] == ["right"]
 
     erased = erase(ROOT, CLIENT, dry_run=False, report=lambda _: None)

@@ -16,8 +16,8 @@ from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
 from pipeline.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, write_parquet
 from pipeline.completeness import incomplete_hours
-from pipeline.erase.run import Erased, Journal, erase
-from pipeline.explain.request import Request, explain
+from pipeline.erase.run import Erased, ErasureJournal, erase
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.files import listed
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
@@ -67,7 +67,7 @@ def test_nothing_of_the_client_is_left(lake: SmallLake) -> None:
 
 def test_others_keep_all_that_is_theirs(lake: SmallLake) -> None:
     run(lake)
-    (receipt,) = explain(Lookup(lake.root), Request(WAY.envelope_id, PERIOD)).receipts
+    (receipt,) = explain(Lookup(lake.root), ExplainRequest(WAY.envelope_id, PERIOD)).receipts
     (notification,) = receipt.notifications
     assert receipt.verdict.found == "right"
     assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "right")
@@ -119,7 +119,7 @@ def test_so_does_the_first_compaction_of_an_hour_whose_raw_file_was_cleaned(tmp_
     assert holding(lake) == []
     with pytest.raises(CommitConflict):
         commit(lake.root, Manifest(HOUR, new_commit()), None)
-    answer = explain(Lookup(lake.root), Request(WAY.envelope_id, PERIOD))
+    answer = explain(Lookup(lake.root), ExplainRequest(WAY.envelope_id, PERIOD))
     assert [one.client_id for one in answer.receipts[0].notifications] == [OTHER.hex()]
 
 
@@ -138,7 +138,7 @@ def test_a_run_that_was_stopped_is_finished_by_the_next(lake: SmallLake) -> None
 
 
 def test_a_stopped_run_for_another_client_is_left_to_its_own(lake: SmallLake) -> None:
-    other = Journal(OTHER, frozenset([TABLET]), frozenset([HOUR])).to_json()
+    other = ErasureJournal(OTHER, frozenset([TABLET]), frozenset([HOUR])).to_json()
     write(lake, "erasures/another.json", other.encode())
     run(lake)
     assert (Path(lake.root) / "erasures/another.json").read_text() == other

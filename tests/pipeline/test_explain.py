@@ -16,7 +16,7 @@ from pipeline.__main__ import main
 from pipeline.commits import Manifest, commit, new_commit, write_parquet
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
-from pipeline.explain.request import Request, explain
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
@@ -34,7 +34,7 @@ def lake(tmp_path: Path) -> SmallLake:
 
 
 def explained(lake: SmallLake, asked: bytes | UUID) -> Explanation:
-    return explain(Lookup(lake.root), Request(asked, PERIOD))
+    return explain(Lookup(lake.root), ExplainRequest(asked, PERIOD))
 
 
 def founds(explanation: Explanation) -> list[list[str]]:
@@ -183,7 +183,7 @@ def test_one_clients_part_is_answered_alone(lake: SmallLake) -> None:
     lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
     way = Way()
     lake.commit(*way.delivered())
-    answer = explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=OTHER))
+    answer = explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client=OTHER))
     (notification,) = answer.receipts[0].notifications
     assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "missing")
 
@@ -196,7 +196,7 @@ def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeyp
     answer = explained(lake, way.envelope_id)
     assert founds(answer) == [["missing"]]
     assert "1 other subscriptions are not judged: --client names one." in answer.notes
-    assert founds(explain(Lookup(lake.root), Request(way.envelope_id, PERIOD, client=CLIENT))) == [["right"]]
+    assert founds(explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client=CLIENT))) == [["right"]]
 
 
 def test_a_subscription_is_answered_with_its_life_and_what_it_should_have_got(lake: SmallLake) -> None:
@@ -215,7 +215,7 @@ def test_a_duplicate_is_right_if_its_claim_is_days_older_than_the_period(lake: S
     lake.commit(subscribed(at=START - 4 * DAY_MS), ruled(Way().key, at=START - 4 * DAY_MS))
     lake.commit(*first.delivered())
     lake.commit(again.observed(), again.envelope(), again.notification(NotificationDecision.DUPLICATE))
-    answer = explain(Lookup(lake.root), Request(PHONE, Period(START - HOUR_MS, START + HOUR_MS)))
+    answer = explain(Lookup(lake.root), ExplainRequest(PHONE, Period(START - HOUR_MS, START + HOUR_MS)))
     assert founds(answer) == [["right"]]
 
 

@@ -41,7 +41,7 @@ from pipeline.watch import (
     LONGEST_MS,
     LOSS,
     Clock,
-    Found,
+    FoundLosses,
     Watch,
     due,
     emit,
@@ -99,7 +99,7 @@ class KilledError(Exception):
 
 class Played(NamedTuple):
     lake: EventLake
-    reported: list[Found]
+    reported: list[FoundLosses]
     after: dict[str, set[str]]
     """What had been emitted after each step."""
 
@@ -110,7 +110,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     lake = EventLake(spark, str(tmp_path_factory.mktemp("watched")))
     play = Played(lake, [], {})
 
-    def report(batch: Found) -> None:
+    def report(batch: FoundLosses) -> None:
         play.reported.append(batch)
         if len(play.reported) == 1:
             raise KilledError
@@ -152,7 +152,7 @@ def test_what_was_delivered_or_is_tried_again_is_no_loss(played: Played) -> None
 def test_a_batch_that_was_killed_before_its_checkpoint_is_done_again_and_emits_nothing_twice(played: Played) -> None:
     assert played.after["killed"] == {str(LOST)}
     assert [row["receipt"] for row in emitted(played.lake)].count(str(LOST)) == 1
-    assert played.reported[0] == played.reported[1] == Found(minute(35), 1, minute(30))
+    assert played.reported[0] == played.reported[1] == FoundLosses(minute(35), 1, minute(30))
 
 
 def test_a_restart_goes_on_after_the_last_batch(played: Played) -> None:
@@ -230,7 +230,7 @@ def test_without_a_loss_the_days_manifest_says_up_to_when_it_was_watched(lake: E
     known = read_manifest(lake.root, losses_name(START))
     assert isinstance(known, Manifest)
     assert (known.sealed_at, known.lines) == (START, 0)
-    assert found(lake, START) == Found(START, 0, None)
+    assert found(lake, START) == FoundLosses(START, 0, None)
     assert found(lake, START).oldest_s is None
 
 
@@ -245,7 +245,7 @@ def test_the_count_is_recorded_for_the_deployment_as_a_maximum_that_repeats_chan
 ) -> None:
     now = datetime.now(UTC)
     for _ in range(2):
-        record(cloudwatch, "test", Found(START, 3, START))
+        record(cloudwatch, "test", FoundLosses(START, 3, START))
     (point,) = cloudwatch.get_metric_statistics(
         Namespace=NAMESPACE,
         MetricName=Metric.LOSSES_FOUND,
